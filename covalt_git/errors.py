@@ -95,6 +95,17 @@ class ClientGoneError(ConnectionError):
     """The client of a request has disconnected, or the server stops, so a response cannot be sent."""
 
 
+class InternalError(CovaltError):
+    """A bug in covalt-git, of which a client of the server gets no details."""
+
+    code = "internal_error"
+    http_status = 500
+
+    def __init__(self) -> None:
+        hint = "the log in the server's terminal has the traceback"
+        super().__init__("covalt-git has a bug", hint=hint)
+
+
 class WrongCallError(CovaltError):
     """A command with invalid arguments."""
 

@@ -24,7 +24,7 @@ from urllib.parse import unquote_to_bytes
 
 import h11
 
-from covalt_git.errors import ClientGoneError, CovaltError
+from covalt_git.errors import ClientGoneError, InternalError
 from covalt_git.serving.error_answer import CLOSE, send_error
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class WSGIBridge:
         if error is None or isinstance(error, ClientGoneError):
             return
         if not response.has_started:
-            await send_error(send, _internal_error(), CLOSE)
+            await send_error(send, InternalError(), CLOSE)
         raise error
 
     def _run(self, environ: dict[str, Any], response: _Response) -> None:
@@ -349,11 +349,3 @@ def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
         # The server has decoded the body; a Content-Length sent with it does not count (RFC 9112, 6.3).
         environ.pop("CONTENT_LENGTH", None)
     return environ
-
-
-def _internal_error() -> CovaltError:
-    error = CovaltError(
-        "covalt-git has a bug", hint="the log in the server's terminal has the traceback"
-    )
-    error.code, error.http_status = "internal_error", 500
-    return error

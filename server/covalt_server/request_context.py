@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
     from flask import Flask
 
-    from covalt_git.catalog.catalog import Catalog
-    from covalt_git.index.chat_queries import ChatQueries
-    from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project_watch import WatchedProject
-    from covalt_git.workspaces.chat import ChatStore
     from covalt_server.api.call_streams import CallStream
 
 
@@ -108,34 +104,10 @@ def feed() -> ChangeFeed:
     return found
 
 
-def catalog() -> Catalog:
-    """Return the toolsets and tools that the principal may see and call."""
-    return context().catalog
-
-
-def chat_index() -> ChatQueries:
-    """Return the index of chats; see :meth:`Context.chat_index`."""
-    return context().chat_index()
-
-
-def toolset_index() -> ToolQueries:
-    """Return the index with up-to-date toolsets; see :meth:`Context.toolset_index`."""
-    return context().toolset_index()
-
-
 def pending_approvals() -> list[JsonObject]:
     """Return the index rows of the pending approvals that are visible to the principal, oldest first."""
-    approvals = context().approvals()
-    return [row for row in chat_index().approvals("pending") if approvals.exists(row["tool_id"])]
-
-
-def chat(chat_id: str) -> ChatStore:
-    """Return a chat, open for reading until the request ends.
-
-    Raises:
-        UnknownNameError: if the id does not exist; the hint has the most similar one.
-    """
-    return context().chat(chat_id)
+    approvals, index = context().approvals(), context().chat_index()
+    return [row for row in index.approvals("pending") if approvals.exists(row["tool_id"])]
 
 
 def _close(_: BaseException | None) -> None:

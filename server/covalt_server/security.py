@@ -93,7 +93,7 @@ class Guard(NamedTuple):
             NoTokenError: without the token.
         """
         g.nonce = secrets.token_urlsafe(16)
-        self.check_sender()
+        self.check_from(request.headers)
         printed = request.args.get("token") if request.method == "GET" else None
         if printed is not None and self.is_token(printed):
             return self._signed_in()
@@ -103,15 +103,6 @@ class Guard(NamedTuple):
                 hint="open the URL that covalt-git serve printed, with its ?token=...",
             )
         return None
-
-    def check_sender(self) -> None:
-        """Check host and origin of the current request, but not its token.
-
-        Raises:
-            WrongHostError: for another host.
-            WrongOriginError: for a request of another origin.
-        """
-        self.check_from(request.headers)
 
     def check_client(
         self, headers: RequestHeaders, known: Callable[[str], Agent | None]

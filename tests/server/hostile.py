@@ -6,7 +6,6 @@ so that a limit that does not hold fails a test and not the machine.
 
 import subprocess
 from pathlib import Path
-from textwrap import dedent
 
 ENDS = {
     "bomb": "limit_processes: the tool started more processes than its limit allows",
@@ -31,31 +30,19 @@ tools:
   - {id: unzip, entrypoint: tools.it:unzip, limits: {files: 2000}}
   - {id: open_zip, entrypoint: tools.it:open_zip, limits: {memory_mb: 200}}
   - {id: sparse, entrypoint: tools.it:sparse, limits: {workspace_mb: 64}}
-  - {id: leave, entrypoint: tools.it:leave}
-  - {id: swap, entrypoint: tools.it:swap}
-  - {id: wait, entrypoint: tools.it:wait}
   - {id: good, entrypoint: tools.it:good}
 """
 
 TOOLS = '''\
-import fcntl, os, shutil, socket, stat, struct, sys, tempfile, time, zipfile
-from contextlib import suppress
+import os, struct, tempfile, time, zipfile
 from pathlib import Path
 
 
-def hold(workspace: Path) -> None:
-    """Keep a lock that every process below this one keeps too."""
-    held = os.open(workspace / "held", os.O_CREAT | os.O_RDWR)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    os.set_inheritable(held, True)
-
-
-def bomb(workspace: Path, sessions: bool = True) -> None:
-    """Twice as many processes every 30 ms, each in a session of its own or all in one."""
-    hold(workspace)
+def bomb() -> None:
+    """Twice as many processes every 30 ms, each in a session of its own."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
-        if os.fork() == 0 and sessions:
+        if os.fork() == 0:
             os.setsid()
         time.sleep(0.03)
 
@@ -108,56 +95,6 @@ def sparse(workspace: Path) -> None:
     os.truncate(os.open(workspace / "sparse", os.O_CREAT | os.O_WRONLY), 1 << 36)
 
 
-def leave(workspace: Path, outside: str) -> list[str]:
-    """Special files, and some that cannot be read."""
-    left = []
-
-    def made(name: str, make) -> None:
-        with suppress(OSError):
-            make(workspace / name)
-            left.append(name)
-
-    made("fifo", os.mkfifo)
-    made("device", lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5)))
-    made("disk", lambda path: os.mknod(path, stat.S_IFBLK | 0o666, os.makedev(8, 0)))
-    made("socket", lambda path: socket.socket(socket.AF_UNIX).bind("socket"))
-    made("out", lambda path: path.symlink_to(outside))
-    made("up", lambda path: path.symlink_to("../store.git"))
-    made("round", lambda path: path.symlink_to("round"))
-    made("zero", lambda path: path.symlink_to("/dev/zero"))
-    made("locked", lambda path: (path.mkdir(), (path / "x").touch(), path.chmod(0)))
-    made("mute", lambda path: (path.touch(), path.chmod(0)))
-    made(".git", lambda path: (path.mkdir(), (path / "config").write_text("[core]")))
-    made("kept.txt", lambda path: path.write_text("kept"))
-    return left
-
-
-def swap(workspace: Path, outside: str) -> None:
-    """Leave behind a process that swaps a folder for a link while the call ends."""
-    hold(workspace)
-    (workspace / "folder").mkdir()
-    for number in range(300):
-        (workspace / "folder" / f"{number}.txt").write_text("inside")
-    (workspace / "link").symlink_to(outside)
-    end = time.monotonic() + 10
-    if os.fork():
-        time.sleep(0.05)
-        return
-    os.setsid()
-    while time.monotonic() < end:
-        with suppress(OSError):
-            os.rename(workspace / "folder", workspace / "aside")
-            os.rename(workspace / "link", workspace / "folder")
-            os.rename(workspace / "folder", workspace / "link")
-            os.rename(workspace / "aside", workspace / "folder")
-
-
-def wait(workspace: Path) -> None:
-    hold(workspace)
-    (workspace / "begun").touch()
-    time.sleep(60)
-
-
 def good(workspace: Path) -> str:
     (workspace / "good.txt").write_text("good")
     return "good"
@@ -168,7 +105,7 @@ def put_hostile(root: Path) -> None:
     """Give a project the toolset ``bad``."""
     folder = root / "toolsets" / "bad"
     (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(dedent(MANIFEST), encoding="utf-8")
+    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
     (folder / "tools" / "it.py").write_text(TOOLS, encoding="utf-8")
 
 

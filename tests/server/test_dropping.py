@@ -2,7 +2,6 @@
 
 import base64
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.api_client import Api
@@ -33,24 +32,17 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
 
 
-def test_a_file_dropped_on_a_workspace_is_uploaded(api: Api, page: Page, served: Live) -> None:
+def test_a_file_dropped_on_a_workspace_is_uploaded_and_its_name_is_escaped(
+    api: Api, page: Page, served: Live
+) -> None:
     page.goto(f"{served.url}/chats/c1/files")
     expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
-    drop(page, "dropped.txt", b"hello")
-
-    # The name is there at once; the link, once the file is.
-    expect(page.get_by_role("link", name="dropped.txt").first).to_be_visible()
-    assert (api.root / "data/chats/c1/workspace/dropped.txt").read_bytes() == b"hello"
-
-
-@pytest.mark.usefixtures("api")
-def test_the_name_of_a_dropped_file_is_escaped(page: Page, served: Live) -> None:
-    page.goto(f"{served.url}/chats/c1/files")
     drop(page, "a\u2800b.txt", b"hello")
     expect(page.get_by_role("main")).to_contain_text("Uploaded a\\u{2800}b.txt")
     assert "\u2800" not in page.get_by_role("main").inner_text()
     drop(page, "a\u2800b.txt", b"another")
     expect(page.locator("[data-sent]")).to_have_text("Uploaded.")
 
+    assert (api.workspace / "a\u2800b.txt").read_bytes() == b"hello"
     expect(page.locator("#last")).to_contain_text("a\\u{2800}b.txt already existed")
     assert "\u2800" not in page.get_by_role("main").inner_text()

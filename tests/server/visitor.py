@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
+from werkzeug.datastructures import Headers
 from werkzeug.test import TestResponse
 
 from covalt_server.app import create_app
@@ -39,12 +40,12 @@ class Link:
 class Page(HTMLParser):
     """What a person sees of a page, and can press."""
 
-    def __init__(self, response: TestResponse) -> None:
+    def __init__(self, source: str, address: str = "") -> None:
         super().__init__()
-        self.status = response.status_code
-        self.headers = response.headers
-        self.source = response.get_data(as_text=True)
-        self.address = response.request.path
+        self.status = 200
+        self.headers = Headers()
+        self.source = source
+        self.address = address
         self.title = ""
         self.links: list[Link] = []
         self.forms: list[Form] = []
@@ -54,6 +55,13 @@ class Page(HTMLParser):
         self._select = ""
         self._area = ""
         self.feed(self.source)
+        self.close()
+
+    @classmethod
+    def of(cls, response: TestResponse) -> Page:
+        page = cls(response.get_data(as_text=True), response.request.path)
+        page.status, page.headers = response.status_code, response.headers
+        return page
 
     @property
     def text(self) -> str:
@@ -90,31 +98,40 @@ class Page(HTMLParser):
             form.buttons.append((name, given.get("value", ""), ""))
         elif tag == "select":
             self._select = name
-        elif tag == "option" and (self._select not in form.fields or "selected" in given):
+        elif (
+            tag == "option"
+            and self._select
+            and (self._select not in form.fields or "selected" in given)
+        ):
             form.fields[self._select] = [given.get("value", "")]
         elif tag == "textarea":
             self._area = name
             form.fields[name] = [""]
         elif tag == "input" and name:
-            checkable = given.get("type") in {"checkbox", "radio"}
+            kind = given.get("type")
+            checkable = kind in {"checkbox", "radio"}
+            value = given.get("value", "on" if checkable else "")
             if not checkable or "checked" in given:
-                form.fields.setdefault(name, []).append(
-                    given.get("value", "on" if checkable else "")
-                )
+                # A line of text has no line breaks (HTML 4.10.5.1.2).
+                one = value if kind == "hidden" else value.replace("\n", "")
+                form.fields.setdefault(name, []).append(one)
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._open:
             while self._open.pop() != tag:
                 pass
-        if tag == "textarea":
+        if tag == "textarea" and self._area:
+            held = self.forms[-1].fields[self._area]
+            held[0] = held[0].removeprefix("\n")
             self._area = ""
+        elif tag == "select":
+            self._select = ""
 
     def handle_data(self, data: str) -> None:
         if "title" in self._open and "svg" not in self._open:
             self.title += data
         if "textarea" in self._open and self._area:
-            held = self.forms[-1].fields[self._area]
-            held[0] += data if held[0] else data.removeprefix("\n")
+            self.forms[-1].fields[self._area][0] += data
         if not _UNSEEN & set(self._open):
             self._texts.append(data)
         if "a" in self._open and self.links:
@@ -136,7 +153,7 @@ class Visitor:
 
     def open(self, address: str) -> Page:
         """Open a page."""
-        return Page(self._client().get(address, base_url=HOME, follow_redirects=True))
+        return Page.of(self._client().get(address, base_url=HOME, follow_redirects=True))
 
     def send(self, form: Form, button: str = "", **typed: Any) -> Page:
         """Type into a form's fields, press a button by its words, and see the page that comes."""
@@ -146,8 +163,8 @@ class Visitor:
         data: dict[str, Any] = {**form.fields, **typed, **by_button}
         client = self._client()
         if form.method == "get":
-            return Page(client.get(form.action, base_url=HOME, query_string=data))
-        return Page(client.post(form.action, base_url=HOME, data=data, follow_redirects=True))
+            return Page.of(client.get(form.action, base_url=HOME, query_string=data))
+        return Page.of(client.post(form.action, base_url=HOME, data=data, follow_redirects=True))
 
     def _client(self) -> Any:
         client = self.app.test_client()

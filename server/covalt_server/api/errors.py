@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flask import current_app, jsonify, make_response, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, InternalError, UnknownNameError
 from covalt_git.toolsets.tool_registry import ToolNotFoundError
 from covalt_server.security import RequestRefusedError
 
@@ -117,14 +117,4 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
 def _bug(error: Exception) -> Response:
     """Answer a request that hit a bug.  The log has the details, the answer has none."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
-    return error_response(bug())
-
-
-def bug() -> CovaltError:
-    """Return the error for a bug in covalt-git."""
-    found = CovaltError(
-        "covalt-git has a bug", hint="the log in the server's terminal has the traceback"
-    )
-    found.code = "internal_error"
-    found.http_status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return found
+    return error_response(InternalError())

@@ -15,7 +15,7 @@ from pydantic import Field
 from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.calls.running import RUNNING, Follower, Installing, Started
 from covalt_git.elicitation.requests import NoOpenQuestionError, Respondent
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, InternalError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
@@ -27,7 +27,6 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Events, InvalidRequestError, Request, Result, operation
 from covalt_git.workspaces import commits
 from covalt_server import request_context
-from covalt_server.api import errors
 from covalt_server.api.call_streams import END, LOOK_S, CallStream, Followed, OnDisconnect, event
 
 if TYPE_CHECKING:
@@ -273,7 +272,7 @@ def _follow(
     except CovaltError as error:
         call_stream.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
-        bug = errors.bug()
+        bug = InternalError()
         call_stream.add_last_event("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:

@@ -43,15 +43,6 @@ _FORMATS = {
     "uuid": "a UUID",
 }
 _KEYBOARDS = {"email": "email", "idn-email": "email", "uri": "url", "iri": "url"}
-_SAFE_PATTERN = re.compile(
-    r"""\^ (?P<body> (?:
-        (?: [A-Za-z0-9_\ @:\#,;%=!-] | \\[dw./-]
-          | \[ (?: [A-Za-z0-9_]-[A-Za-z0-9_] | [A-Za-z0-9_.] | \\[dw./-] )+ \] )
-        (?: [*+?] | \{\d+(?:,\d*)?\} )?
-    )+ ) \$""",
-    re.VERBOSE,
-)
-"""Patterns with the same meaning in both: anchored, plain characters and classes, no alternatives."""
 
 
 def limits(shape: Shape) -> Iterator[str]:
@@ -100,23 +91,18 @@ def number_attributes(*, is_integer: bool, required: bool) -> dict[str, str]:
 def text_attributes(schema: JsonObject, text: str, *, required: bool) -> dict[str, str]:
     """Return the attributes with the same meaning in browsers and in the schema.
 
-    ``maxlength`` is not used, because it counts UTF-16 units and truncates pasted text; nor ``type=email``, because
-    formats are annotations in JSON Schema.  The date picker is used only for a valid or empty date.
+    Limits of the length are not used, because browsers count UTF-16 units; nor ``pattern``, whose language differs;
+    nor ``type=email``, because formats are annotations in JSON Schema.  The date picker is used only for a valid or
+    empty date.
     """
     attributes = {"type": "text"}
     form = text_at(schema, "format")
-    least = number_at(schema, "minLength") or 0
-    if least > 0 and required:
+    if required and (number_at(schema, "minLength") or 0) > 0:
         attributes["required"] = ""
-    if least > 1:
-        attributes["minlength"] = str(least)
     if form == "date" and (not text or _is_date(text)):
         attributes["type"] = "date"
     if form in _KEYBOARDS:
         attributes["inputmode"] = _KEYBOARDS[form]
-    safe = _SAFE_PATTERN.fullmatch(text_at(schema, "pattern"))
-    if safe:
-        attributes["pattern"] = safe["body"]
     return attributes
 
 

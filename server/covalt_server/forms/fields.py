@@ -99,9 +99,7 @@ class Field:
     is_set: bool = True
     is_item: bool = False
     children: tuple[Field, ...] = ()
-    can_add: bool = False
     out: str = ""
-    can_remove: bool = False
     problems: tuple[str, ...] = ()
     focus: bool = False
 
@@ -195,7 +193,7 @@ class _Drawing:
                 return self._list(shown, shape, value)
             case InputKind.JSON:
                 shown = _json_box(shown, value, self._typed.get(mark(shown.name, "json")))
-            case InputKind.CHOICE | InputKind.CONSTANT | InputKind.CHECKBOX:
+            case InputKind.CHOICE | InputKind.CHECKBOX:
                 shown = _choice(shown, shape, value)
             case InputKind.CHOICES:
                 shown = _choices(shown, shape, value)
@@ -213,7 +211,7 @@ class _Drawing:
         if shape.kind in COMPOSITE:
             fits = is_empty or self._fits(shape, value)
             return shape.kind if fits and len(shown.loc) < MAX_DEPTH else InputKind.JSON
-        is_option = shape.kind in {InputKind.CHOICE, InputKind.CONSTANT} or (
+        is_option = shape.kind is InputKind.CHOICE or (
             value is None and shape.kind is InputKind.CHECKBOX and shape.nullable
         )
         if value is MISSING or is_empty or is_option:
@@ -264,15 +262,13 @@ class _Drawing:
                     required=True,
                     hint=shown.hint.removesuffix("s"),
                     is_item=True,
-                    can_remove=len(value) > shape.fewest,
                 ),
                 shape.item,
                 inner,
             )
             for at, inner in enumerate(value)
         )
-        can_add = shape.most is None or len(items) < shape.most
-        return replace(shown, children=items, can_add=can_add, out=_remove_label(shown))
+        return replace(shown, children=items, out=_remove_label(shown))
 
 
 # Fields that hold no others
@@ -290,7 +286,7 @@ def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     lines = rows(shown.hint, shape.schema, text)
     if not lines:
         return replace(shown, attributes=PLAIN | hints)
-    hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
+    del hints["type"]
     return replace(shown, kind=InputKind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
 
 
@@ -302,10 +298,7 @@ def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
 
 
 def _choice(shown: Field, shape: Shape, value: Any) -> Field:
-    """Return a field for a choice of one value, a constant, or a checkbox."""
-    is_const = shape.kind is InputKind.CONSTANT and (value is MISSING or shape.holds(value))
-    if is_const and shown.needed:
-        return replace(shown, text=shape.options[0].label)
+    """Return a field for a choice of one value, or a checkbox."""
     if shape.kind is InputKind.CHECKBOX and shown.needed:
         return replace(shown, checked=value is True)
     options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
@@ -338,7 +331,7 @@ def _is_selection(shape: Shape, value: list[Any]) -> bool:
 def _not_set(shown: Field, value: Any) -> Field:
     """Return the field of a list or an object that is omitted or null."""
     text = "null" if value is None else "not set"
-    return replace(shown, is_set=False, text=text, can_add=True)
+    return replace(shown, is_set=False, text=text)
 
 
 def _remove_label(shown: Field) -> str:

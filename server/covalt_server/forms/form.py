@@ -193,7 +193,7 @@ def _start_of(fields: Field, name: str) -> str:
     """Return the name of the input to focus within a field; in a list, it is the button that adds an item."""
     one = next((one for one in fields.walk() if one.name == name), None)
     while one is not None and one.kind in COMPOSITE and one.children:
-        if one.kind is InputKind.LIST and one.can_add:
+        if one.kind is InputKind.LIST:
             break
         one = one.children[0]
     return one.name if one else ""

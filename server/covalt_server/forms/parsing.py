@@ -6,15 +6,13 @@ and so are values that are nested too deeply or too long.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
 from covalt_git.text.display import shorten
-from covalt_git.text.line_diff import unchanged_lines
 from covalt_server.forms.fields import inner_name, mark
 from covalt_server.forms.problems import FieldProblem
+from covalt_server.forms.schema import is_number
 from covalt_server.forms.shapes import (
     COMPOSITE,
     MAX_DEPTH,
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 
-_NUMBER = re.compile(r"[+-]?(?:\d+(?P<fraction>\.\d*)?|\.\d+)(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
-_MAX_DIGITS = 400
 _MAX_PARTS = 4 * MAX_DEPTH
 
 
@@ -78,13 +74,11 @@ class FormReader:
             return self._choices(shape, old, required=required)
         text = self._form.get(old)
         is_plain = required and not shape.nullable
-        if shape.kind is InputKind.CONSTANT and is_plain and text is None:
-            return shape.options[0].value
         if shape.kind is InputKind.CHECKBOX and is_plain:
             return text == "true"
         if text is None:
             return MISSING
-        if shape.kind in {InputKind.CHOICE, InputKind.CONSTANT, InputKind.CHECKBOX}:
+        if shape.kind in {InputKind.CHOICE, InputKind.CHECKBOX}:
             return _option(text)
         text = lines(text)
         if not (text if shape.kind is InputKind.TEXT else text.strip()):
@@ -106,18 +100,19 @@ class FormReader:
 
     def _number(self, shape: Shape, text: str, new: str) -> Any:
         """Return a number with the precision of the input; integers stay integers."""
-        number = _read_number(text.strip())
-        is_exact = number is not None and abs(number) <= canonical_json.MAX_EXACT_INTEGER
-        if number is not None and (is_exact or isinstance(number, float)):
-            is_whole = shape.kind is InputKind.INTEGER and is_exact and number == int(number)
+        shown = shorten(text.strip())
+        kind = "an integer" if shape.kind is InputKind.INTEGER else "a number"
+        message = f"must be {kind}, not {as_json(shown)}"
+        try:
+            number = read_json(text.strip())
+        except canonical_json.NotJsonError as error:
+            number, message = None, error.message if error.hint else message  # too large
+        if is_number(number):
+            is_exact = abs(number) <= canonical_json.MAX_EXACT_INTEGER
+            is_whole = shape.kind is InputKind.INTEGER and is_exact and shape.holds(number)
             return int(number) if is_whole else number
         self.typed[new] = text
-        shown = shorten(text.strip())
-        if _NUMBER.fullmatch(text.strip()):
-            self._add_problem(new, f"{shown} is too large for an exact JSON number")
-            return text if number is None else number
-        kind = "an integer" if shape.kind is InputKind.INTEGER else "a number"
-        self._add_problem(new, f"must be {kind}, not {as_json(shown)}")
+        self._add_problem(new, message)
         return text
 
     def _choices(self, shape: Shape, old: str, *, required: bool) -> Any:
@@ -136,7 +131,7 @@ class FormReader:
             if self._added != old:
                 return empty_value(shape, required=required)
             self.focus = inner_name(new, 0) if shape.kind is InputKind.LIST else new
-            return initial_value(shape, items=1)
+            return initial_value(shape, with_item=True)
         if shape.kind is InputKind.OBJECT:
             return self._object(shape, old, new, depth)
         return self._list(shape, old, new, depth)
@@ -190,16 +185,6 @@ def _option(text: str) -> Any:
         return text
 
 
-def _read_number(text: str) -> int | float | None:
-    found = _NUMBER.fullmatch(text)
-    if found is None or len(text) > _MAX_DIGITS:
-        return None
-    if found["fraction"] is None and found["exponent"] is None and "." not in text:
-        return int(text)
-    number = float(text)
-    return number if abs(number) != float("inf") else None
-
-
 def lines(text: str) -> str:
     """Return a text with the line ends that it had before the browser converted them."""
     return text.replace("\r\n", "\n")
@@ -212,30 +197,3 @@ def settled(draft: Any) -> Any:
     if isinstance(draft, list):
         return [settled(value) for value in draft]
     return None if draft is MISSING else draft
-
-
-_BREAK = re.compile(r"\r\n|\r|\n")
-
-
-def with_breaks_of(before: str, typed: str) -> str:
-    """Return the typed text with the kind of line breaks that the text had ``before``.
-
-    If there were several kinds, unchanged lines keep theirs, and new lines get the most frequent one.
-    """
-    lines = _BREAK.split(typed)
-    breaks = _BREAK.findall(before)
-    usual = Counter(breaks).most_common(1)[0][0] if breaks else "\n"
-    if len(set(breaks)) <= 1:
-        return usual.join(lines)
-    ends = [usual] * (len(lines) - 1)
-    for old, new in unchanged_lines(_BREAK.split(before), lines):
-        if old < len(breaks) and new < len(ends):
-            ends[new] = breaks[old]
-    for at in reversed(range(len(ends) - 1)):
-        if (ends[at], lines[at + 1], ends[at + 1]) == (
-            "\r",
-            "",
-            "\n",
-        ):  # they would become one break
-            ends[at] = "\n"
-    return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))

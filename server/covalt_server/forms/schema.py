@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 _MAX_PARTS = 200
 """Most references, parts of ``allOf`` and branches that are followed for one place."""
 
-_IMPLIED = {
-    "object": ("properties", "additionalProperties", "required"),
-    "array": ("items", "minItems", "maxItems", "uniqueItems"),
-    "string": ("minLength", "maxLength", "pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-}
-"""Keywords that imply a type in a schema without ``type``."""
-
 
 class Flattening:
     """Resolver of the references of one part, up to a limit."""
@@ -72,12 +64,10 @@ def merged(under: JsonObject, over: JsonObject) -> JsonObject:
 
 
 def types_of(schema: JsonObject) -> list[str]:
-    """Return the types that a schema names, or the type that its keywords imply."""
-    named = schema.get("type")
-    if named is not None:
-        names = named if isinstance(named, list) else [named]
-        return [name for name in names if isinstance(name, str)]
-    return next(([name] for name, keys in _IMPLIED.items() if any(k in schema for k in keys)), [])
+    """Return the types that a schema names; a schema with ``properties`` is one of objects."""
+    named = schema.get("type", "object" if "properties" in schema else [])
+    names = named if isinstance(named, list) else [named]
+    return [name for name in names if isinstance(name, str)]
 
 
 def object_at(schema: JsonObject, key: str) -> JsonObject:
@@ -102,12 +92,6 @@ def number_at(schema: JsonObject, key: str) -> int | float | None:
     """Return the value of a keyword if it is a number, else None."""
     found = schema.get(key)
     return found if is_number(found) else None
-
-
-def count_at(schema: JsonObject, key: str) -> int | None:
-    """Return the value of a keyword such as ``minItems`` if it is a count, else None."""
-    found = number_at(schema, key)
-    return int(found) if found is not None and found >= 0 else None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values.difference import same
 from covalt_server.forms.schema import (
     Flattening,
-    count_at,
     is_number,
     list_at,
     merged,
+    number_at,
     object_at,
     text_at,
     types_of,
@@ -31,21 +31,13 @@ if TYPE_CHECKING:
 MAX_DEPTH = 12
 """Deepest nesting of fieldsets; deeper values are shown as JSON."""
 
-_MAX_STARTED = 20
-"""Most items that a new list starts with."""
-
 _UNION = ("anyOf", "oneOf")
 _OFFERING = {"type", "properties", "items", "enum", "const", *_UNION}
 """Keywords of a union's branch that define inputs, and not only validity."""
 
 
-class Missing(Enum):
-    """Type of ``MISSING``, which represents an omitted value; null is a value."""
-
-    MISSING = "missing"
-
-
-MISSING: Final = Missing.MISSING
+MISSING: Final = object()
+"""Represents an omitted value; null is a value."""
 
 
 class InputKind(StrEnum):
@@ -58,7 +50,6 @@ class InputKind(StrEnum):
     CHECKBOX = "checkbox"
     CHOICE = "choice"
     CHOICES = "choices"
-    CONSTANT = "constant"
     OBJECT = "object"
     LIST = "list"
     JSON = "json"
@@ -114,7 +105,7 @@ class Shape:
                 return is_number(value) and value == value // 1
             case InputKind.CHECKBOX:
                 return isinstance(value, bool)
-            case InputKind.CHOICE | InputKind.CONSTANT:
+            case InputKind.CHOICE:
                 return any(same(value, option.value) for option in self.options)
             case InputKind.LIST | InputKind.CHOICES:
                 return isinstance(value, list)
@@ -141,16 +132,6 @@ class Shape:
     def item(self) -> Shape:
         """The shape of a list's items."""
         return shape_of(self.schema.get("items", True), self.root)
-
-    @property
-    def fewest(self) -> int:
-        """The fewest items that a list may have."""
-        return count_at(self.schema, "minItems") or 0
-
-    @property
-    def most(self) -> int | None:
-        """The most items that a list may have, if it is limited."""
-        return count_at(self.schema, "maxItems")
 
 
 def shape_of(schema: Any, root: JsonObject) -> Shape:
@@ -179,8 +160,6 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
         return MISSING
     if shape.nullable:
         return None
-    if shape.kind is InputKind.CONSTANT:
-        return shape.options[0].value
     if shape.kind is InputKind.JSON and shape.schema.get("type") == "object":
         return {}
     if shape.kind is InputKind.TEXT and shape.default == "":
@@ -189,23 +168,26 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
 
 
 def start(shape: Shape) -> Any:
-    """Return the initial value of a required part: its default, or the value of its empty box.
+    """Return the initial value of a required part: its default, its only option, or the value of its empty box.
 
     It is ``MISSING`` if the user has to enter a value, and for lists and objects without a default; for these use
     :func:`initial_value`.
     """
-    has_default = shape.default is not MISSING
-    return shape.default if has_default else empty_value(shape, required=True)
+    if shape.default is not MISSING:
+        return shape.default
+    if shape.kind is InputKind.CHOICE and len(shape.options) == 1 and not shape.nullable:
+        return shape.options[0].value
+    return empty_value(shape, required=True)
 
 
-def initial_value(shape: Shape, *, items: int = 0) -> Any:
-    """Return a list or an object with its required parts; a list has at least ``items`` items.
+def initial_value(shape: Shape, *, with_item: bool = False) -> Any:
+    """Return a list or an object with its required parts.
 
-    Optional parts are omitted, so that the tool's own defaults apply.
+    A list is empty, unless it needs an item, or the user adds one (``with_item``).  Optional parts are omitted, so
+    that the tool's own defaults apply.
     """
     if shape.kind is InputKind.LIST:
-        wanted = max(items, min(shape.fewest, _MAX_STARTED))
-        return [start(shape.item) for _ in range(wanted)]
+        return [start(shape.item)] if with_item or number_at(shape.schema, "minItems") else []
     started = {
         name: start(part) for name, part in shape.properties.items() if name in shape.required
     }
@@ -225,11 +207,9 @@ class _Reader:
 
     def _shape(self, flat: JsonObject) -> Shape:
         if "const" in flat:
-            return replace(
-                self._json(flat), kind=InputKind.CONSTANT, options=(_option(flat["const"]),)
-            )
+            return self._choice(flat, _option(flat["const"]))
         if list_at(flat, "enum"):
-            return replace(self._json(flat), kind=InputKind.CHOICE, options=_enumerated(flat))
+            return self._choice(flat, *_enumerated(flat))
         branches = [branch for union in _UNION for branch in list_at(flat, union)]
         return self._union(flat, branches) if branches else self._typed(flat)
 
@@ -247,18 +227,16 @@ class _Reader:
         if types_of(base) and not any(_OFFERING & set(one) for one in others):
             return self._typed(base)
         shapes = [self._shape(one) for one in others]
-        if all(shape.kind in {InputKind.CHOICE, InputKind.CONSTANT} for shape in shapes):
-            options = tuple(_named(one, shape) for shape in shapes for one in shape.options)
-            return replace(
-                self._json(base), kind=InputKind.CHOICE, nullable=nullable, options=options
-            )
+        if all(shape.kind is InputKind.CHOICE for shape in shapes):
+            options = [_named(one, shape) for shape in shapes for one in shape.options]
+            return replace(self._choice(base, *options), nullable=nullable)
         return self._json(flat)
 
     def _typed(self, flat: JsonObject) -> Shape:
         types = [name for name in types_of(flat) if name in {*_KINDS, "null"}]
         others = [name for name in types if name != "null"]
         if types and not others:
-            return replace(self._json(flat), kind=InputKind.CONSTANT, options=(_option(None),))
+            return self._choice(flat, _option(None))
         if len(others) != 1:
             return self._json(flat)
         shape = self._of_type({**flat, "type": others[0]})
@@ -270,10 +248,13 @@ class _Reader:
         if (kind is InputKind.OBJECT and not _has_parts(flat)) or "prefixItems" in flat:
             return self._json(flat)
         if kind is InputKind.LIST and flat.get("uniqueItems") is True:
-            items = self._flat(flat.get("items", True)) or {}
-            if list_at(items, "enum") and "const" not in items:
-                return replace(shape, kind=InputKind.CHOICES, options=_enumerated(items))
+            item = self.shape(flat.get("items", True))
+            if item.kind is InputKind.CHOICE and not item.nullable:
+                return replace(shape, kind=InputKind.CHOICES, options=item.options)
         return shape
+
+    def _choice(self, flat: JsonObject, *options: Option) -> Shape:
+        return Shape(InputKind.CHOICE, flat, self._root, options=options)
 
     def _json(self, flat: JsonObject) -> Shape:
         return Shape(InputKind.JSON, flat, self._root)
@@ -286,7 +267,7 @@ def _is_null(schema: JsonObject) -> bool:
 def _named(option: Option, shape: Shape) -> Option:
     """Return an option whose label is the title of its branch; generators of schemas write enums in this way."""
     title = text_at(shape.schema, "title")
-    return option._replace(label=title) if title and shape.kind is InputKind.CONSTANT else option
+    return option._replace(label=title) if title and "const" in shape.schema else option
 
 
 def _enumerated(schema: JsonObject) -> tuple[Option, ...]:

@@ -19,12 +19,11 @@ from typing import IO, TYPE_CHECKING
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
-from covalt_git.errors import ClientGoneError, CovaltError
+from covalt_git.errors import ClientGoneError, CovaltError, InternalError
 from covalt_git.git_store import serving
 from covalt_git.git_store.serving import FETCH, PUSH, BadGitRequestError
 from covalt_git.transfers import pushing
 from covalt_server import request_context
-from covalt_server.api.errors import bug
 from covalt_server.security import NoTokenError, sealed
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def install(app: Flask, guard: Guard) -> None:
     """Add the routes for git to an app, with their access check."""
 
     def check() -> None:
-        guard.check_sender()
+        guard.check_from(request.headers)
         if not guard.is_token(_carried()):
             raise NoTokenError(
                 "the request needs the server's token as password, with any user name",
@@ -98,7 +97,7 @@ def advertise_refs(chat_id: str) -> Response:
     service = request.args.get("service")
     if service not in {FETCH, PUSH}:
         raise _not_smart()
-    chat = request_context.chat(chat_id)
+    chat = request_context.context().chat(chat_id)
     visible = pushing.fetchable(chat) if service == FETCH else pushing.pushable(chat)
     version = 1 if _VERSION_1.search(request.headers.get("Git-Protocol", "")) else 0
     parts = visible.advertise(service, version)
@@ -124,7 +123,7 @@ def push(chat_id: str) -> Response:
     """Perform a push and return its report."""
     _check_type(PUSH, {"identity"})
     stream = request.stream
-    chat = request_context.chat(chat_id)
+    chat = request_context.context().chat(chat_id)
     pushed = serving.read_push(stream, chat.store.object_format)
     report = _pushed(chat, pushed, stream)
     parts = serving.report_push(pushed, report) if pushed.commands else ()
@@ -151,7 +150,7 @@ def _not_smart() -> NotGitError:
 
 
 def _for_git(chat_id: str) -> NotGitError:
-    request_context.chat(chat_id)
+    request_context.context().chat(chat_id)
     found = NotGitError(
         f"this URL is for git access to the chat {chat_id!r}", hint=f"git clone {request.base_url}"
     )
@@ -231,7 +230,7 @@ def _client_gone(_: ClientGoneError) -> Response:
 def _bug(error: Exception) -> Response:
     """Report a bug without details; the log has them."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
-    return _error_answer(bug())
+    return _error_answer(InternalError())
 
 
 def _sealed(answer: AnyResponse) -> AnyResponse:

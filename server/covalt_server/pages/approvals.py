@@ -10,8 +10,7 @@ from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import ApprovalState
 from covalt_git.operations import approvals
-from covalt_git.operations.registry import parse
-from covalt_server.api import http, streams
+from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.render.results import as_code
 from covalt_server.request_context import ask, context
@@ -27,14 +26,14 @@ STATES: tuple[str, ...] = get_args(ApprovalState)
 @pages.get("/approvals")
 def approval_list() -> str:
     """List the pending approvals, or those in another state, newest first."""
-    query = parse(approvals.ListApprovals, http.single(request.args))
-    found = approvals.list_approvals.perform(context(), query).approvals
+    state = request.args.get("state", "pending")
+    found = ask(approvals.list_approvals, state=state).approvals
     # Not with Jinja's filter, which escapes <, >, & and ': the user has to read the arguments.
     arguments = [canonical_json.dumps(one.args).decode() for one in found]
     return render_template(
         "approval_list.html",
         approvals=[*zip(found, arguments, strict=True)][::-1],
-        state=query.state,
+        state=state,
         states=STATES,
     )
 

@@ -12,9 +12,8 @@ from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls
-from covalt_git.operations.chats import workspace_files
 from covalt_server import request_context
-from covalt_server.pages import layout
+from covalt_server.pages.chats import diff_of
 from covalt_server.render import code, markdown
 from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
 from covalt_server.request_context import ask
@@ -31,7 +30,7 @@ pages = Blueprint("calls", __name__)
 def call(chat_id: str, call_id: str) -> str:
     """Show a call, also while it is pending or running."""
     found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
-    chat = request_context.chat(chat_id)
+    chat = request_context.context().chat(chat_id)
     finished = found.post_manifest_id is not None
     result = shown(chat, found, _place(found)) if finished else None
     if result is not None and result.frame is not None:
@@ -61,13 +60,7 @@ def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
     """Return the changes of files by a finished call, without a new file that is the result; None while it runs."""
     if found.post_manifest_id is None:
         return None
-    diff = ask(
-        workspace_files.get_workspace_diff,
-        chat_id=found.chat_id,
-        old=found.pre_manifest_id or "",
-        new=found.post_manifest_id,
-        patches=layout.MOST_PATCHES,
-    )
+    diff = diff_of(found.chat_id, found.pre_manifest_id or "", found.post_manifest_id)
     new = result.path if result is not None else None
     rest = tuple(one for one in diff.changes if (one.kind, one.path) != ("added", new))
     return diff.model_copy(update={"changes": rest})
@@ -75,8 +68,8 @@ def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
 
 def _place(found: CallAnswer) -> RenderContext:
     """Return the address at which the result is served, and the granted hosts of its toolset."""
-    tool = request_context.toolset_index().tool(
-        found.tool_id
+    tool = (
+        request_context.context().toolset_index().tool(found.tool_id)
     )  # the namespace of an MCP server's tool is not a toolset's id
     toolset_id = tool.toolset_id if tool else found.tool_id.partition(":")[0]
     file = request_context.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"

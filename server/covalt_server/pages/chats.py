@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.commit_record import Source
     from covalt_git.operations.chats.chats import ChatDetail
     from covalt_git.operations.chats.manifests import ManifestRow
+    from covalt_git.operations.chats.workspace_files import WorkspaceDiff
 
 
 pages = Blueprint("chats", __name__)
@@ -101,13 +102,7 @@ def state(chat_id: str, manifest: str) -> str:
         chat_id=chat_id,
         state=shown,
         before=before,
-        diff=ask(
-            workspace_files.get_workspace_diff,
-            chat_id=chat_id,
-            old=before,
-            new=shown.id,
-            patches=shell.MOST_PATCHES,
-        ),
+        diff=diff_of(chat_id, before, shown.id),
         patch=code.diff,
         branches=heads,
         heads_here=[one for one in heads if one.manifest_id == shown.id],
@@ -153,16 +148,17 @@ def difference(chat_id: str) -> str:
         chat_id=chat_id,
         old=old,
         new=new,
-        diff=ask(
-            workspace_files.get_workspace_diff,
-            chat_id=chat_id,
-            old=old,
-            new=new,
-            patches=shell.MOST_PATCHES,
-        ),
+        diff=diff_of(chat_id, old, new),
         patch=code.diff,
         choices=choices(chat_id, heads, old, new),
     )
+
+
+def diff_of(chat_id: str, old: str, new: str) -> WorkspaceDiff:
+    """Return the differences between two commits, with as many patches as a page shows."""
+    most = shell.MOST_PATCHES
+    diff = workspace_files.get_workspace_diff
+    return ask(diff, chat_id=chat_id, old=old, new=new, patches=most)
 
 
 def _graph(
@@ -181,7 +177,7 @@ def _graph(
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None
     if has_all:
-        index = request_context.chat_index()
+        index = request_context.context().chat_index()
         nodes = index.history_nodes(chat.id, head=head, limit=len(rows), before=before)
         laid = layout(nodes, trunk=head or chat.active_manifest_id)[len(nodes) - len(rows) :]
     else:

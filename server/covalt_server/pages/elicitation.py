@@ -113,23 +113,11 @@ def _defaults(question: Question) -> JsonObject:
 
 
 def _schema(question: Question) -> JsonObject:
-    """Return the schema of a form as a schema of arguments, with choices as enums."""
+    """Return the schema of a form as a schema of arguments, with multiple choices as sets."""
     schema: JsonObject = question.params["requestedSchema"]
-    properties = {}
-    for field in form_fields(schema):
-        plain = {
-            name: value
-            for name, value in schema["properties"][field.name].items()
-            if name != "oneOf"
-        }
-        choice = {
-            "enum": [value for value, _ in field.options],
-            "enumNames": [title for _, title in field.options],
-        }
-        if field.kind == "choice":
-            plain |= choice
-        elif field.kind == "choices":
-            plain |= {"items": {"type": "string", **choice}, "uniqueItems": True}
-        properties[field.name] = plain
+    properties = {
+        name: {**field, "uniqueItems": True} if field["type"] == "array" else field
+        for name, field in schema["properties"].items()
+    }
     required = schema.get("required", [])
     return {"type": "object", "properties": properties, "required": required}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from flask import flash, g, make_response, redirect, request, url_for
 from markupsafe import Markup, escape
@@ -113,8 +110,7 @@ def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
 
 def asset(name: str) -> str:
     """Return the URL of a file in ``static/`` with a version, so that browsers cache it until it changes."""
-    changed = (_STATIC / name).stat().st_mtime_ns
-    return f"{url_for('static', filename=name)}?{urlencode({'v': _version(name, changed)})}"
+    return url_for("static", filename=name, v=f"{(_STATIC / name).stat().st_mtime_ns:x}")
 
 
 def took(started: str, finished: str) -> str:
@@ -149,8 +145,3 @@ def _facts() -> dict[str, Any]:
     except CovaltError:
         return {"project_name": "", "role": None, "count": 0}
     return {"project_name": project.root.name, "role": project.principal.role, "count": waiting}
-
-
-@lru_cache(maxsize=128)
-def _version(name: str, changed: int) -> str:  # noqa: ARG001 - part of the cache's key
-    return hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:12]

@@ -66,7 +66,7 @@ def _broken(scan: ProjectScan) -> list[Broken]:
     if config is not None and scan.reading.config is None:
         found.append(Broken(CONFIG, config, None))
     try:
-        catalog = request_context.catalog()
+        catalog = request_context.context().catalog
     except CovaltError:  # without covalt.yaml the principal's access is unknown
         return found
     ids = {toolset.id: toolset.tool_ids for toolset in scan.reading.toolsets}

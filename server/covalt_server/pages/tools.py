@@ -41,7 +41,7 @@ NEW_CHAT = ""
 def tool_picker() -> str:
     """List the tools by toolset and server, or the results of a search."""
     query, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
-    catalog, index = request_context.catalog(), request_context.toolset_index()
+    catalog, index = request_context.context().catalog, request_context.context().toolset_index()
     visible = catalog.visible(index.tools())
     found = [tool for tool in visible if toolset_id in {"", tool.toolset_id}]
     if query:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import McpServerRow, ToolsetDetail
     from covalt_git.sources.refresh import ToolSource
 
@@ -89,81 +90,74 @@ def export(toolset_id: str) -> Response:
 def grant(toolset_id: str) -> Response:
     """Add a grant; an error is shown next to the input."""
     form = request.form
-    try:
-        ask(
-            grants.add_grant,
-            toolset_id=toolset_id,
-            kind=form.get("kind", ""),
-            name=form.get("name") or None,
-            hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
-            digest=form.get("digest"),
-        )
-    except CovaltError as error:
-        return make_response(_toolset(toolset_id, error), error.http_status)
-    return _granted(toolset_id, "Granted until a file of the toolset changes.")
+    return _perform(
+        grants.add_grant,
+        toolset_id,
+        ("grants", "Granted until a file of the toolset changes."),
+        kind=form.get("kind", ""),
+        name=form.get("name") or None,
+        hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
+        digest=form.get("digest"),
+    )
 
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")
 def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
-    return _granted(toolset_id, "Granted all requested permissions.")
+    return _back(toolset_id, "grants", "Granted all requested permissions.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")
 def grant_again(toolset_id: str) -> Response:
     """Renew the grants of a toolset that a change has ended."""
     ask(grants.renew_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
-    return _granted(toolset_id, "Granted again.")
+    return _back(toolset_id, "grants", "Granted again.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/revoke")
 def revoke(toolset_id: str) -> Response:
     """Revoke a grant, or one of its hosts."""
-    form = request.form
-    ask(
-        grants.revoke_grant,
-        toolset_id=toolset_id,
-        key=form.get("key", ""),
-        hosts=tuple(form.getlist("host")),
-    )
-    return layout.back("toolsets.toolset", "Revoked.", toolset_id=toolset_id, _anchor="grants")
+    key, hosts = request.form.get("key", ""), tuple(request.form.getlist("host"))
+    ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
+    return _back(toolset_id, "grants", "Revoked.")
 
 
 @pages.post("/toolsets/<toolset_id>/refresh")
 def refresh(toolset_id: str) -> Response:
     """List the tools of an MCP server; an error is shown next to it."""
     namespace = request.form.get("namespace", "")
-    try:
-        ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
-    except CovaltError as error:
-        return make_response(_toolset(toolset_id, error), error.http_status)
     message = "Listed. New and changed tools cannot be called until you accept them."
-    return _back_to_source(toolset_id, message)
+    done = f"source-{namespace}", message
+    return _perform(sources.refresh_source, toolset_id, done, namespace=namespace)
 
 
 @pages.post("/toolsets/<toolset_id>/accept")
 def accept(toolset_id: str) -> Response:
     """Accept the reviewed definitions; if one has changed since, show the page again."""
+    namespace = request.form.get("namespace", "")
     shown = [one.partition(" ") for one in request.form.getlist("tool")]
+    return _perform(
+        sources.accept_tools,
+        toolset_id,
+        (f"source-{namespace}", "Accepted."),
+        namespace=namespace,
+        tools={name: digest or None for name, _, digest in shown},
+    )
+
+
+def _perform(
+    operation: Operation[Any, Any], toolset_id: str, done: tuple[str, str], **fields: object
+) -> Response:
+    """Perform an operation; go back to a part of the page with a message (``done``), or show the error there."""
     try:
-        ask(
-            sources.accept_tools,
-            toolset_id=toolset_id,
-            namespace=request.form.get("namespace", ""),
-            tools={name: digest or None for name, _, digest in shown},
-        )
+        ask(operation, toolset_id=toolset_id, **fields)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back_to_source(toolset_id, "Accepted.")
+    return _back(toolset_id, *done)
 
 
-def _granted(toolset_id: str, message: str) -> Response:
-    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor="grants")
-
-
-def _back_to_source(toolset_id: str, message: str) -> Response:
-    anchor = f"source-{request.form['namespace']}"
+def _back(toolset_id: str, anchor: str, message: str) -> Response:
     return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor=anchor)
 
 
@@ -174,19 +168,19 @@ def changes(toolset_id: str) -> str:
     found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     differing = [
-        _Changed(
-            one.path,
-            one.kind,
-            one.patch if len(one.patch) <= _LONGEST_PATCH else None,
-            "\nBinary files " in one.patch,
-        )
+        {
+            "path": one.path,
+            "kind": one.kind,
+            "patch": one.patch if len(one.patch) <= _LONGEST_PATCH else None,
+            "binary": "\nBinary files " in one.patch,
+        }
         for one in found.files
     ]
     return render_template(
         "toolset_changes.html",
         toolset=shown,
         grant=grant,
-        diff=_Changes(differing),
+        diff={"changes": differing},
         patch=code.diff,
     )
 
@@ -195,7 +189,7 @@ def changes(toolset_id: str) -> str:
 def newer(toolset_id: str) -> Response:
     """Download the current bundle from the toolset's source URL, and redirect to its review."""
     root = as_admin("update toolsets").root
-    found = request_context.catalog().find_toolset(toolset_id)
+    found = request_context.context().catalog.find_toolset(toolset_id)
     if found.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
     bundle = Bundle.download(found.state.source_ref or "")
@@ -244,20 +238,6 @@ def source(toolset_id: str, path: str) -> str:
     )
 
 
-class _Changed(NamedTuple):
-    """A changed file, in the form that the template of differences needs."""
-
-    path: str
-    kind: str
-    patch: str | None
-    binary: bool
-
-
-class _Changes(NamedTuple):
-    changes: list[_Changed]
-    truncated: bool = False
-
-
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is the error of a submitted form."""
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
@@ -281,7 +261,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
 
 def _uninstall(toolset_id: str) -> str:
     as_admin("remove toolsets")
-    found = request_context.catalog().find_toolset(toolset_id)
+    found = request_context.context().catalog.find_toolset(toolset_id)
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
     return render_template(
@@ -326,15 +306,13 @@ class HostRow(NamedTuple):
 class GrantGroup(NamedTuple):
     """A requested or granted permission, by its key.
 
-    ``what`` describes a permission without hosts; ``changed`` lists the changes that made a grant
-    ``stale``.
+    ``what`` describes a permission without hosts; ``changed`` lists the changes that ended the grant.
     """
 
     key: str
     kind: str
     name: str | None = None
     grant: Grant | None = None
-    stale: bool = False
     hosts: tuple[HostRow, ...] = ()
     what: str = ""
     changed: tuple[str, ...] = ()
@@ -346,7 +324,7 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     Each registered tool has one grant.
     """
     if toolset.id == REGISTRY_NAMESPACE:
-        return tuple(_grant_group(toolset, key) for key in sorted(toolset.grants))
+        return tuple(_group(toolset, key) for key in sorted(toolset.grants))
     secrets = {one.name for one in toolset.asks if one.name is not None}
     secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
@@ -355,16 +333,16 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     ]
     groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:
-        groups.append(_grant_group(toolset, UNSANDBOXED))
+        groups.append(_group(toolset, UNSANDBOXED))
     shown = {group.key for group in groups}
-    groups += [_grant_group(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
+    groups += [_group(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
     return tuple(groups)
 
 
 def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None) -> GrantGroup:
-    grant = toolset.grants.get(key)
+    group = _group(toolset, key)._replace(kind=kind, name=name)
+    grant = group.grant
     named: Sequence[str] = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
-    stale = key in toolset.ended
     requested = {
         one.host: one.granted
         for one in toolset.asks
@@ -376,43 +354,30 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
             HostRule.parse(host).shown,
             requested=host in requested,
             named=host in named,
-            covered=requested.get(host, host in named and not stale),
+            covered=requested.get(host, host in named and not group.changed),
         )
         for host in sorted({*requested, *named}, key=lambda host: (host not in requested, host))
     ]
-    changed = toolset.ended.get(key, ())
-    return GrantGroup(key, kind, name, grant, stale, tuple(rows), changed=changed)
+    return group._replace(hosts=tuple(rows))
 
 
 def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
     """Return the group of an MCP server, with its current declaration."""
     kind: Literal["process", "server"] = "server" if server.command is None else "process"
-    key = grant_key(kind, server.id)
     words = [server.url or ""] if server.command is None else [server.command, *server.args]
-    changed = toolset.ended.get(key, ())
-    grant = toolset.grants.get(key)
-    what = command_line(words)
-    return GrantGroup(key, kind, server.id, grant, bool(changed), what=what, changed=changed)
+    group = _group(toolset, grant_key(kind, server.id))
+    return group._replace(kind=kind, name=server.id, what=command_line(words))
 
 
-def _grant_group(toolset: ToolsetDetail, key: str) -> GrantGroup:
-    grant = toolset.grants.get(key)
-    kind = grant.kind if grant else key
-    changed = toolset.ended.get(key, ())
-    what = _words(grant)
-    name = grant.tool if isinstance(grant, ToolGrant) else None
-    return GrantGroup(key, kind, name, grant, bool(changed), what=what, changed=changed)
-
-
-def _words(grant: Grant | None) -> str:
+def _group(toolset: ToolsetDetail, key: str) -> GrantGroup:
+    """Return the group of a grant, or of a permission that nobody has granted."""
+    grant, name, what = toolset.grants.get(key), None, ""
     match grant:
         case ProcessGrant():
-            return command_line(grant.argv)
+            what = command_line(grant.argv)
         case ServerGrant():
-            return command_line([grant.url])
+            what = command_line([grant.url])
         case ToolGrant():
-            return grant.alias_of or ", ".join((*grant.hosts, *grant.secrets))
-        case NetworkGrant() | SecretGrant():  # with a key that was written by hand
-            return ", ".join(grant.hosts)
-        case _:
-            return ""
+            name, what = grant.tool, grant.alias_of or ", ".join((*grant.hosts, *grant.secrets))
+    kind = grant.kind if grant else key
+    return GrantGroup(key, kind, name, grant, what=what, changed=toolset.ended.get(key, ()))

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, render_template, request
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.git_store import EXECUTABLE, FILE, LINK
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http
-from covalt_server.forms.parsing import with_breaks_of
 from covalt_server.pages import layout
 from covalt_server.pages.chats import choices
 from covalt_server.render import code, markdown
 from covalt_server.render.file_tree import tree
-from covalt_server.render.previews import preview
+from covalt_server.render.previews import BREAK, preview
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -91,15 +90,15 @@ def files(chat_id: str) -> str:
 def file(chat_id: str, path: str) -> str:
     """Show one file at a commit, by its type; with ``?view=source`` its text."""
     at = request.args.get("at") or "HEAD"
-    chat = request_context.chat(chat_id)
+    chat = request_context.context().chat(chat_id)
     view = request.args.get("view", "")
-    if view == "edit":
-        edited = edited_text(chat, path)
+    if view == "edit" and (edited := read_text(chat, path)) is not None:
         return _editor(chat, path, edited.text, base=edited.oid)
     manifest_id = request_context.context().commit_id(chat, at)
-    found = _find_file(chat, manifest_id, path)
-    assert manifest_id is not None  # the chat has a commit, because the file exists
-    content = chat.store.read_blob(found.oid)
+    content = chat.read_file(manifest_id, path)
+    found = chat.find_file(manifest_id, path)
+    assert manifest_id is not None
+    assert found is not None
     shown = preview(path, content)
     is_now = manifest_id == chat.head()
     editable = is_now and shown.editable and found.mode != LINK
@@ -145,7 +144,7 @@ def save(chat_id: str, path: str) -> Response:
 def new_file(chat_id: str) -> str:
     """Show the editor of a new file."""
     return _editor(
-        request_context.chat(chat_id), request.args.get("path", "").strip(), "", base=None
+        request_context.context().chat(chat_id), request.args.get("path", "").strip(), "", base=None
     )
 
 
@@ -189,14 +188,6 @@ def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
     return ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest_id)
 
 
-def _find_file(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
-    found = chat.find_file(manifest_id, path)
-    if found is None:
-        known = chat.files(manifest_id)
-        raise UnknownNameError("file", path, known, list_with=f"covalt-git chat files {chat.id}")
-    return found
-
-
 def _leaves(
     found: Sequence[WorkspaceFile], changed: Sequence[Change], edits: Sequence[Change]
 ) -> dict[str, Leaf]:
@@ -224,14 +215,11 @@ def _body(path: str, shown: Preview, *, source: bool) -> Markup | None:
 
 
 def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
-    chat = request_context.chat(chat_id)
+    chat = request_context.context().chat(chat_id)
     typed = request.form.get("content", "")
     try:
         before = read_text(chat, path)
-        if before is not None and before.oid == base:
-            typed = with_breaks_of(before.text, typed)
-        else:
-            typed = with_breaks_of("", typed)
+        typed = _with_breaks_of(before.text if before is not None else "", typed)
         done = ask(
             workspace_edits.update_workspace_file,
             chat_id=chat_id,
@@ -245,6 +233,12 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
         return make_response(_again(chat, path, typed, base, error), error.http_status)
     message = "Saved." if done.changed else layout.UNCHANGED
     return layout.back("workspace.file", message, chat_id=chat_id, path=path)
+
+
+def _with_breaks_of(before: str, typed: str) -> str:
+    """Return the typed text with the line breaks of ``before``; a browser sends all of them as CR LF."""
+    found = BREAK.search(before)
+    return (found[0] if found else "\n").join(BREAK.split(typed))
 
 
 def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: CovaltError) -> str:
@@ -313,20 +307,6 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
             hint="download it, change it, and upload it again",
         )
     return FolderText(content.decode("utf-8"), found.oid)
-
-
-def edited_text(chat: ChatStore, path: str) -> FolderText:
-    """Return an existing text file of the workspace, for editing.
-
-    Raises:
-        UnknownNameError: if the path does not exist; the hint has the most similar one.
-        NotEditableError: as :func:`read_text`.
-    """
-    found = read_text(chat, path)
-    if found is None:
-        known = chat.files(chat.head())
-        raise UnknownNameError("file", path, known, list_with=f"covalt-git chat files {chat.id}")
-    return found
 
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:

@@ -99,12 +99,6 @@ class FrameAddress(NamedTuple):
     sandbox: str = FRAME_SANDBOX
 
 
-class Refused(NamedTuple):
-    """Reason why a frame is not shown."""
-
-    reason: str
-
-
 @pages.get("/artifacts/<chat_id>/<call_id>")
 def artifact(chat_id: str, call_id: str) -> Response:
     """Return the page of a finished call, from the commit of the call.
@@ -118,7 +112,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
             hint=f"open /chats/{chat_id}/calls/{call_id}",
         )
     shown = _shown_page(chat_id, call_id)
-    if not request_context.catalog().sees(shown.tool_id):
+    if not request_context.context().catalog.sees(shown.tool_id):
         raise _unknown_call(chat_id, call_id)
     answer = make_response()
     answer.headers.update(ARTIFACT_HEADERS)
@@ -155,7 +149,7 @@ def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
 
 
 def _read(chat_id: str, call_id: str) -> _ShownPage:
-    chat, index = request_context.chat(chat_id), request_context.chat_index()
+    chat, index = request_context.context().chat(chat_id), request_context.context().chat_index()
     index.sync_chat(chat)
     known = index.call(chat.id, call_id)
     if known is None:
@@ -197,7 +191,7 @@ def artifact_source(plan: RenderPlan, read_record: Callable[[FileReference], byt
 
 def frame_address(
     config: JsonObject, *, own_port: int, page_host: str, granted: Collection[str] = ()
-) -> FrameAddress | Refused:
+) -> FrameAddress:
     """Return the URL of a plan's frame: on this machine, or at a granted host.
 
     ``page_host`` is the host in our page's URL.  ``granted`` are the hosts of the toolset's grants; they
@@ -206,25 +200,27 @@ def frame_address(
     A frame on this machine never has the host name of our page.  Cookies ignore ports, so that a browser
     would send our token to a server on 127.0.0.1:3000 if our page is on 127.0.0.1:8787; it sends none
     to ``localhost``.
+
+    Raises:
+        RefusedError: if the frame is not shown.
     """
-    try:
-        address = parse_url(config.get("url"))
-    except RefusedError as refused:
-        return Refused(str(refused))
+    address = parse_url(config.get("url"))
     host, port, own_name = address.host, address.port, _name(page_host)
     if host in LOCAL_HOSTS:
         if port not in PORTS:
-            return Refused(f"a frame on this machine needs a port from {PORTS[0]} to {PORTS[-1]}")
+            raise RefusedError(
+                f"a frame on this machine needs a port from {PORTS[0]} to {PORTS[-1]}"
+            )
         if port == own_port:
-            return Refused(f"port {own_port} is covalt-git's own")
+            raise RefusedError(f"port {own_port} is covalt-git's own")
         host = "127.0.0.1" if own_name == "localhost" else "localhost"
     else:
         port = None if port == _HTTPS else port
         named = host if port is None else f"{host}:{port}"
         if named not in {name.lower() for name in granted}:
-            return Refused(f"{named!r} was not granted to the toolset")
+            raise RefusedError(f"{named!r} was not granted to the toolset")
         if address.scheme != "https" or host == own_name:
-            return Refused(f"{named!r} is not another host that is reached by https")
+            raise RefusedError(f"{named!r} is not another host that is reached by https")
     origin = f"{address.scheme}://{host}" + ("" if port is None else f":{port}")
     path = address.rest if address.rest.startswith("/") else f"/{address.rest}"
     return FrameAddress(url=origin + path, origin=origin)

@@ -75,8 +75,13 @@ _COLOURED = {
 }
 _INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
-# A second document of YAML rarely begins with an empty line or a heading; Markdown does.
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*\n(?=[ \t]*\n|#+ )")
+_MARKS = {
+    "<!doctype html": "html",
+    "<html": "html",
+    "<?xml": "xml",
+    "diff --git ": "diff",
+    "---\n": "yaml",
+}
 
 
 def highlighted(
@@ -187,17 +192,9 @@ def _of_content(text: str) -> str | None:
     if shebang := _SHEBANG.match(text):
         return _named(_INTERPRETERS.get(shebang[1], shebang[1]))
     start = text[:256].lstrip().lower()
-    if start.startswith(("<!doctype html", "<html")):
-        return "html"
-    if start.startswith("<?xml"):
-        return "xml"
-    if start.startswith("diff --git "):
-        return "diff"
     if start.startswith(("{", "[")) and _is_json(text):
         return "json"
-    if text.startswith(("---\n", "%YAML ")):
-        return "markdown" if _FRONT_MATTER.match(text) else "yaml"
-    return None
+    return next((language for mark, language in _MARKS.items() if start.startswith(mark)), None)
 
 
 def _is_json(text: str) -> bool:

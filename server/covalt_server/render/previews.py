@@ -29,6 +29,7 @@ MAX_ROWS = 200
 MAX_COLUMNS = 60
 MAX_CELL = 500
 _SNIFFED = 8000
+BREAK = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 CSV = (".csv", ".tsv")
@@ -67,8 +68,9 @@ class Preview(NamedTuple):
 
     @property
     def editable(self) -> bool:
-        """Whether an editor can save it without changing other parts."""
-        return self.kind not in {"image", "sound", "binary", "encoded"} and self.complete
+        """Whether an editor can save it without changing other parts: a browser keeps one kind of line break."""
+        is_text = self.kind not in {"image", "sound", "binary", "encoded"} and self.complete
+        return is_text and len({*BREAK.findall(self.text)}) <= 1
 
 
 def preview(path: str, content: bytes) -> Preview:

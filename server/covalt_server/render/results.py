@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covalt_git.checks.pages import artifact_problems
 from covalt_git.git_store import is_binary_content
 from covalt_git.models.file_reference import is_reference
+from covalt_git.render.targets import RefusedError
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown
 from covalt_server.render.previews import CSV, Table, preview, table_of_csv, table_of_objects
@@ -57,14 +58,14 @@ class ResultPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A rendered result; one of ``body``, ``table``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
+    """A rendered result: ``table``, ``page``, ``frame``, ``pairs`` or ``parts``, otherwise ``body``.
 
     ``trouble`` is the reason if the declared renderer failed; ``path`` is the file of the workspace that
     is shown, and ``editable`` whether it can be edited.  ``is_patch`` is whether it shows the changes of
     files, and ``is_plain`` whether it is the returned value as JSON.
     """
 
-    renderer: str
+    renderer: str = "default"
     body: Markup | None = None
     page: bool = False
     frame: artifacts.FrameAddress | None = None
@@ -94,20 +95,16 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
     plan = call.render_plan
     if plan is None:
         parts = _parts(chat, call)
-        if parts:
-            return Shown(renderer="default", parts=parts)
-        return _value(call.result, "default")
+        return Shown(parts=parts) if parts else _value(call.result)
     if plan.error and plan.renderer in {"html", "frame"}:
-        return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=plan.error)
-    found = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
+        found = Shown(trouble=plan.error)
+    else:
+        found = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
     if plan.error and not found.trouble:
-        return Shown(
-            renderer=found.renderer,
-            body=found.body or as_code(call.result),
-            path=found.path,
-            trouble=plan.error,
-        )
-    return found
+        found = Shown(body=found.body, path=found.path, trouble=plan.error)
+    others = (found.body, found.page, found.frame, found.pairs, found.parts, found.table)
+    body = found.body if any(others) else as_code(call.result)
+    return replace(found, renderer=plan.renderer, body=body)
 
 
 def as_code(value: Any, *, exact: bool = False) -> Markup:
@@ -117,12 +114,12 @@ def as_code(value: Any, *, exact: bool = False) -> Markup:
     return code.highlighted(text, language="json", exact=exact, most=most)
 
 
-def _value(value: Any, renderer: str) -> Shown:
+def _value(value: Any) -> Shown:
     """Show a JSON value: an array of objects as a table, anything else as JSON."""
     table = table_of_objects(value, most=MOST_LINES)
     if table is not None:
-        return Shown(renderer=renderer, table=table, rows=len(value))
-    return Shown(renderer=renderer, body=as_code(value), is_plain=True)
+        return Shown(table=table, rows=len(value))
+    return Shown(body=as_code(value), is_plain=True)
 
 
 def _parts(chat: ChatStore, call: CallAnswer) -> tuple[ResultPart, ...]:
@@ -144,8 +141,8 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[ResultPart, ...]:
     return tuple(parts)
 
 
-def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
-    return _value(call.result, plan.renderer)
+def _default(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
+    return _value(call.result)
 
 
 def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
@@ -154,10 +151,7 @@ def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext)
 
 
 def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
-    def document(text: str, **__: Any) -> Markup:
-        return markdown.rendered(text)
-
-    return _text(chat, call, plan, document)
+    return _text(chat, call, plan, lambda text, **_: markdown.rendered(text))
 
 
 def _text(
@@ -168,17 +162,14 @@ def _text(
     path = _workspace_path(plan)
     if path is None:
         content = plan.config.get("content", call.result)
-        if not isinstance(content, str):
-            return _value(content, plan.renderer)
-        return Shown(renderer=plan.renderer, body=show(content, language=language))
+        is_text = isinstance(content, str)
+        return Shown(body=show(content, language=language)) if is_text else _value(content)
     state = chat.find_file(call.post_manifest_id, path)
     if state is None:
-        trouble = f"the file {path!r} does not exist in the commit of the call"
-        return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=trouble)
+        return Shown(trouble=f"the file {path!r} does not exist in the commit of the call")
     content = chat.store.read_blob(state.oid)
     if is_binary_content(content):
-        trouble = f"{path!r} is not a text file: {len(content)} bytes"
-        return Shown(renderer=plan.renderer, body=as_code(call.result), path=path, trouble=trouble)
+        return Shown(path=path, trouble=f"{path!r} is not a text file: {len(content)} bytes")
     text = content.decode("utf-8", "replace")
     wanted = _is_yes(plan.config.get("editable", plan.renderer == "editor"))
     # Only if it has not changed since the call.
@@ -188,63 +179,55 @@ def _text(
     table = table_of_csv(path, text, most=MOST_LINES) if path.lower().endswith(CSV) else None
     body = None if table else show(text, language=language, path=path)
     rows = len(text.splitlines()) - 1
-    return Shown(
-        renderer=plan.renderer, body=body, table=table, rows=rows, path=path, editable=editable
-    )
+    return Shown(body=body, table=table, rows=rows, path=path, editable=editable)
 
 
-def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
-    content = plan.config.get("content")
-    if plan.artifact is None and not isinstance(content, str):
-        trouble = plan.error or "the artifact of the renderer did not exist"
-        return Shown(renderer="html", body=as_code(call.result), trouble=trouble)
+def _html(chat: ChatStore, _: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
+    try:
+        page = artifacts.artifact_source(plan, chat.records.content)
+    except artifacts.NoPageError:
+        return Shown(trouble="the artifact of the renderer did not exist")
     name = str(plan.config.get("artifact", "page")).removeprefix("toolset:")
-    page = artifacts.artifact_source(plan, chat.records.content)
-    return Shown(renderer="html", page=True, problems=tuple(artifact_problems(page, name)))
+    return Shown(page=True, problems=tuple(artifact_problems(page, name)))
 
 
-def _frame(_: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
-    address = artifacts.frame_address(
-        plan.config, own_port=place.port, page_host=place.host, granted=place.granted
-    )
-    if isinstance(address, artifacts.Refused):
-        return Shown(renderer="frame", body=as_code(call.result), trouble=address.reason)
-    return Shown(renderer="frame", frame=address)
+def _frame(_: ChatStore, __: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
+    try:
+        address = artifacts.frame_address(
+            plan.config, own_port=place.port, page_host=place.host, granted=place.granted
+        )
+    except RefusedError as refused:
+        return Shown(trouble=str(refused))
+    return Shown(frame=address)
 
 
-def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
+def _terminal(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
     text = call.result if isinstance(call.result, str) else None
     if isinstance(call.result, dict):
         text = next((call.result[key] for key in _OUTPUT_KEYS if key in call.result), None)
     if not isinstance(text, str):
         text = call.output
-    body = (
-        code.highlighted(text, language="text", most=MOST_LINES) if text else as_code(call.result)
-    )
-    return Shown(renderer=plan.renderer, body=body)
+    return Shown(body=code.highlighted(text, language="text", most=MOST_LINES) if text else None)
 
 
-def _file_diff(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
+def _file_diff(chat: ChatStore, call: CallAnswer, _: RenderPlan, __: RenderContext) -> Shown:
     changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
     patch = "".join(chat.patch(change) for change in changes)
-    body = code.diff(patch) if patch else as_code(call.result)
-    return Shown(renderer=plan.renderer, body=body, is_patch=True)
+    return Shown(body=code.diff(patch), is_patch=True)
 
 
-def _patch_diff(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
+def _patch_diff(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
     given = next((call.args[name] for name in _PATCH_ARGUMENTS if name in call.args), None)
-    body = code.diff(given) if isinstance(given, str) else as_code(call.result)
-    return Shown(renderer=plan.renderer, body=body, is_patch=True)
+    return Shown(body=code.diff(given) if isinstance(given, str) else None, is_patch=True)
 
 
-def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
-    if not isinstance(call.result, dict) or not call.result:
-        return Shown(renderer=plan.renderer, body=as_code(call.result))
+def _key_value(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
+    values = call.result.items() if isinstance(call.result, dict) else ()
     pairs = [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in call.result.items()
+        for name, value in values
     ]
-    return Shown(renderer=plan.renderer, pairs=tuple(pairs))
+    return Shown(pairs=tuple(pairs))
 
 
 _RENDERERS: dict[str, Callable[[ChatStore, CallAnswer, RenderPlan, RenderContext], Shown]] = {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from tests.api_client import Api, configure
+from tests.api_client import Api
 from tests.server.visitor import Page, Visitor
 
 
@@ -60,20 +59,6 @@ def test_the_history_leads_from_each_state_to_what_made_it(visitor: Visitor, api
     assert page.link("Read file") == f"/chats/c1/calls/{failed['id']}"
     assert "+1" in page.text
     assert "no such file" in page.text.lower() or "missing.txt" in page.text
-
-
-def test_pages_of_a_chat_do_not_name_a_hidden_tool(root: Path, api: Api) -> None:
-    api.write("index.html", "<h1>Rain</h1>\n")
-    configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
-    visitor = Visitor.of(root, role="reader")
-
-    addresses = ("", "/history", "/states/HEAD", "/files")
-    for address in (f"/chats/c1{one}" for one in addresses):
-        page = visitor.open(address)
-
-        assert page.status == 200
-        assert "write_file" not in page.source
-        assert not [one for one in page.links if "/calls/" in one.href]
 
 
 def test_a_pending_call_leads_to_its_approval(visitor: Visitor, api: Api) -> None:

@@ -1,9 +1,13 @@
-"""The conversation page without JavaScript: messages, calls, branches and approvals in place."""
+"""The conversation page: messages, calls, branches and approvals in place."""
 
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Page as BrowserPage
+from playwright.sync_api import expect
+
 from tests.api_client import Api, configure
+from tests.live_server import Live
 from tests.server.visitor import Form, Page, Visitor
 
 
@@ -116,15 +120,7 @@ def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, 
     assert visitor.open("/chats/c1?compare=nope").status == 404
 
 
-def test_a_pending_call_is_approved_or_denied_in_the_conversation(
-    visitor: Visitor, api: Api
-) -> None:
-    made = api.call("app-builder:run_command", command="echo done > a.txt")
-    page = visitor.open("/chats/c1")
-    page = visitor.send(page.form(f"/approvals/{made['execution_id']}/approve"), "Approve and run")
-    assert page.address == "/chats/c1"
-    assert api.get("get_call", chat_id="c1", call_id=made["id"])["status"] == "success"
-
+def test_a_pending_call_is_denied_in_the_conversation(visitor: Visitor, api: Api) -> None:
     made = api.call("app-builder:run_command", command="ls")
     page = visitor.open("/chats/c1")
     page = visitor.send(button_form(page, f"/approvals/{made['execution_id']}/deny", to=["chat"]))
@@ -160,9 +156,34 @@ def test_a_role_sees_calls_of_hidden_tools_without_their_names(root: Path, api: 
     configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
     visitor = Visitor.of(root, role="reader")
 
-    for path in ("", f"/messages/{message}", "/history"):
+    for path in ("", f"/messages/{message}", "/history", "/states/HEAD", "/files"):
         page = visitor.open(f"/chats/c1{path}")
         assert page.status == 200
-        assert "secret.txt" not in page.source
+        assert "secret.txt" not in page.source or path in {"/states/HEAD", "/files"}
         assert "write_file" not in page.source
         assert "run_command" not in page.source
+
+
+def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api: Api) -> None:
+    message = add(api, "Make pages", role="assistant")
+    ids = [write(api, f"{number}.txt", message, f"part {number}\n")["id"] for number in range(4)]
+    page.goto(f"{served.url}/chats/c1")
+    page.locator("#turns summary").filter(has_text="× 4").click()  # noqa: RUF001
+    call = page.locator(f"[id='c-{ids[2]}']")
+    for _ in range(3):  # opened, closed, and opened again
+        call.locator("summary").first.click()
+
+    expect(call).to_contain_text("1part 2")
+    assert len([path for path in served.paths if f"/calls/{ids[2]}" in path]) == 1
+
+
+def test_the_first_row_is_near_the_top_of_a_phone(
+    page: BrowserPage, served: Live, api: Api
+) -> None:
+    write(api, "a.txt", add(api, "Make a page"))
+    page.set_viewport_size({"width": 375, "height": 800})
+    for path, row in (("", ".turn"), ("/history", ".state")):
+        page.goto(f"{served.url}/chats/c1{path}")
+        box = page.locator(row).first.bounding_box()
+        assert box is not None
+        assert box["y"] <= 420

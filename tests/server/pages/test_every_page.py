@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,19 +24,22 @@ PAGES = [
     *("/chats/c1/states/HEAD", "/tools?chat=c1"),
     *("/chats/c1/diff?old=HEAD&new=", "/chats/c1/diff?old=main&new=idea"),
     *("/chats/c1/files", "/chats/c1/files/weather.csv", "/chats/c1/files/notes.md"),
-    *("/chats/c1/files/notes.md?view=edit", "/chats/c1/merge?branch=idea"),
-    *("/chats/c1/conflicts", "/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
+    *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
+    *(
+        "/chats/c1/merge?branch=idea",
+        "/chats/c1/conflicts",
+        "/chats/c1/calls/{chart}",
+        "/chats/c1/calls/{failed}",
+    ),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
-    *(
-        "/toolsets/data-lab/uninstall",
-        "/toolsets/broken",
-        "/registry",
-        "/imports",
-        "/imports/{staged}",
-    ),
+    *("/toolsets/data-lab/uninstall", "/toolsets/broken", "/registry"),
+    *("/imports", "/imports/{staged}"),
     *("/approvals", "/approvals?state=all", "/approvals/{approval}", "/nowhere"),
 ]
+SILENCE = struct.pack(
+    "<4sI8sIHHIIHH4sI8x", b"RIFF", 44, b"WAVEfmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 8
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,8 @@ def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
     api.post("register_tool", entry=entry)
     api.call("data-lab:load_sample")
     api.post("create_branch", chat_id="c1", name="idea")
-    api.upload(("notes.md", b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"))
+    notes = b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"
+    api.upload(("notes.md", notes), ("hum.wav", SILENCE))
     (api.workspace / "unsaved.txt").write_text("typed")
     return api
 

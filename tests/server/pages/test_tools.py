@@ -132,18 +132,6 @@ def test_a_role_without_the_right_sees_no_buttons_and_no_hidden_tools(root: Path
         assert "app-builder" not in guest.open(address).source
 
 
-def test_a_toolset_is_disabled_on_its_page(visitor: Visitor, root: Path) -> None:
-    form = visitor.open("/toolsets/data-lab").form("/enabled")
-
-    visitor.send(form)
-
-    assert "enabled: false" in (root / "toolsets/state/data-lab.yaml").read_text()
-    tool = visitor.open("/tools/data-lab:summarize")
-    refused = visitor.send(tool.form("summarize"), **{"args/path": "weather.csv"})
-    assert refused.status == 403
-    assert "covalt-git toolset enable data-lab" in refused.text
-
-
 def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     manifest = root / "toolsets/data-lab/toolset.yaml"
     lines = manifest.read_text().splitlines()

@@ -221,6 +221,3 @@ def test_a_long_patch_is_cut_with_a_note() -> None:
 def test_any_text_is_shown_as_far_as_it_is_a_patch(text: str) -> None:
     assert Fragment(diff("diff --git a/x b/x\n@@ -1 +1 @@\n" + text)).others == []
     assert diff("no patch at all") == ""
-
-
-# Colours

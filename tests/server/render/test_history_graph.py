@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
-from xml.etree import ElementTree as ET
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.conversations.history import GraphRow, layout
-from covalt_server.render.history_graph import ROW_HEIGHT, lanes_of, svg
+from covalt_server.render.history_graph import lanes_of
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 class Line(NamedTuple):
     id: str
     parents: tuple[str, ...]
-
-
-def history(*texts: str) -> list[Line]:
-    """Read ``m<ab`` as the manifest m with the parents a and b."""
-    split = (text.partition("<") for text in texts)
-    return [Line(name, tuple(parents)) for name, _, parents in split]
 
 
 @st.composite
@@ -97,28 +90,3 @@ def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObjec
     while trunk in rows:
         assert rows[trunk].lane == 0
         trunk = next(iter(by_id[trunk].parents), None)
-
-
-# The drawing
-
-
-def ends(row: GraphRow, lanes: int) -> tuple[set[str], set[str]]:
-    """Return where lines of a drawn row touch its upper and its lower edge."""
-    picture = ET.fromstring(svg(row, lanes))
-    upper, lower = set(), set()
-    for line in picture.iter("line"):
-        assert line.get("x1") == line.get("x2")
-        if line.get("y1") == "0":
-            upper.add(str(line.get("x1")))
-        if line.get("y2") == "100%":
-            lower.add(str(line.get("x2")))
-    for path in picture.iter("path"):
-        start, _, way = str(path.get("d")).removeprefix("M").partition("C")
-        x, y = start.split()
-        if y == "0":
-            upper.add(x)
-        else:
-            *_, to_x, bottom = way.split()
-            assert bottom == str(ROW_HEIGHT)
-            assert to_x in lower | {str(line.get("x1")) for line in picture.iter("line")}
-    return upper, lower

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,12 +37,16 @@ def test_a_file_is_previewed_by_its_content(path: str, content: bytes, kind: str
     assert preview(path, content).kind == kind
 
 
-@given(st.binary(max_size=200), st.sampled_from(["a.md", "a.csv", "a.json", "a.html", "a.txt"]))
+@given(
+    st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"\r", b"\n"])).map(b"".join),
+    st.sampled_from(["a.md", "a.csv", "a.json", "a.html", "a.txt"]),
+)
 def test_every_content_has_a_preview(content: bytes, path: str) -> None:
     shown = preview(path, content)
 
     if shown.editable:
         assert shown.text.encode() == content
+        assert len(set(re.findall(r"\r\n|\r|\n", shown.text))) <= 1
 
 
 def test_a_large_text_is_cut_after_a_line() -> None:
