@@ -87,18 +87,13 @@ def running(
     wsgi: WSGIApplication,
     *,
     threads: int = THREADS,
-    places: Mapping[str, ASGIApp] | None = None,
     grace_s: int = 0,
     timeout_s: float = TIMEOUT_S,
 ) -> AbstractContextManager[Running]:
-    """Serve a WSGI app, with the ASGI apps of some paths."""
-
-    def app(_: int) -> ASGIApp:
-        return BodyTimeout(
-            router(WSGIBridge(wsgi, threads=threads), places or {}), timeout_s=timeout_s
-        )
-
-    return running_app(app, grace_s=grace_s, timeout_s=timeout_s)
+    """Serve a WSGI app."""
+    bridge = WSGIBridge(wsgi, threads=threads)
+    app = BodyTimeout(router(bridge, {}), timeout_s=timeout_s)
+    return running_app(lambda _: app, grace_s=grace_s, timeout_s=timeout_s)
 
 
 @contextmanager

@@ -53,9 +53,3 @@ def count_changes(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]
     else:
         same = sum(block.size for block in SequenceMatcher(None, old, new).get_matching_blocks())
     return len(new) - same, len(old) - same
-
-
-def unchanged_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the indexes, in the old and in the new text, of each unchanged line."""
-    for start, new_start, length in SequenceMatcher(None, old, new).get_matching_blocks():
-        yield from ((start + at, new_start + at) for at in range(length))

@@ -141,14 +141,16 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
     """A field's name or value with an escape in it would be another one when it is sent."""
     attribute = re.compile(r'\s(?:value|name|data-[a-z-]+)="([^"<>]*)"|([^"<>]*)</textarea>')
     constant = re.compile(r"loop\.\w+|url_for\(.*|'[a-z]+' if .* else '[a-z]+'")
+    templates = [*(Path(layout.__file__).parents[1] / "templates").glob("*.html")]
     changed = [
         f"{file.name}: {printed}"
-        for file in Path(layout.__file__).with_name("templates").glob("*.html")
+        for file in templates
         for found in attribute.finditer(file.read_text(encoding="utf-8"))
         for printed in re.findall(r"\{\{ (.*?) \}\}", found[1] or found[2] or "")
         if not printed.endswith(" | e") and not constant.fullmatch(printed)
     ]
 
+    assert templates
     assert changed == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from flask import current_app, has_request_context
@@ -72,14 +73,10 @@ def events(_: Context, request: FollowEvents) -> Events:
     position = feed.position() if after is None else after
     waits = _WAITING.acquire(blocking=False)
     parts = _follow(feed, position, current_app.config, once=request.poll, waits=waits)
-    released = threading.Event()
-
-    def close() -> None:
-        if waits and not released.is_set():
-            released.set()
-            _WAITING.release()
-
-    return Events(parts, close)
+    leaving = ExitStack()  # as it may be closed more than once
+    if waits:
+        leaving.callback(_WAITING.release)
+    return Events(parts, leaving.close)
 
 
 def _follow(

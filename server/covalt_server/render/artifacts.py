@@ -69,13 +69,6 @@ can send its data over WebRTC.
 
 _HTTPS = 443
 
-FRAME_SANDBOX = "allow-scripts allow-same-origin allow-forms"
-"""Sandbox of a frame with a page of a tool's own server.
-
-The page has its own origin, which is never ours, because it needs that to load modules and store settings.  It
-cannot open windows, to which a browser might send our cookie, and cannot navigate our page.
-"""
-
 
 class NotInAFrameError(CovaltError):
     """An artifact was requested outside a frame of our page."""
@@ -96,7 +89,6 @@ class FrameAddress(NamedTuple):
 
     url: str
     origin: str
-    sandbox: str = FRAME_SANDBOX
 
 
 @pages.get("/artifacts/<chat_id>/<call_id>")

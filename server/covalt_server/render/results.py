@@ -45,16 +45,6 @@ class ResultPart(NamedTuple):
     path: str | None = None
     media_type: str = ""
 
-    @property
-    def is_picture(self) -> bool:
-        """Whether a browser shows it."""
-        return self.media_type.startswith("image/")
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether a browser plays it."""
-        return self.media_type.startswith("audio/")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:

@@ -10,6 +10,7 @@ from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
 from tests import settling
 from tests.api_client import Api, configure, refused
+from tests.mcp_client import add_toolset
 from tests.server.event_streams import coming, events, follow, names, resume, until
 
 SLOW = """\
@@ -57,9 +58,7 @@ ONLY_BUILDER = 'default_role: r\nroles: {r: {allow: ["app-builder.*"]}}'
 
 @pytest.fixture
 def slow(api: Api) -> Api:
-    (api.root / "toolsets/slow/tools").mkdir(parents=True)
-    (api.root / "toolsets/slow/toolset.yaml").write_text(SLOW)
-    (api.root / "toolsets/slow/tools/slow.py").write_text(SLOW_PYTHON)
+    add_toolset(api.root, "slow", SLOW, SLOW_PYTHON)
     return api
 
 

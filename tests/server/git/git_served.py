@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from covalt_git.project import Project
 from covalt_git.serving.server import project_app
-from covalt_git.workspaces.chat import ChatStore
 from tests.api_client import BEARER, TOKEN, Api
 from tests.uvicorn_server import running_app
 from tests.workspaces.stores import run_git
@@ -214,9 +212,3 @@ def commit_content(tree: str, *parents: str, message: str = "made by hand") -> b
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     person = "Eve <eve@example.com> 1700000000 +0000"
     return "\n".join([*lines, f"author {person}", f"committer {person}", "", message]).encode()
-
-
-def open_store(served: GitServed, api: Api) -> ChatStore:
-    """Open the chat c1 in this process."""
-    assert served.root == api.root
-    return Project.open(served.root).chats.open("c1")

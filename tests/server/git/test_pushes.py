@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_store.serving import Command, PushRequest
+from covalt_git.project import Project
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
 from tests.api_client import Api
@@ -26,7 +27,6 @@ from tests.server.git.git_served import (
     git,
     git_served,
     oid_of,
-    open_store,
     pack_of,
     run,
 )
@@ -176,10 +176,11 @@ def test_only_branches_with_portable_names_are_pushed(served: GitServed, work: P
     assert set(served.refs()) == {"refs/heads/main", "refs/heads/a"}
 
 
-def test_a_push_to_a_busy_chat_is_refused_after_a_while(served: GitServed, api: Api) -> None:
+def test_a_push_to_a_busy_chat_is_refused_after_a_while(served: GitServed) -> None:
     tip = served.refs()["refs/heads/main"]
     asked = PushRequest((Command("refs/heads/x", None, tip),), frozenset({"report-status"}))
-    with open_store(served, api) as chat, open_store(served, api) as other, writing(other):
+    chats = Project.open(served.root).chats
+    with chats.open("c1") as chat, chats.open("c1") as other, writing(other):
         report = pushing.push(chat, asked, io.BytesIO(pack_of()), timeout_s=0)
 
     assert "is busy" in report.refused["refs/heads/x"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import BEARER, HOME, PORT, Api
+from tests.mcp_client import add_toolset
 from tests.server.visitor import Page, Visitor
 
 MANIFEST = """\
@@ -16,23 +17,23 @@ id: shows
 name: Shows
 version: "1.0.0"
 tools:
-  - {id: code, entrypoint: tools:write, input_schema: {type: object}}
-  - {id: document, entrypoint: tools:write, input_schema: {type: object}}
-  - {id: fixed, entrypoint: tools:write, input_schema: {type: object}}
-  - {id: listing, entrypoint: tools:write, input_schema: {type: object}}
-  - {id: page, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: inline, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: frame, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: site, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: terminal, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: changed, entrypoint: tools:write, input_schema: {type: object}}
-  - {id: patch, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: pairs, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: plain, entrypoint: tools:give, input_schema: {type: object}}
-  - {id: parts, entrypoint: tools:parts, input_schema: {type: object}}
-  - {id: rows, entrypoint: tools:rows, input_schema: {type: object}}
-  - {id: patched, entrypoint: tools:patched, input_schema: {type: object}}
-  - {id: fails, entrypoint: tools:fail, input_schema: {type: object}}
+  - {id: code, entrypoint: tools.shows:write, input_schema: {type: object}}
+  - {id: document, entrypoint: tools.shows:write, input_schema: {type: object}}
+  - {id: fixed, entrypoint: tools.shows:write, input_schema: {type: object}}
+  - {id: listing, entrypoint: tools.shows:write, input_schema: {type: object}}
+  - {id: page, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: inline, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: frame, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: site, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: terminal, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: changed, entrypoint: tools.shows:write, input_schema: {type: object}}
+  - {id: patch, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: pairs, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: plain, entrypoint: tools.shows:give, input_schema: {type: object}}
+  - {id: parts, entrypoint: tools.shows:parts, input_schema: {type: object}}
+  - {id: rows, entrypoint: tools.shows:rows, input_schema: {type: object}}
+  - {id: patched, entrypoint: tools.shows:patched, input_schema: {type: object}}
+  - {id: fails, entrypoint: tools.shows:fail, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
@@ -83,11 +84,10 @@ PAGE = "<!doctype html><title>Old</title><img src='https://elsewhere.example/x.p
 @pytest.fixture
 def visitor(root: Path) -> Visitor:
     """A visitor of a project with the toolset ``shows``."""
-    folder = root / "toolsets" / "shows"
-    (folder / "artifacts").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST)
-    (folder / "tools.py").write_text(TOOLS)
-    (folder / "artifacts" / "page.html").write_text(PAGE)
+    add_toolset(root, "shows", MANIFEST, TOOLS)
+    artifacts = root / "toolsets/shows/artifacts"
+    artifacts.mkdir()
+    (artifacts / "page.html").write_text(PAGE)
     return Visitor.of(root)
 
 
@@ -191,7 +191,7 @@ RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("patch", {"patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"}, ["-old", "+new"]),
     ("pairs", {"city": "Seattle", "days": 3}, ["city Seattle days 3"]),
     ("plain", {"city": "Seattle"}, ["Seattle"]),
-    ("fails", {"n": 1}, ["it is broken", "tools.py"]),
+    ("fails", {"n": 1}, ["it is broken", "shows.py"]),
 ]
 
 
@@ -283,19 +283,14 @@ def test_a_patch_is_shown_once_and_before_the_arguments(
     assert page.text.index("Files changed") < page.text.index("Arguments")
 
 
-def test_the_diff_is_before_the_file_that_a_call_changed(visitor: Visitor, api: Api) -> None:
-    api.call("shows:code", path="a.py", content="print(1)\n")
+def test_a_new_file_has_no_diff_and_a_changed_one_its_diff_before(
+    visitor: Visitor, api: Api
+) -> None:
+    new = called(visitor, api, "code", path="a.py", content="print(1)\n")
+    changed = called(visitor, api, "code", path="a.py", content="print(2)\n")
 
-    page = called(visitor, api, "code", path="a.py", content="print(2)\n")
-
-    assert page.source.index('class="line del"') < page.source.index('id="result"')
-
-
-def test_a_new_file_is_shown_without_the_same_lines_as_a_patch(visitor: Visitor, api: Api) -> None:
-    page = called(visitor, api, "code", path="a.py", content="print(1)\n")
-
-    assert page.source.count('class="line add"') == 0
-    assert "Files changed" not in page.text
+    assert "Files changed" not in new.text
+    assert changed.source.index('class="line del"') < changed.source.index('id="result"')
 
 
 def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from covalt_git.names import new_id
 from tests.api_client import Api, refused
 from tests.live_server import Live, live
+from tests.mcp_client import add_toolset
 from tests.server.event_streams import coming, events, follow, names, resume, until
 from tests.server.visitor import Visitor
 
@@ -79,9 +80,7 @@ def odd() -> str:
 
 @pytest.fixture
 def quiz(api: Api) -> Api:
-    (api.root / "toolsets/quiz/tools").mkdir(parents=True)
-    (api.root / "toolsets/quiz/toolset.yaml").write_text(QUIZ)
-    (api.root / "toolsets/quiz/tools/quiz.py").write_text(QUIZ_PYTHON)
+    add_toolset(api.root, "quiz", QUIZ, QUIZ_PYTHON)
     return api
 
 

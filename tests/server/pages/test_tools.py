@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.api_client import Api, configure
+from tests.mcp_client import add_toolset
 from tests.server.visitor import Visitor
 
 
@@ -49,27 +50,36 @@ def test_examples_and_the_url_fill_the_form(visitor: Visitor) -> None:
     assert page.form("write_file").fields["args/path"] == ["b.txt"]
 
 
-def make_shop(root: Path) -> None:
-    """Add a toolset whose tool takes a pydantic model that refuses more than its schema."""
-    folder = root / "toolsets/shop"
-    folder.mkdir()
-    (folder / "toolset.yaml").write_text(
-        "id: shop\nname: Shop\nversion: '1'\ntools:\n  - {id: order, entrypoint: 'shop:order'}\n"
-    )
-    (folder / "shop.py").write_text(
-        "from pydantic import BaseModel, field_validator\n\n\n"
-        "class Item(BaseModel):\n    name: str\n    amount: int\n\n"
-        "    @field_validator('amount')\n    def is_even(cls, amount):\n"
-        "        if amount % 2:\n            raise ValueError('they come in pairs')\n"
-        "        return amount\n\n\n"
-        "def order(note: str, item: Item):\n    return note\n"
-    )
+SHOP = """\
+id: shop
+name: Shop
+version: "1"
+tools: [{id: order, entrypoint: "tools.shop:order"}]
+"""
+SHOP_PYTHON = """\
+from pydantic import BaseModel, field_validator
+
+
+class Item(BaseModel):
+    name: str
+    amount: int
+
+    @field_validator("amount")
+    def is_even(cls, amount):
+        if amount % 2:
+            raise ValueError("they come in pairs")
+        return amount
+
+
+def order(note: str, item: Item):
+    return note
+"""
 
 
 def test_what_a_pydantic_model_refuses_stays_in_the_form(
     visitor: Visitor, root: Path, api: Api
 ) -> None:
-    make_shop(root)
+    add_toolset(root, "shop", SHOP, SHOP_PYTHON)
     form = visitor.open("/tools/shop:order?chat=c1").form("order")
     typed = {"args/note": "soon", "args/item/name": "socks", "args/item/amount": "3"}
 

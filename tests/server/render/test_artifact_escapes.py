@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from flask import Flask, get_template_attribute
@@ -24,6 +23,7 @@ from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
 from tests.api_client import Api, make_project
 from tests.browser import launched
 from tests.live_server import live
+from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
 from tests.settling import until
 from tests.tables import tables
@@ -34,6 +34,17 @@ const name = location.hash.slice(1);
 document.write(window.__TOOL_DATA__[name]);
 parent.postMessage(name, "*");
 </script></body>"""
+PROBE = """\
+id: probe
+name: Probe
+version: "1"
+tools:
+  - id: show
+    entrypoint: tools.probe:show
+    input_schema: {type: object, properties: {page: {type: string}, given: {}}}
+tool_overrides:
+  - {tool_id: show, renderer: html, renderer_config: {content: "$args.page", data: "$return"}}
+"""
 LISTENER = """if (window === top) {
   window.tried = [];
   addEventListener("message", ({ data }) => data?.covaltHeight === undefined && tried.push(data));
@@ -57,26 +68,8 @@ FIRST_WITH_ALLOWLIST = 152
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a tool that shows any page with any data."""
     root = make_project(tmp_path_factory.mktemp("hostile") / "project")
-    tools = root / "toolsets" / "probe" / "tools"
-    tools.mkdir(parents=True)
-    (tools / "probe.py").write_text(
-        "def show(page: str, given: object) -> object:\n    return given\n"
-    )
-    (tools.parent / "toolset.yaml").write_text(
-        dedent("""\
-            id: probe
-            name: Probe
-            version: "1"
-            tools:
-              - id: show
-                entrypoint: tools.probe:show
-                input_schema: {type: object, properties: {page: {type: string}, given: {}}}
-            tool_overrides:
-              - tool_id: show
-                renderer: html
-                renderer_config: {content: "$args.page", data: "$return"}
-            """)
-    )
+    code = "def show(page: str, given: object) -> object:\n    return given\n"
+    add_toolset(root, "probe", PROBE, code)
     Api.of(root).post("create_chat", chat_id="c1")
     return root
 

@@ -10,12 +10,13 @@ from playwright.sync_api import Browser, Page
 
 from tests.api_client import Api
 from tests.live_server import Live
+from tests.mcp_client import add_toolset
 
 SHOW = """\
 id: probe
 name: Probe
 version: "1"
-tools: [{id: show, entrypoint: "probe:show", input_schema: {type: object, properties: {page: {type: string}}}}]
+tools: [{id: show, entrypoint: "tools.probe:show", input_schema: {type: object, properties: {page: {type: string}}}}]
 tool_overrides: [{tool_id: show, renderer: html, renderer_config: {content: $args.page}}]
 """
 TALL = "<!doctype html><body style='margin: 0'><p style='margin: 0; height: 1234px'>tall"
@@ -24,10 +25,7 @@ TALL = "<!doctype html><body style='margin: 0'><p style='margin: 0; height: 1234
 @pytest.fixture
 def root(root: Path) -> Path:
     """A project with a tool that shows any page."""
-    folder = root / "toolsets" / "probe"
-    folder.mkdir()
-    (folder / "toolset.yaml").write_text(SHOW)
-    (folder / "probe.py").write_text("def show(page: str) -> str:\n    return page\n")
+    add_toolset(root, "probe", SHOW, "def show(page: str) -> str:\n    return page\n")
     return root
 
 

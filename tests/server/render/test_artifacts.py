@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage
@@ -18,8 +17,9 @@ from covalt_server.render.artifacts import (
     artifact_page,
     artifact_source,
 )
-from tests.api_client import BEARER, HOME, Api, refused
+from tests.api_client import BEARER, HOME, Api, configure, refused
 from tests.live_server import live
+from tests.mcp_client import add_toolset
 from tests.tables import tables
 
 IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
@@ -171,14 +171,8 @@ def test_other_calls_have_no_page(own: Api, chart: str) -> None:
 
 
 def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: str) -> None:
-    (own.root / "covalt.yaml").write_text(
-        dedent("""\
-            version: 1
-            roles:
-              builder: {allow: ["app-builder.**"]}
-              lab: {allow: ["data-lab.**"]}
-            """)
-    )
+    roles = 'roles: {builder: {allow: ["app-builder.**"]}, lab: {allow: ["data-lab.**"]}}'
+    configure(own.root, roles)
 
     refused(ask(Api.of(own.root, role="builder"), chart), 404, "unknown_call")
     assert ask(Api.of(own.root, role="lab"), chart).status_code == 200
@@ -228,6 +222,13 @@ def test_the_chart_of_data_lab_is_drawn_without_console_messages(
 
 
 TABLES = tables(__file__)
+PROBE = """\
+id: probe
+name: Probe
+version: "1"
+tools: [{id: show, entrypoint: "tools.probe:show"}]
+tool_overrides: [{tool_id: show, renderer: html, renderer_config: {artifact: artifacts/page.html}}]
+"""
 TRYING = """<!doctype html><html><head><style>body { margin: 7px }</style></head>
 <body><button onclick="document.body.dataset.clicked = 'yes'">x</button>
 <script type="module">document.body.dataset.module = "ran"</script>
@@ -257,21 +258,10 @@ def test_the_frame_permits_scripts_of_the_page_and_refuses_everything_else(
     own: Api, context: BrowserContext
 ) -> None:
     probes = dict([*TABLES["works"], *TABLES["refused"]])
-    toolset = own.root / "toolsets" / "probe"
-    (toolset / "tools").mkdir(parents=True)
-    (toolset / "tools" / "probe.py").write_text(f"def show() -> object:\n    return {probes!r}\n")
-    (toolset / "artifacts").mkdir()
-    (toolset / "artifacts" / "page.html").write_text(TRYING)
-    (toolset / "toolset.yaml").write_text(
-        dedent("""\
-            id: probe
-            name: Probe
-            version: "1"
-            tools: [{id: show, entrypoint: "tools.probe:show"}]
-            tool_overrides:
-              - {tool_id: show, renderer: html, renderer_config: {artifact: artifacts/page.html}}
-            """)
-    )
+    add_toolset(own.root, "probe", PROBE, f"def show() -> object:\n    return {probes!r}\n")
+    artifacts = own.root / "toolsets/probe/artifacts"
+    artifacts.mkdir()
+    (artifacts / "page.html").write_text(TRYING)
     with live(own.root) as server:
         call_id = Api.of(own.root).call("probe:show")["id"]
         page = context.new_page()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +12,7 @@ from covalt_git.render.targets import RefusedError
 from covalt_server.render.artifacts import FrameAddress, frame_address
 from tests.api_client import TOKEN, Api, configure
 from tests.live_server import live
+from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
 from tests.tables import tables
 
@@ -21,6 +21,13 @@ TABLES = tables(__file__)
 SHOWN = b"""<!doctype html><title>tool</title><p id="told"></p><script>
 fetch("/again").then(() => { told.textContent = `shown by ${origin}` });
 </script>"""
+PREVIEW = """\
+id: preview
+name: Preview
+version: "1"
+tools: [{id: start, entrypoint: "tools.preview:start"}]
+tool_overrides: [{tool_id: start, renderer: frame, renderer_config: {url: "$return.url"}}]
+"""
 
 
 def address(url: object, page_host: str, granted: str) -> FrameAddress:
@@ -55,21 +62,8 @@ def test_a_frame_that_could_reach_us_or_was_not_granted_is_refused(
 
 def put_preview(root: Path, port: int, name: str) -> str:
     """Give a project a tool whose result is a frame; return the id of a call of it."""
-    toolset = root / "toolsets" / "preview"
-    (toolset / "tools").mkdir(parents=True)
-    (toolset / "tools" / "app.py").write_text(
-        f"def start() -> object:\n    return {{'url': 'http://{name}:{port}/app'}}\n"
-    )
-    (toolset / "toolset.yaml").write_text(
-        dedent("""\
-            id: preview
-            name: Preview
-            version: "1"
-            tools: [{id: start, entrypoint: "tools.app:start"}]
-            tool_overrides:
-              - {tool_id: start, renderer: frame, renderer_config: {url: "$return.url"}}
-            """)
-    )
+    code = f"def start() -> object:\n    return {{'url': 'http://{name}:{port}/app'}}\n"
+    add_toolset(root, "preview", PREVIEW, code)
     configure(root)
     return str(Api.of(root).call("preview:start")["id"])
 
