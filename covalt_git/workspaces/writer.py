@@ -6,7 +6,7 @@ Each change ends with one compare-and-swap of a ref.  Before that, all objects t
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.git_store import FOLDER
@@ -174,8 +174,9 @@ class Writer:
             InTheWayError: if an untracked path is where a file must be written.
         """
         chat, head = self.chat, self.chat.head()
-        scanned = (self.snapshot or self.scan()).notes
-        notes = trees.notes(chat.store, scanned, chat.state(head).tree, files)
+        scanned = self.snapshot or self.scan()
+        notes = trees.notes(chat.store, scanned.notes, chat.state(head).tree, files)
+        self.snapshot = replace(scanned, notes=notes)
         record = self.record(notes, **fields)
         oid = self.make(source, record, files.tree, head, subject=subject, message_id=message_id)
         return oid, self.advance(head, oid)
