@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -169,20 +168,6 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     assert refused.error is not None
     assert refused.error.code == "tool_failed"
     assert "outside allowed directories" in refused.error.message
-
-
-def test_a_repository_of_the_workspace_is_read_by_the_server_of_git(world: World) -> None:
-    repository = world.workspace / "repository"
-    repository.mkdir()
-    (repository / "a.txt").write_text("one\n")
-    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "the first of all"]):
-        subprocess.run(["git", "-C", str(repository), *words], check=True)
-
-    outcome = world.call("git:git_log", repo_path=str(repository))
-
-    assert "the first of all" in outcome.call.result
-    assert [one.path for one in outcome.notes.not_stored] == ["repository/.git"]
 
 
 def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) -> None:

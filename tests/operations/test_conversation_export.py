@@ -32,11 +32,6 @@ def blocks(document: Any) -> list[Any]:
     return [block for one in document["messages"] for block in one.get("contentBlocks", ())]
 
 
-def test_an_empty_chat_is_an_empty_conversation(new: Operations) -> None:
-    assert exported(new)["messages"] == []
-    assert exported(new)["conversationTitle"] == "Plans"
-
-
 def test_calls_follow_their_message_with_their_results(new: Operations) -> None:
     add_message(new, "Be short.", role="system")
     question = add_message(new, "Make a page", ref="app-1")

@@ -76,25 +76,3 @@ def test_a_message_has_its_whole_text_and_what_its_calls_changed(new: Operations
     assert (told["text"], told["title"]) == ("x" * 500, "x" * 200)
     assert [one["path"] for one in told["changes"]] == ["a.txt"]
     assert manifest["id"] == told["manifest_id"]
-
-
-REFUSED = [
-    ("add_message", {}, "bad_message"),
-    ("add_message", {"text": "x", "role": "A B"}, "bad_name"),
-    ("add_message", {"ref": "m1"}, "message_exists"),
-    ("retry_message", {"branch": "main"}, "branch_exists"),
-    ("retry_message", {"branch": "../x"}, "bad_name"),
-    ("edit_message", {"message": "m9", "text": "x"}, "unknown_message"),
-    ("continue_message", {"message": ""}, "unknown_message"),
-]
-
-
-def test_a_refused_request_moves_no_branch(new: Operations) -> None:
-    assert new.error("retry_message", chat_id="new").code == "invalid_request"
-    add_message(new, None, ref="m1")
-    before = git(new.store("new"), "for-each-ref")
-    for name, request, code in REFUSED:
-        error = new.error(name, chat_id="new", **request)
-        assert (error.code, bool(error.hint)) == (code, True), (name, request)
-
-    assert git(new.store("new"), "for-each-ref") == before

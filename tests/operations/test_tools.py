@@ -25,19 +25,6 @@ def rows(operate: Operations, **request: object) -> dict[str, Any]:
     return {tool["tool_id"]: tool for group in groups for tool in group["tools"]}
 
 
-def test_a_row_has_the_renderer_and_what_requires_approval(operate: Operations) -> None:
-    found = rows(operate)
-
-    assert found["data-lab:summarize"]["renderer"] == "html"
-    assert found["app-builder:list_files"]["renderer"] is None
-    required = {name: len(tool["requires_confirmation"]) for name, tool in found.items()}
-    assert required["app-builder:run_command"] == 1  # its toolset requires it
-    assert required["app-builder:edit_file"] == 1  # a rule of the project does
-    assert required["app-builder:read_file"] == 0
-    assert "app-builder.edit_file" in found["app-builder:edit_file"]["requires_confirmation"][0]
-    assert found["app-builder:list_files"]["callable"] is True
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [

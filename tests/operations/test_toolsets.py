@@ -40,22 +40,6 @@ def test_a_problem_has_its_place(operate: Operations) -> None:
     assert told["name"] == listed["name"] == "App Builder"
 
 
-def test_a_toolset_is_disabled_and_enabled(operate: Operations) -> None:
-    off = {"toolset_id": "data-lab", "enabled": False}
-    state = operate.root / "toolsets/state/data-lab.yaml"
-
-    assert operate("enable_toolset", **off) == off | {"changed": True}
-    assert operate("enable_toolset", **off) == off | {"changed": False}
-    assert operate("get_toolset", toolset_id="data-lab")["enabled"] is False
-    operate("enable_toolset", toolset_id="data-lab", enabled=True)
-    assert not state.exists()
-
-    state.write_text("enabld: false\n")
-    error = operate.error("enable_toolset", toolset_id="data-lab", enabled=True)
-    assert [one.path for one in error.problems] == ["toolsets/state/data-lab.yaml"]
-    assert state.read_text() == "enabld: false\n"
-
-
 def test_a_toolset_does_not_show_its_hidden_tools(operate: Operations) -> None:
     configure(operate.root, ROLES)
     told = operate("get_toolset", toolset_id="app-builder")
