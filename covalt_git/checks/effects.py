@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.errors import Problem
-    from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
@@ -80,7 +79,7 @@ def check_effects(
         by_default = tool.requires_confirmation is None and manifest.defaults.requires_confirmation
         if decides or asks or by_default or str(ToolId(manifest.id, tool.id)) in by_override:
             continue
-        yield from _check_effect(reading, ("tools", position), tool, source, state)
+        yield from _check_effect(reading.below("tools", position, "id"), tool, source, state)
 
 
 def check_server_effects(
@@ -101,7 +100,6 @@ def check_server_effects(
 
 def _check_effect(
     reading: Reading[ToolsetManifest],
-    loc: Loc,
     tool: ToolDeclaration,
     source: ToolDefinition | None,
     state: ToolsetState,
@@ -112,7 +110,7 @@ def _check_effect(
             assert reading.value is not None
             hint = f"covalt-git tool override {ToolId(reading.value.id, tool.id)} --confirm"
         message = "calls require approval, because the tool is destructive"
-        yield reading.warning(codes.ASKS_BY_DEFAULT, (*loc, "id"), message, hint=hint)
+        yield reading.warning(codes.ASKS_BY_DEFAULT, (), message, hint=hint)
         return
     notes = tool.annotations
     is_silent = notes.destructive is None and notes.read_only is None
@@ -120,4 +118,4 @@ def _check_effect(
     if word and is_silent and tool.requires_confirmation is None and not state.imported:
         message = f"the id says {word!r}, and nothing declares whether the tool is destructive"
         hint = "write annotations: {destructive: true}, or {destructive: false}"
-        yield reading.warning(codes.UNKNOWN_EFFECT, (*loc, "id"), message, hint=hint)
+        yield reading.warning(codes.UNKNOWN_EFFECT, (), message, hint=hint)

@@ -38,7 +38,6 @@ _NO_PARTS = frozenset({"string", "integer", "number", "boolean", "null"})
 
 def check_expressions(
     reading: Reading[Any],
-    loc: Loc,
     config: JsonObject,
     *,
     takes: JsonObject | None,
@@ -48,20 +47,16 @@ def check_expressions(
 
     ``takes`` is the schema of the tool's arguments, ``gives`` that of its result; None: unknown.
     """
-    for place, text in texts(config):
-        at = (*loc, *place)
+    for at, text in texts(config):
         for expression in expressions(text):
             yield from _check(reading, at, expression, takes, gives)
         nearly = _NEARLY.fullmatch(text)
         if nearly and nearly["root"] not in _ROOTS:
             root = _CORRECTIONS.get(nearly["root"])
             if root is not None:
-                yield reading.warning(
-                    codes.UNKNOWN_EXPRESSION,
-                    at,
-                    f"{text[:60]!r} is not an expression: '${nearly['root']}' is unknown",
-                    hint=f"write ${root}{nearly['rest']}",
-                )
+                message = f"{text[:60]!r} is not an expression: '${nearly['root']}' is unknown"
+                hint = f"write ${root}{nearly['rest']}"
+                yield reading.warning(codes.UNKNOWN_EXPRESSION, at, message, hint=hint)
 
 
 def _check(
@@ -89,16 +84,9 @@ def _check(
     if near:
         path = [*expression.path[:position], near, *expression.path[position + 1 :]]
         hint = f"write ${'.'.join([expression.root, *path])}; {hint}"
-    yield reading.warning(
-        codes.UNKNOWN_EXPRESSION,
-        at,
-        f"{expression.text} cannot be resolved: {holder} {_has(holder)} no {part!r}",
-        hint=hint,
-    )
-
-
-def _has(holder: str) -> str:
-    return "have" if holder == "the arguments" else "has"
+    has = "have" if holder == "the arguments" else "has"
+    message = f"{expression.text} cannot be resolved: {holder} {has} no {part!r}"
+    yield reading.warning(codes.UNKNOWN_EXPRESSION, at, message, hint=hint)
 
 
 def _first_missing(

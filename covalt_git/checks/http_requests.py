@@ -47,19 +47,19 @@ def check_http(
     http = tool.http
     if http is None:
         return
-    at: Loc = (*loc, "http")
-    yield from _check_names(reading, at, http)
-    yield from _check_texts(reading, at, http)
+    reading = reading.below(*loc, "http")
+    yield from _check_names(reading, http)
+    yield from _check_texts(reading, http)
     parts = {"url": http.url, **_templates(http)}
-    yield from reference_problems(reading, at, parts, manifest.secrets)
+    yield from reference_problems(reading, parts, manifest.secrets)
     try:
         placed = placement(http)
     except BadTemplateError as error:
-        yield reading.problem(codes.BAD_REQUEST, (*at, "url"), error.message, hint=error.hint)
+        yield reading.problem(codes.BAD_REQUEST, ("url",), error.message, hint=error.hint)
         return
-    yield from _check_places(reading, at, http, placed)
+    yield from _check_places(reading, http, placed)
     if tool.input_schema is not None:
-        yield from _check_arguments(reading, loc, http, placed, tool.input_schema)
+        yield from _check_arguments(reading, http, placed, tool.input_schema)
 
 
 def inferred_schema(http: HttpRequest) -> JsonObject:
@@ -86,9 +86,7 @@ def _argument_names(http: HttpRequest, placed: Placement) -> list[str]:
     return list(dict.fromkeys([*(name for name in in_url if name in placed.named), *placed.named]))
 
 
-def _check_names(
-    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
-) -> Iterator[Problem]:
+def _check_names(reading: Reading[ToolsetManifest], http: HttpRequest) -> Iterator[Problem]:
     headers: list[tuple[Loc, str]] = [(("headers", name), name) for name in http.headers]
     cookies: list[tuple[Loc, str]] = [(("cookies", name), name) for name in http.cookies]
     for name, parameter in http.parameters.items():
@@ -98,23 +96,16 @@ def _check_names(
             where.append((("parameters", name, key), parameter.name or name))
     for loc, name in (*headers, *cookies):
         if not _TOKEN.fullmatch(name):
-            yield reading.problem(
-                codes.BAD_REQUEST,
-                (*at, *loc),
-                f"{name!r} is not a valid name of a header or cookie",
-                hint="use letters, digits and -",
-                key=loc[0] != "parameters",
-            )
+            message = f"{name!r} is not a valid name of a header or cookie"
+            hint = "use letters, digits and -"
+            is_key = loc[0] != "parameters"
+            yield reading.problem(codes.BAD_REQUEST, loc, message, hint=hint, key=is_key)
     for loc, name in headers:
         if name.lower() in _RESERVED_HEADERS:
             hint = "write it under cookies" if name.lower() == "cookie" else "remove it"
-            yield reading.problem(
-                codes.BAD_REQUEST,
-                (*at, *loc),
-                f"covalt-git sets the header {name!r} itself",
-                hint=hint,
-                key=loc[0] != "parameters",
-            )
+            message = f"covalt-git sets the header {name!r} itself"
+            is_key = loc[0] != "parameters"
+            yield reading.problem(codes.BAD_REQUEST, loc, message, hint=hint, key=is_key)
 
 
 def _templates(http: HttpRequest) -> JsonObject:
@@ -125,56 +116,41 @@ def _templates(http: HttpRequest) -> JsonObject:
     return parts
 
 
-def _check_texts(
-    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
-) -> Iterator[Problem]:
+def _check_texts(reading: Reading[ToolsetManifest], http: HttpRequest) -> Iterator[Problem]:
     """Find expressions other than ``$args``, and paths of files without the prefix ``$workspace/``."""
     for loc, text in texts(_templates(http)):
         inner = text
         if loc[:2] == ("body", "multipart") or loc == ("body", "file"):
             inner = text.removeprefix(FILE_PREFIX)
         if loc == ("body", "file") and inner == text:
-            yield reading.problem(
-                codes.BAD_REQUEST,
-                (*at, *loc),
-                f"{text[:60]!r} is not the path of a workspace file",
-                hint=f"write {FILE_PREFIX}$args.path",
-            )
+            message = f"{text[:60]!r} is not the path of a workspace file"
+            hint = f"write {FILE_PREFIX}$args.path"
+            yield reading.problem(codes.BAD_REQUEST, loc, message, hint=hint)
         for expression in expressions(inner):
             if expression.root != "args":
-                yield reading.problem(
-                    codes.BAD_REQUEST,
-                    (*at, *loc),
-                    f"{expression.text} is not available in a request",
-                    hint="write $args.name for an argument, or $$ for a dollar",
-                )
+                message = f"{expression.text} is not available in a request"
+                hint = "write $args.name for an argument, or $$ for a dollar"
+                yield reading.problem(codes.BAD_REQUEST, loc, message, hint=hint)
 
 
 def _check_places(
-    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest, placed: Placement
+    reading: Reading[ToolsetManifest], http: HttpRequest, placed: Placement
 ) -> Iterator[Problem]:
     for name, parameter in http.parameters.items():
-        loc: Loc = (*at, "parameters", name)
+        loc: Loc = ("parameters", name)
         if parameter.location == "path" and name not in placed.needed:
             wire = parameter.name or name
             message = f"the URL has no {{{wire}}}"
             hint = f"add {{{wire}}} to the path of url"
             yield reading.problem(codes.BAD_REQUEST, (*loc, "in"), message, hint=hint)
         if parameter.file and (parameter.location != "body" or http.body != "multipart"):
-            yield reading.problem(
-                codes.BAD_REQUEST,
-                (*loc, "file"),
-                "a file requires a multipart body",
-                hint="write in: body for the parameter, and body: multipart for the request",
-            )
+            message = "a file requires a multipart body"
+            hint = "write in: body for the parameter, and body: multipart for the request"
+            yield reading.problem(codes.BAD_REQUEST, (*loc, "file"), message, hint=hint)
 
 
 def _check_arguments(
-    reading: Reading[ToolsetManifest],
-    loc: Loc,
-    http: HttpRequest,
-    placed: Placement,
-    schema: JsonObject,
+    reading: Reading[ToolsetManifest], http: HttpRequest, placed: Placement, schema: JsonObject
 ) -> Iterator[Problem]:
     """Find arguments that the request names and the schema does not."""
     properties: Any = schema.get("properties", {})
@@ -186,16 +162,12 @@ def _check_arguments(
         if name not in properties:
             near = nearest_name(name, properties)
             hint = f"did you mean {near!r}?" if near else f"add {name} to input_schema.properties"
-            at = (*loc, "http", *_place_of(http, name))
-            message = f"there is no argument {name!r}"
+            at, message = _place_of(http, name), f"there is no argument {name!r}"
             yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
         elif name in placed.needed and isinstance(required, list) and name not in required:
-            yield reading.warning(
-                codes.UNKNOWN_ARGUMENT,
-                (*loc, "http", "url"),
-                f"the URL requires {name!r}, but the schema does not",
-                hint=f"add {name} to input_schema.required",
-            )
+            message = f"the URL requires {name!r}, but the schema does not"
+            hint = f"add {name} to input_schema.required"
+            yield reading.warning(codes.UNKNOWN_ARGUMENT, ("url",), message, hint=hint)
 
 
 def _place_of(http: HttpRequest, name: str) -> Loc:

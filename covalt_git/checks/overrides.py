@@ -46,21 +46,18 @@ def check_overrides(
     servers = {server.id for server in manifest.mcp_servers}
     servers |= {source.id for source in manifest.sources}
     for position, override in enumerate(manifest.tool_overrides):
-        loc: Loc = ("tool_overrides", position)
+        here = reading.below("tool_overrides", position)
         target = override_key(manifest.id, override.tool_id)
         if target not in tools and target.partition(":")[0] not in servers:
             server, _, name = override.tool_id.rpartition(":")
             near = nearest_name(name, [tool.id for tool in manifest.tools])
             owner = f"{server!r} under mcp_servers" if server else "it under tools"
-            yield reading.problem(
-                codes.BAD_VALUE,
-                (*loc, "tool_id"),
-                f"there is no tool {override.tool_id!r}",
-                hint=f"did you mean {near!r}?" if near else f"declare {owner}",
-            )
+            message = f"there is no tool {override.tool_id!r}"
+            hint = f"did you mean {near!r}?" if near else f"declare {owner}"
+            yield here.problem(codes.BAD_VALUE, ("tool_id",), message, hint=hint)
         declared = tools.get(target)
         default = declared.renderer.type if declared and declared.renderer else None
-        yield from _check_override(reading, loc, override, default, declared, files, sources)
+        yield from _check_override(here, override, default, declared, files, sources)
 
 
 def check_local_overrides(
@@ -77,27 +74,23 @@ def check_local_overrides(
     tools = {tool.id: tool for tool in manifest.tools}
     theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
     for name, override in reading.value.overrides.items():
-        loc: Loc = ("overrides", name)
+        here = reading.below("overrides", name)
         if name in of_servers:
             renderer = of_servers[name].renderer
             default = renderer.type if renderer else None
-            yield from _check_override(reading, loc, override, default, None, files, sources)
+            yield from _check_override(here, override, default, None, files, sources)
             continue
         declared = tools.get(name)
         if declared is None:
+            near = nearest_name(name, [*tools, *of_servers])
+            hint = f"did you mean {near!r}? otherwise remove it" if near else "remove it"
             message = "the toolset has no such tool"
-            yield reading.warning(
-                codes.ORPHAN_STATE,
-                loc,
-                message,
-                hint=_suggestion(name, [*tools, *of_servers]),
-                key=True,
-            )
+            yield here.warning(codes.ORPHAN_STATE, (), message, hint=hint, key=True)
             continue
         default = declared.renderer.type if declared.renderer else None
         own = theirs.get(str(ToolId(manifest.id, name)))
         default = (own.renderer if own else None) or default
-        yield from _check_override(reading, loc, override, default, declared, files, sources)
+        yield from _check_override(here, override, default, declared, files, sources)
 
 
 def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
@@ -110,29 +103,27 @@ def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
 
 
 def check_config(
-    reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject, files: BundleFiles
-) -> Iterator[Problem]:
-    """Find problems of a renderer's configuration; its expressions are not checked."""
-    if reading.document is not None:
-        yield from part_problems(reading.document, loc, config, config_model(renderer))
-    yield from _check_required(reading, loc, renderer, config)
-    artifact = config.get("artifact")
-    if isinstance(artifact, str) and not artifact.startswith("$"):
-        yield from check_named_file(reading, (*loc, "artifact"), artifact, files)
-
-
-def check_config_of(
-    tool: ToolDeclaration,
     reading: Reading[Any],
-    loc: Loc,
+    renderer: str,
     config: JsonObject,
+    tool: ToolDeclaration | None,
+    files: BundleFiles,
     sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
-    """Check the expressions of a renderer's configuration against the schemas of its tool."""
-    source = sources.get(tool.id)
-    takes = tool.input_schema or (source.input_schema if source else None)
-    gives = tool.output_schema or (source.output_schema if source else None)
-    yield from check_expressions(reading, loc, config, takes=takes, gives=gives)
+    """Find problems of a renderer's configuration, which is at the place of ``reading``.
+
+    Its expressions are checked against the schemas of ``tool``, if it is declared.
+    """
+    yield from part_problems(reading, config, config_model(renderer))
+    yield from _check_required(reading, renderer, config)
+    artifact = config.get("artifact")
+    if isinstance(artifact, str) and not artifact.startswith("$"):
+        yield from check_named_file(reading, ("artifact",), artifact, files)
+    if tool is not None:
+        source = sources.get(tool.id)
+        takes = tool.input_schema or (source.input_schema if source else None)
+        gives = tool.output_schema or (source.output_schema if source else None)
+        yield from check_expressions(reading, config, takes=takes, gives=gives)
 
 
 def check_named_file(
@@ -142,12 +133,8 @@ def check_named_file(
     plain = path.removeprefix("./")
     if check_path(plain).kind == "refused":
         message = f"{path!r} is not a path in the toolset"
-        yield reading.problem(
-            codes.NO_FILE,
-            loc,
-            message,
-            hint="write it relative to toolset.yaml: artifacts/chart.html",
-        )
+        hint = "write it relative to toolset.yaml: artifacts/chart.html"
+        yield reading.problem(codes.NO_FILE, loc, message, hint=hint)
     elif files.get(plain) is None:
         near = nearest_name(plain, [file.path for file in files.files])
         hint = f"did you mean {near}?" if near else "add the file, or correct the name"
@@ -156,7 +143,6 @@ def check_named_file(
 
 def _check_override(
     reading: Reading[Any],
-    loc: Loc,
     override: ToolOverride | LocalOverride,
     default: RendererType | None,
     declared: ToolDeclaration | None,
@@ -168,36 +154,25 @@ def _check_override(
     kind = override.renderer or default
     if config is None:
         if override.renderer is not None:
-            yield from _check_required(reading, (*loc, "renderer"), override.renderer, {})
-    elif kind is None:
-        yield reading.problem(
-            codes.MISSING_KEY,
-            (*loc, "renderer_config"),
-            "renderer_config has no effect without a renderer",
-            hint=f"add a line: renderer: {_likely_renderer(config)}",
-            key=True,
-        )
+            yield from _check_required(reading.below("renderer"), override.renderer, {})
+        return
+    here = reading.below("renderer_config")
+    if kind is None:
+        message = "renderer_config has no effect without a renderer"
+        hint = f"add a line: renderer: {_likely_renderer(config)}"
+        yield here.problem(codes.MISSING_KEY, (), message, hint=hint, key=True)
     else:
-        place = (*loc, "renderer_config")
-        yield from check_config(reading, place, kind, config, files)
-        if declared is not None:
-            yield from check_config_of(declared, reading, place, config, sources)
+        yield from check_config(here, kind, config, declared, files, sources)
 
 
-def _check_required(
-    reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject
-) -> Iterator[Problem]:
+def _check_required(reading: Reading[Any], renderer: str, config: JsonObject) -> Iterator[Problem]:
     """Report a renderer without a required key, as a warning: calls work without it."""
     keys, example = _REQUIRED.get(renderer, ((), ""))
     misspelt = config.keys() - config_model(renderer).model_fields.keys()
     if keys and not misspelt and all(config.get(key) is None for key in keys):
-        yield reading.warning(
-            codes.MISSING_KEY,
-            loc,
-            f"the renderer {renderer} requires {' or '.join(map(repr, keys))}",
-            hint=f"configure it: {example}",
-            key=True,
-        )
+        message = f"the renderer {renderer} requires {' or '.join(map(repr, keys))}"
+        hint = f"configure it: {example}"
+        yield reading.warning(codes.MISSING_KEY, (), message, hint=hint, key=True)
 
 
 def _likely_renderer(config: JsonObject) -> str:
@@ -206,8 +181,3 @@ def _likely_renderer(config: JsonObject) -> str:
         kind for kind, model in CONFIGS.items() if config.keys() <= model.model_fields.keys()
     )
     return next(fitting, "code")
-
-
-def _suggestion(name: str, known: Collection[str]) -> str:
-    near = nearest_name(name, known)
-    return f"did you mean {near!r}? otherwise remove it" if near else "remove it"

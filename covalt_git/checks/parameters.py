@@ -36,9 +36,12 @@ _MAX_DEPTH = 8
 
 
 def check_parameters(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolDefinition
+    reading: Reading[ToolsetManifest], tool: ToolDeclaration, source: ToolDefinition
 ) -> Iterator[Problem]:
-    """Find arguments that only the schema or only the function has, and arguments of different types."""
+    """Find arguments that only the schema or only the function has, and arguments of different types.
+
+    The schema is at the place of ``reading``.
+    """
     schema = tool.input_schema or {}
     if schema.keys() & COMPOSING:
         return  # the declared arguments depend on the value
@@ -46,53 +49,44 @@ def check_parameters(
     takes = source.input_schema
     known = list(takes.get("properties", {}))
     function = str(tool.entrypoint).partition(":")[2]
-    place: Loc = (*loc, "input_schema", "properties")
     if takes.get("additionalProperties") is False:
         for name in declared:
             if name not in known:
                 near = nearest_name(name, known)
                 listed = f"its parameters: {', '.join(known)}" if known else "it has no parameters"
-                yield reading.warning(
-                    codes.WRONG_PARAMETERS,
-                    (*place, name),
-                    f"{function}() has no parameter {name!r}",
-                    hint=f"did you mean {near!r}?" if near else listed,
-                    key=True,
-                )
+                message = f"{function}() has no parameter {name!r}"
+                hint = f"did you mean {near!r}?" if near else listed
+                at = ("properties", name)
+                yield reading.warning(codes.WRONG_PARAMETERS, at, message, hint=hint, key=True)
     for name in takes.get("required", []):
         if name not in declared:
+            message = f"{function}() requires an argument {name!r} that is not declared"
+            hint = f"add {name} to properties, or give it a default in the function"
             yield reading.warning(
-                codes.WRONG_PARAMETERS,
-                place,
-                f"{function}() requires an argument {name!r} that is not declared",
-                hint=f"add {name} to properties, or give it a default in the function",
-                key=True,
+                codes.WRONG_PARAMETERS, ("properties",), message, hint=hint, key=True
             )
     for name in known:
         if name in declared:
-            yield from _check_type(reading, (*place, name), schema, takes, function)
+            yield from _check_type(reading, name, schema, takes, function)
 
 
 def _check_type(
     reading: Reading[ToolsetManifest],
-    loc: Loc,
+    name: str,
     schema: JsonObject,
     takes: JsonObject,
     function: str,
 ) -> Iterator[Problem]:
-    name = str(loc[-1])
     found = _mismatch((schema, schema["properties"][name]), (takes, takes["properties"][name]))
     if found is None:
         return
     way, wrong, accepted = found
     hints = " | ".join(_HINTS[kind] for kind in sorted(accepted, key=list(_HINTS).index))
     what = "the items of " * len(way) + repr(name)
-    yield reading.warning(
-        codes.WRONG_PARAMETERS,
-        (*loc, *way, "type"),
-        f"{function}() takes {what} as {hints}, not as {_HINTS[wrong]}",
-        hint=f"write type: {min(accepted, key=list(_HINTS).index)}, or change the type hint",
-    )
+    at = ("properties", name, *way, "type")
+    message = f"{function}() takes {what} as {hints}, not as {_HINTS[wrong]}"
+    hint = f"write type: {min(accepted, key=list(_HINTS).index)}, or change the type hint"
+    yield reading.warning(codes.WRONG_PARAMETERS, at, message, hint=hint)
 
 
 _Sided = tuple["JsonObject", Any]

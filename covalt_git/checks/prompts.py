@@ -15,7 +15,6 @@ from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles
     from covalt_git.models.prompts import Prompt, PromptMessage, Resource
@@ -32,39 +31,32 @@ def check_prompts(
 ) -> Iterator[Problem]:
     """Find problems of the prompts and resources of a manifest."""
     for position, prompt in enumerate(manifest.prompts):
-        yield from _check_prompt(reading, ("prompts", position), prompt, files)
+        yield from _check_prompt(reading.below("prompts", position), prompt, files)
     known: dict[str, int] = {}
     for position, resource in enumerate(manifest.resources):
-        loc: Loc = ("resources", position)
-        yield from _check_resource(reading, loc, resource, files)
+        here = reading.below("resources", position)
+        yield from _check_resource(here, resource, files)
         uri = resource.uri or resource.uri_template or ""
         if known.setdefault(uri, position) != position:
-            yield reading.problem(
-                codes.DUPLICATE_ID,
-                (*loc, "uri" if resource.uri else "uri_template"),
-                f"the resource {manifest.resources[known[uri]].id!r} already has the URI {uri!r}",
-                hint="remove or rename one of them",
-            )
+            at = ("uri" if resource.uri else "uri_template",)
+            other = manifest.resources[known[uri]].id
+            message = f"the resource {other!r} already has the URI {uri!r}"
+            yield here.problem(codes.DUPLICATE_ID, at, message, hint="remove or rename one of them")
 
 
-def _check_prompt(
-    reading: Manifest, loc: Loc, prompt: Prompt, files: BundleFiles
-) -> Iterator[Problem]:
+def _check_prompt(reading: Manifest, prompt: Prompt, files: BundleFiles) -> Iterator[Problem]:
     names = [argument.name for argument in prompt.arguments]
-    yield from _check_twice(reading, (*loc, "arguments"), names)
+    yield from _check_twice(reading.below("arguments"), names)
     for position, message in enumerate(prompt.messages):
-        at: Loc = (*loc, "messages", position)
+        here = reading.below("messages", position)
         texts = {"text": message.text, "file": message.file, "resource": message.resource}
         for key, text in texts.items():
-            yield from _check_expressions(reading, (*at, key), text, names)
-        yield from _check_file(reading, (*at, "file"), message.file, files)
+            yield from _check_expressions(here.below(key), text, names)
+        yield from _check_file(here, message.file, files)
         if message.file is not None and message.resource is None and not _is_media(message):
-            yield reading.problem(
-                codes.BAD_VALUE,
-                (*at, "file"),
-                f"{message.file!r} is neither an image nor audio",
-                hint="add the URI of the embedded file: resource: handbook://style",
-            )
+            words = f"{message.file!r} is neither an image nor audio"
+            hint = "add the URI of the embedded file: resource: handbook://style"
+            yield here.problem(codes.BAD_VALUE, ("file",), words, hint=hint)
 
 
 def _is_media(message: PromptMessage) -> bool:
@@ -72,50 +64,43 @@ def _is_media(message: PromptMessage) -> bool:
     return kind.startswith(("image/", "audio/"))
 
 
-def _check_resource(
-    reading: Manifest, loc: Loc, resource: Resource, files: BundleFiles
-) -> Iterator[Problem]:
+def _check_resource(reading: Manifest, resource: Resource, files: BundleFiles) -> Iterator[Problem]:
     key = "uri" if resource.uri is not None else "uri_template"
     uri = resource.uri or resource.uri_template or ""
     if uri.startswith(_RESERVED):
         message = f"the URI scheme {uri.partition(':')[0]}: is reserved for covalt-git"
         hint = "use a scheme for the toolset: handbook://style"
-        yield reading.problem(codes.BAD_VALUE, (*loc, key), message, hint=hint)
+        yield reading.problem(codes.BAD_VALUE, (key,), message, hint=hint)
     known: tuple[str, ...] = ()
     if resource.uri_template is not None:
         try:
             known = UriTemplate.parse(resource.uri_template).variables
         except BadUriTemplateError as error:
-            yield reading.problem(codes.BAD_VALUE, (*loc, key), error.message, hint=error.hint)
+            yield reading.problem(codes.BAD_VALUE, (key,), error.message, hint=error.hint)
             return
     names = [variable.name for variable in resource.variables]
-    yield from _check_twice(reading, (*loc, "variables"), names)
+    yield from _check_twice(reading.below("variables"), names)
     for position, name in enumerate(names):
         if name not in known:
-            yield reading.problem(
-                codes.UNKNOWN_ARGUMENT,
-                (*loc, "variables", position, "name"),
-                f"the URI has no variable {{{name}}}",
-                hint=_suggestion(name, known) or "write a uri_template with {name}",
-            )
+            at, message = ("variables", position, "name"), f"the URI has no variable {{{name}}}"
+            hint = _suggestion(name, known) or "write a uri_template with {name}"
+            yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
     for field, text in (("text", resource.text), ("file", resource.file)):
-        yield from _check_expressions(reading, (*loc, field), text, known)
-    yield from _check_file(reading, (*loc, "file"), resource.file, files)
+        yield from _check_expressions(reading.below(field), text, known)
+    yield from _check_file(reading, resource.file, files)
 
 
-def _check_twice(reading: Manifest, loc: Loc, names: Sequence[str]) -> Iterator[Problem]:
+def _check_twice(reading: Manifest, names: Sequence[str]) -> Iterator[Problem]:
     for position, name in enumerate(names):
         if name in names[:position]:
+            at, message = (position, "name"), f"{name!r} already has an entry"
             yield reading.problem(
-                codes.DUPLICATE_ID,
-                (*loc, position, "name"),
-                f"{name!r} already has an entry",
-                hint="remove or rename one of them",
+                codes.DUPLICATE_ID, at, message, hint="remove or rename one of them"
             )
 
 
 def _check_expressions(
-    reading: Manifest, loc: Loc, text: str | None, names: Collection[str]
+    reading: Manifest, text: str | None, names: Collection[str]
 ) -> Iterator[Problem]:
     for expression in expressions(text):
         if expression.root == "args" and len(expression.path) == 1 and expression.path[0] in names:
@@ -126,12 +111,8 @@ def _check_expressions(
         if expression.root == "args" and expression.path and expression.path[0] in names:
             name, *rest = expression.path
             hint = f"write {'.'.join(['${args.' + name + '}', *rest])}"
-        yield reading.problem(
-            codes.UNKNOWN_EXPRESSION,
-            loc,
-            f"{expression.text} does not name an argument",
-            hint=hint,
-        )
+        message = f"{expression.text} does not name an argument"
+        yield reading.problem(codes.UNKNOWN_EXPRESSION, (), message, hint=hint)
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:
@@ -141,8 +122,6 @@ def _suggestion(name: str, known: Collection[str]) -> str:
     return f"known here: {', '.join(known)}" if known else ""
 
 
-def _check_file(
-    reading: Manifest, loc: Loc, path: str | None, files: BundleFiles
-) -> Iterator[Problem]:
+def _check_file(reading: Manifest, path: str | None, files: BundleFiles) -> Iterator[Problem]:
     if path is not None and not any(expressions(path)):
-        yield from check_named_file(reading, loc, path, files)
+        yield from check_named_file(reading, ("file",), path, files)

@@ -17,51 +17,38 @@ from covalt_git.templating.references import malformed, references, texts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
+_FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar"
 _KEYS = ("mcp_servers", "sources", "auth")
 
 
 def reference_problems(
     reading: Reading[ToolsetManifest],
-    at: Loc,
     value: object,
     declared: tuple[str, ...] | None,
     *,
     severity: str = "error",
 ) -> Iterator[Problem]:
-    """Find malformed and undeclared references in ``value``, which is at the place ``at``."""
+    """Find malformed and undeclared references in ``value``, which is at the place of ``reading``."""
     for loc, text in texts(value):
         for wrong in malformed(text):
-            yield reading.problem(
-                codes.BAD_REFERENCE,
-                (*at, *loc),
-                f"{wrong[:60]!r} is not a valid reference",
-                hint="write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar",
-                severity=severity,
-            )
+            message = f"{wrong[:60]!r} is not a valid reference"
+            yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=_FORMS, severity=severity)
         for name in declared or ():
             if re.search(rf"(?<!\$)\${name}\b", text):
-                yield reading.warning(
-                    codes.BAD_REFERENCE,
-                    (*at, *loc),
-                    f"'${name}' is not replaced by the secret",
-                    hint=f"write ${{{name}}}, or $${name} for the text",
-                )
+                message = f"'${name}' is not replaced by the secret"
+                hint = f"write ${{{name}}}, or $${name} for the text"
+                yield reading.warning(codes.BAD_REFERENCE, loc, message, hint=hint)
     for loc, reference in references(value):
         if declared is None or reference.name in declared:
             continue
         near = nearest_name(reference.name, declared)
         every = ", ".join([*declared, reference.name])
-        yield reading.problem(
-            codes.BAD_REFERENCE,
-            (*at, *loc),
-            f"the toolset does not declare {reference.name!r}",
-            hint=f"did you mean {near!r}?" if near else f"add a line: secrets: [{every}]",
-            severity=severity,
-        )
+        message = f"the toolset does not declare {reference.name!r}"
+        hint = f"did you mean {near!r}?" if near else f"add a line: secrets: [{every}]"
+        yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=hint, severity=severity)
 
 
 def check_references(
@@ -73,4 +60,4 @@ def check_references(
     declared = manifest.secrets if "secrets" in manifest.model_fields_set else None
     for key in _KEYS:
         value = reading.document.data.get(key, [])
-        yield from reference_problems(reading, (key,), value, declared, severity="warning")
+        yield from reference_problems(reading.below(key), value, declared, severity="warning")

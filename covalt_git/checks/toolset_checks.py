@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.http_requests import check_http
 from covalt_git.checks.module_names import PROVIDED
-from covalt_git.checks.overrides import (
-    check_config,
-    check_config_of,
-    check_named_file,
-    check_overrides,
-)
+from covalt_git.checks.overrides import check_config, check_named_file, check_overrides
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
@@ -117,12 +112,8 @@ def _check_imports(
         for name in sorted(name for name in unknown if name.lower() not in declared):
             loc, path = imports[name]
             message = f"{path} imports {name!r}, which is not installed for this toolset"
-            yield manifest.warning(
-                codes.UNDECLARED_IMPORT,
-                loc,
-                message,
-                hint="name its package under python.dependencies",
-            )
+            hint = "name its package under python.dependencies"
+            yield manifest.warning(codes.UNDECLARED_IMPORT, loc, message, hint=hint)
 
 
 def module_path(module: str, modules: Collection[str]) -> str | None:
@@ -182,9 +173,8 @@ def _check_ids(
     for position, source in enumerate(manifest.sources):
         if id_key(source.id) in servers:
             message = f"{source.id!r} is also an MCP server of this toolset"
-            yield reading.problem(
-                codes.DUPLICATE_ID, ("sources", position, "id"), message, hint="rename one of them"
-            )
+            at = ("sources", position, "id")
+            yield reading.problem(codes.DUPLICATE_ID, at, message, hint="rename one of them")
 
 
 def _duplicates(
@@ -216,23 +206,18 @@ def _check_tools(
             yield from check_http(reading, loc, tool, manifest)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
-            yield from check_parameters(reading, loc, tool, source)
+            yield from check_parameters(reading.below(*loc, "input_schema"), tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
             yield from _check_examples(reading, loc, tool, schema)
         if tool.renderer is not None:
-            yield reading.warning(
-                codes.LEGACY_KEY,
-                (*loc, "renderer"),
-                "this place of a renderer is deprecated",
-                hint="move it to the list tool_overrides: -"
-                f" {{tool_id: {tool.id}, renderer: {tool.renderer.type}, renderer_config: {{...}}}}",
-                key=True,
-            )
-            place: Loc = (*loc, "renderer")
-            config = tool.renderer.config
-            yield from check_config(reading, place, tool.renderer.type, config, files)
-            yield from check_config_of(tool, reading, place, config, sources)
+            here = reading.below(*loc, "renderer")
+            kind, config = tool.renderer.type, tool.renderer.config
+            message = "this place of a renderer is deprecated"
+            override = f"{{tool_id: {tool.id}, renderer: {kind}, renderer_config: {{...}}}}"
+            hint = f"move it to the list tool_overrides: - {override}"
+            yield here.warning(codes.LEGACY_KEY, (), message, hint=hint, key=True)
+            yield from check_config(here, kind, config, tool, files, sources)
 
 
 def _check_schemas(
@@ -247,12 +232,8 @@ def _check_schemas(
             hint = 'write it under $defs, and refer to it as "#/$defs/name"' if outside else ""
             yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
         if not found and key == "input_schema" and schema.get("type", "object") != "object":
-            yield reading.problem(
-                codes.BAD_SCHEMA,
-                (*loc, key, "type"),
-                "the schema of the arguments must be of type object",
-                hint="write type: object",
-            )
+            message, at = "the schema of the arguments must be of type object", (*loc, key, "type")
+            yield reading.problem(codes.BAD_SCHEMA, at, message, hint="write type: object")
 
 
 def _check_examples(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -28,12 +28,20 @@ _MANY_DIGITS = re.compile(r"[0-9]{16}|0[xo][0-9a-fA-F]{14}")
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[Model]):
-    """A file that was read: its model if it is valid, its document if it is YAML, and its problems."""
+    """A file that was read: its model if it is valid, its document if it is YAML, and its problems.
+
+    ``above`` is put before the places of further problems; see :meth:`below`.
+    """
 
     path: str
     value: Model | None
     document: yaml_text.YamlDocument | None
     problems: tuple[Problem, ...] = ()
+    above: Loc = ()
+
+    def below(self, *loc: str | int) -> Reading[Model]:
+        """Return the same file, in which places begin at ``loc``."""
+        return replace(self, above=(*self.above, *loc))
 
     def problem(
         self,
@@ -46,8 +54,9 @@ class Reading(Generic[Model]):
         severity: str = "error",
     ) -> Problem:
         """Return a problem at a place of this file."""
+        loc = (*self.above, *loc)
         line, col = self.document.locate(loc, key=key) if self.document else (0, 0)
-        place = self.name(loc)
+        place = name_place(self.document.data if self.document else None, loc)
         words = f"{place}: {message}" if place else message
         return Problem(self.path, line, col, code, words, hint, severity, place)
 
@@ -56,10 +65,6 @@ class Reading(Generic[Model]):
     ) -> Problem:
         """Return a problem of a part that can be used all the same."""
         return self.problem(code, loc, message, hint=hint, key=key, severity="warning")
-
-    def name(self, loc: Loc) -> str:
-        """Return a place of this file as text, with the ids of list items: ``tools[greet].renderer``."""
-        return name_place(self.document.data if self.document else None, loc)
 
 
 def read_yaml(file: Path, display_path: str, model: type[Model]) -> Reading[Model]:
@@ -96,13 +101,14 @@ def check(document: yaml_text.YamlDocument, model: type[Model]) -> Reading[Model
 
 
 def part_problems(
-    document: yaml_text.YamlDocument, loc: Loc, value: Any, model: type[StrictModel]
+    reading: Reading[Any], value: Any, model: type[StrictModel]
 ) -> tuple[Problem, ...]:
-    """Return the problems of a part of a document that has its own model."""
-    try:
-        model.model_validate(value)
-    except ValidationError as error:
-        return _problems(document, loc, error, model)
+    """Return the problems of a part of a file that has its own model."""
+    if reading.document is not None:
+        try:
+            model.model_validate(value)
+        except ValidationError as error:
+            return _problems(reading.document, reading.above, error, model)
     return ()
 
 
