@@ -55,13 +55,6 @@ def send(root: Path, bundle: Path, **fields: str) -> Any:
     return Api.of(root).send_form("import_toolset", {"file": file, **fields})
 
 
-def by_cli(root: Path, bundle: Path) -> None:
-    done = run(root, bundle, "--trust", "--yes")
-    assert done.exit_code == 0
-    assert "shop is imported and enabled" in done.output
-    assert "covalt-git source diff shop/disk" in done.output
-
-
 def by_api(root: Path, bundle: Path) -> None:
     reviewed = send(root, bundle, dry_run="true").get_json()
     done = send(root, bundle, trust=reviewed["digest"])
@@ -83,7 +76,7 @@ def state(root: Path) -> Any:
 
 @needs_sandbox
 @pytest.mark.requirement("covalt-3.3.8", "covalt-6.1.3", "covalt-6.1.4")
-@pytest.mark.parametrize("imported", [by_cli, by_api, by_page])
+@pytest.mark.parametrize("imported", [by_api, by_page])
 def test_an_import_with_trust_enables_grants_and_connects(
     root: Path, bundle: Path, imported: Imported
 ) -> None:

@@ -70,9 +70,7 @@ def patched(text: str, name: str) -> list[Change]:
     return changes
 
 
-def write_all(
-    contents: Mapping[Path, bytes | None], *, executable: frozenset[Path] = frozenset()
-) -> None:
+def write_all(contents: Mapping[Path, bytes | None]) -> None:
     """Write files and delete those without content; if one fails, restore all.
 
     Raises:
@@ -83,8 +81,6 @@ def write_all(
         for file, content in contents.items():
             before[file] = file.read_bytes() if file.exists() else None
             _write(file, content)
-            if file in executable:
-                file.chmod(file.stat().st_mode | 0o111)
     except OSError as error:
         for changed, content in before.items():
             with suppress(OSError):  # the first error is reported

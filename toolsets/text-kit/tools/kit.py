@@ -300,10 +300,7 @@ def apply_patch(
     text = patch if patch is not None else "".join(_existing_lines(file or ""))
     changes = patched(text, name=file or "patch")
     if not dry_run:
-        write_all(
-            {change.file: change.content for change in changes},
-            executable=frozenset(change.file for change in changes if change.patch.executable),
-        )
+        write_all({change.file: change.content for change in changes})
     return {
         "dry_run": dry_run,
         "files": [

@@ -1,8 +1,7 @@
 """Strict parser of unified patches, and their application to lines; a patch must match exactly.
 
-The format is that of ``git diff`` (git's documentation, "Generating patch text with -p").  Besides
-changed text, only the executable mode of a new file is supported: renames, other modes and binary
-patches are refused.
+The format is that of ``git diff`` (git's documentation, "Generating patch text with -p").  Only changed
+text is supported: renames, modes and binary patches are refused.
 """
 
 from __future__ import annotations
@@ -22,19 +21,7 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _ESCAPE = re.compile(r'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 _SIGNS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_MODES = {"new file mode 100644": False, "new file mode 100755": True}
-_HARMLESS = ("index ", "deleted file mode ")
-_REFUSED = {
-    "rename ": "a rename",
-    "copy ": "a copy",
-    "similarity ": "a rename",
-    "dissimilarity ": "a rewrite",
-    "old mode ": "a mode",
-    "new mode ": "a mode",
-    "new file mode ": "a link or a submodule",
-    "GIT binary patch": "a binary file",
-    "Binary files ": "a binary file",
-}
+_HARMLESS = ("index ", "new file mode 100644", "deleted file mode ")
 _MAX_QUOTED = 80
 _SIGNATURE = "-- \n"
 """The line after the last hunk of ``git format-patch``, which is not a removed line ``- ``."""
@@ -47,14 +34,12 @@ class Hunk:
     Attributes:
         at: the line of the patch where the hunk begins, from 1.
         start: the first line in the old file, from 1.
-        new_start: the first line in the new file.
         old: the expected lines of the old file, with their ends.
         new: the lines that replace them.
     """
 
     at: int
     start: int
-    new_start: int
     old: tuple[str, ...]
     new: tuple[str, ...]
     added: int
@@ -69,7 +54,6 @@ class FilePatch:
     old: str | None
     new: str | None
     hunks: tuple[Hunk, ...]
-    executable: bool = False
 
     @property
     def path(self) -> str:
@@ -103,11 +87,6 @@ def apply_hunks(lines: Sequence[str], file: FilePatch) -> tuple[list[str], list[
         if wrong := _mismatch(lines, hunk, begin):
             line, why = wrong
             problems.append(f"{file.path}:{line}: {label} does not apply: {why}")
-        elif not problems and len(made) + 1 != hunk.new_start:
-            problems.append(
-                f"{file.path}:{hunk.start}: {label} says that it becomes line {hunk.new_start}, "
-                f"and the hunks above make it line {len(made) + 1}"
-            )
         elif hunk.new and not hunk.new[-1].endswith("\n") and begin + len(hunk.old) < len(lines):
             problems.append(
                 f"{file.path}:{hunk.start}: {label} ends the file, and there are lines below"
@@ -124,26 +103,13 @@ def _mismatch(lines: Sequence[str], hunk: Hunk, begin: int) -> tuple[int, str] |
     """Return the line where a hunk does not match, and the reason; None if it matches."""
     for place, expected in enumerate(hunk.old, begin):
         if place >= len(lines):
-            return place + 1, f"the file ends before {_quoted(expected)}{_elsewhere(lines, hunk)}"
+            return place + 1, f"the file ends before {_quoted(expected)}"
         if lines[place] != expected:
-            return place + 1, (
-                f"it expects {_quoted(expected)}, and there is {_quoted(lines[place])}"
-                f"{_elsewhere(lines, hunk)}"
-            )
+            found = _quoted(lines[place])
+            return place + 1, f"it expects {_quoted(expected)}, and there is {found}"
     if begin > len(lines):
         return begin + 1, f"the file has {len(lines)} lines"
     return None
-
-
-def _elsewhere(lines: Sequence[str], hunk: Hunk) -> str:
-    """Return a note with the line of the hunk's text, if the file contains it exactly once."""
-    wanted, size = list(hunk.old), len(hunk.old)
-    places = [
-        place
-        for place in range(len(lines) - size + 1)
-        if lines[place] == wanted[0] and list(lines[place : place + size]) == wanted
-    ]
-    return f"; its lines are at line {places[0] + 1}" if len(places) == 1 else ""
 
 
 def _quoted(line: str) -> str:
@@ -166,7 +132,7 @@ class _Reader:
             if line.startswith("diff --git "):
                 found.append(self._git_section())
             elif line.startswith("--- ") and self._line(1).startswith("+++ "):
-                found.append(self._section(self._place, executable=False))
+                found.append(self._section(self._place))
             elif line.startswith(("@@ ", "+", "-", " ")) and found and line != _SIGNATURE:
                 self._refuse("this line is behind the end of its hunk: correct the hunk's header")
             elif line.startswith("@@ -"):
@@ -180,21 +146,14 @@ class _Reader:
 
     def _git_section(self) -> FilePatch:
         at = self._place
-        executable = False
         self._place += 1
         while not (line := self._line()).startswith("--- "):
-            if line.rstrip("\n") in _MODES:
-                executable = _MODES[line.rstrip("\n")]
-            elif not line.startswith(_HARMLESS):
-                what = next((said for key, said in _REFUSED.items() if line.startswith(key)), None)
-                if what is None:
-                    self._place = at
-                    what = "a file without changed lines"
-                self._refuse(f"{what}: only changed text is applied")
+            if not line.startswith(_HARMLESS):
+                self._refuse("only changed text is applied: no renames, modes and binary files")
             self._place += 1
-        return self._section(at, executable=executable)
+        return self._section(at)
 
-    def _section(self, at: int, *, executable: bool) -> FilePatch:
+    def _section(self, at: int) -> FilePatch:
         old, new = self._file("--- "), self._file("+++ ")
         if old is None and new is None:
             self._place -= 1
@@ -209,7 +168,7 @@ class _Reader:
             hunks.append(self._hunk())
         if not hunks:
             self._refuse("a hunk was expected: '@@ -1,3 +1,4 @@'")
-        return FilePatch(at + 1, old, new, tuple(hunks), executable)
+        return FilePatch(at + 1, old, new, tuple(hunks))
 
     def _file(self, mark: str) -> str | None:
         """Read the file name of a header line, and go to the next line; None for ``/dev/null``."""
@@ -243,7 +202,7 @@ class _Reader:
         header = _HUNK.match(self._line())
         if header is None:
             self._refuse("this is no hunk header such as '@@ -1,3 +1,4 @@'")
-        start, old_size, new_start, new_size = (
+        start, old_size, _, new_size = (
             int(number) if number else 1 for number in header.groups(default="")
         )
         self._place += 1
@@ -272,7 +231,6 @@ class _Reader:
         return Hunk(
             at + 1,
             start + (old_size == 0),
-            new_start + (new_size == 0),
             tuple(sides["-"]),
             tuple(sides["+"]),
             added,
