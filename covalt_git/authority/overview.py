@@ -77,8 +77,7 @@ def overview(
 
     Permissions of a toolset are left out unless all its tools are visible.
     """
-    config = snapshot.config.value
-    assert config is not None
+    config = snapshot.settings
     parts = snapshot.parts(config)
     callable_tools = snapshot.tools()
     found = []

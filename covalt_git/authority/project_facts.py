@@ -31,8 +31,7 @@ def project_facts(
 
     :mod:`covalt_git.authority.config_changes` compares the approval rules and the default role.
     """
-    config = reading.value
-    assert config is not None
+    config = reading.valid
 
     def at(*loc: str | int, key: bool = False) -> Place:
         return place_in(reading, loc, key=key)

@@ -71,8 +71,7 @@ class ProjectSnapshot:
     @property
     def settings(self) -> ProjectConfig:
         """The settings of ``covalt.yaml``, which must be readable."""
-        assert self.config.value is not None
-        return self.config.value
+        return self.config.valid
 
     def parts(self, config: ProjectConfig | None) -> dict[str, SnapshotPart]:
         """Return the parts with their facts.

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     """Yield the facts of a toolset, its tools and servers; if disabled, only its grants."""
-    manifest = toolset.manifest
-    assert manifest is not None
+    manifest = toolset.manifest_reading.valid
     yield from _grant_facts(toolset)
     if not toolset.enabled:
         return
@@ -182,8 +181,7 @@ def _of_tool_grant(grant: ToolGrant, place: Place) -> Iterator[Fact]:
 
 
 def _tool_places(toolset: Toolset, tool: Tool) -> ToolPlaces:
-    manifest = toolset.manifest
-    assert manifest is not None
+    manifest = toolset.manifest_reading.valid
     if tool.toolset_id == REGISTRY_NAMESPACE:
         entry = Place(toolset.manifest_reading.path)
         return ToolPlaces(lambda _: entry, lambda _: entry, entry)

@@ -64,9 +64,7 @@ def check_effects(
     sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
     """Yield a warning for each tool that requires approval only because it is destructive, or that perhaps should."""
-    if reading.value is None:
-        return
-    manifest = reading.value
+    manifest = reading.valid
     by_override = {
         override_key(manifest.id, one.tool_id)
         for one in manifest.tool_overrides
@@ -90,7 +88,7 @@ def check_server_effects(
     for tool in tools:
         if tool.confirmation == ("destructive",) and tool.held_back is None:
             asking.setdefault(tool.server, []).append(tool.tool_id)
-    for position, server in enumerate(reading.value.mcp_servers if reading.value else ()):
+    for position, server in enumerate(reading.valid.mcp_servers):
         if found := asking.get(server.id):
             message = f"calls of these tools require approval, because they are destructive: {', '.join(found)}"
             hint = f"covalt-git tool override {found[0]} --confirm, or --no-confirm"
@@ -107,8 +105,7 @@ def _check_effect(
     if asks_by_default(tool, source, imported=state.imported):
         hint = "write requires_confirmation: true, or false if its effects can be undone"
         if state.imported:
-            assert reading.value is not None
-            hint = f"covalt-git tool override {ToolId(reading.value.id, tool.id)} --confirm"
+            hint = f"covalt-git tool override {ToolId(reading.valid.id, tool.id)} --confirm"
         message = "calls require approval, because the tool is destructive"
         yield reading.warning(codes.ASKS_BY_DEFAULT, (), message, hint=hint)
         return

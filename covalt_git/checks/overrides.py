@@ -36,12 +36,10 @@ _REQUIRED = {
 
 
 def check_overrides(
-    reading: Reading[ToolsetManifest],
-    manifest: ToolsetManifest,
-    files: BundleFiles,
-    sources: Mapping[str, ToolDefinition],
+    reading: Reading[ToolsetManifest], files: BundleFiles, sources: Mapping[str, ToolDefinition]
 ) -> Iterator[Problem]:
     """Find problems of the toolset's own overrides."""
+    manifest = reading.valid
     tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
     servers = {server.id for server in manifest.mcp_servers}
     servers |= {source.id for source in manifest.sources}

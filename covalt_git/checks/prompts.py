@@ -26,10 +26,9 @@ _RESERVED = ("covalt-git:", "ui:", f"{SCHEME}:")
 """Reserved URI schemes: those of workspaces, pages and skills."""
 
 
-def check_prompts(
-    reading: Manifest, manifest: ToolsetManifest, files: BundleFiles
-) -> Iterator[Problem]:
+def check_prompts(reading: Manifest, files: BundleFiles) -> Iterator[Problem]:
     """Find problems of the prompts and resources of a manifest."""
+    manifest = reading.valid
     for position, prompt in enumerate(manifest.prompts):
         yield from _check_prompt(reading.below("prompts", position), prompt, files)
     known: dict[str, int] = {}

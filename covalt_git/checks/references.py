@@ -51,12 +51,11 @@ def reference_problems(
         yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=hint, severity=severity)
 
 
-def check_references(
-    reading: Reading[ToolsetManifest], manifest: ToolsetManifest
-) -> Iterator[Problem]:
+def check_references(reading: Reading[ToolsetManifest]) -> Iterator[Problem]:
     """Find malformed and undeclared references of a manifest outside of its HTTP requests."""
     if reading.document is None:
         return
+    manifest = reading.valid
     declared = manifest.secrets if "secrets" in manifest.model_fields_set else None
     for key in _KEYS:
         value = reading.document.data.get(key, [])

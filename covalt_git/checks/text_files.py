@@ -158,7 +158,7 @@ def check_docstrings(
     reading: Reading[ToolsetManifest], sources: Mapping[str, ToolDefinition]
 ) -> Iterator[Problem]:
     """Find hidden characters in names and descriptions of tools in Python source."""
-    for position, tool in enumerate(reading.value.tools if reading.value else ()):
+    for position, tool in enumerate(reading.valid.tools):
         source = sources.get(tool.id)
         texts = {"name": source.name, "description": source.description} if source else {}
         for field, text in texts.items():

@@ -126,21 +126,18 @@ def check_manifest(
     manifest: Reading[ToolsetManifest], toolset_id: str, files: BundleFiles, sources: Sources
 ) -> list[Problem]:
     """Return the problems of a manifest that matches its model."""
-    if manifest.value is None:
-        return []
     return [
-        *_check_ids(manifest, manifest.value, toolset_id),
-        *_check_tools(manifest, manifest.value, files, sources),
-        *check_overrides(manifest, manifest.value, files, sources),
-        *check_references(manifest, manifest.value),
-        *_check_named_files(manifest, manifest.value, files),
-        *check_prompts(manifest, manifest.value, files),
+        *_check_ids(manifest, toolset_id),
+        *_check_tools(manifest, files, sources),
+        *check_overrides(manifest, files, sources),
+        *check_references(manifest),
+        *_check_named_files(manifest, files),
+        *check_prompts(manifest, files),
     ]
 
 
-def _check_ids(
-    reading: Reading[ToolsetManifest], manifest: ToolsetManifest, toolset_id: str
-) -> Iterator[Problem]:
+def _check_ids(reading: Reading[ToolsetManifest], toolset_id: str) -> Iterator[Problem]:
+    manifest = reading.valid
     if manifest.id in RESERVED_TOOLSET_IDS:
         built_in = manifest.id == BUILTIN_NAMESPACE
         owner = "the built-in tools" if built_in else "a folder of covalt-git"
@@ -193,17 +190,14 @@ def _duplicates(
 
 
 def _check_tools(
-    reading: Reading[ToolsetManifest],
-    manifest: ToolsetManifest,
-    files: BundleFiles,
-    sources: Mapping[str, ToolDefinition],
+    reading: Reading[ToolsetManifest], files: BundleFiles, sources: Sources
 ) -> Iterator[Problem]:
-    for position, tool in enumerate(manifest.tools):
+    for position, tool in enumerate(reading.valid.tools):
         loc: Loc = ("tools", position)
         broken = list(_check_schemas(reading, loc, tool))
         yield from broken
         if not broken:
-            yield from check_http(reading, loc, tool, manifest)
+            yield from check_http(reading, loc, tool, reading.valid)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
             yield from check_parameters(reading.below(*loc, "input_schema"), tool, source)
@@ -252,10 +246,8 @@ def _check_examples(
             yield reading.problem(codes.BAD_EXAMPLE, at, message)
 
 
-def _check_named_files(
-    reading: Reading[ToolsetManifest], manifest: ToolsetManifest, files: BundleFiles
-) -> Iterator[Problem]:
-    for position, source in enumerate(manifest.sources):
+def _check_named_files(reading: Reading[ToolsetManifest], files: BundleFiles) -> Iterator[Problem]:
+    for position, source in enumerate(reading.valid.sources):
         for key, path in (("spec", source.spec), ("schema", source.schema_file)):
             if path is not None and "://" not in path:
                 yield from check_named_file(reading, ("sources", position, key), path, files)

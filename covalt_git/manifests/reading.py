@@ -39,6 +39,12 @@ class Reading(Generic[Model]):
     problems: tuple[Problem, ...] = ()
     above: Loc = ()
 
+    @property
+    def valid(self) -> Model:
+        """The model of a file that is known to be valid."""
+        assert self.value is not None
+        return self.value
+
     def below(self, *loc: str | int) -> Reading[Model]:
         """Return the same file, in which places begin at ``loc``."""
         return replace(self, above=(*self.above, *loc))

@@ -36,9 +36,7 @@ def check_icons(
     manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> Iterator[Problem]:
     """Find problems of the icons that a toolset and its tools name."""
-    if manifest.value is None:
-        return
-    for loc, path in _icon_paths(manifest.value):
+    for loc, path in _icon_paths(manifest.valid):
         missing = [*check_named_file(manifest, loc, path, files)]
         yield from missing
         if missing:

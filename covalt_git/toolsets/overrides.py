@@ -90,8 +90,7 @@ def override_tool(
         return Overrides(tool_id, _own_override(toolset, name), before)
     reading = _state_with(root, toolset, name, after)
     warnings = _refuse_new_errors(root, toolset, reading)
-    assert reading.value is not None
-    write_state(state_file(root, toolset.id), reading.value)
+    write_state(state_file(root, toolset.id), reading.valid)
     return Overrides(tool_id, _own_override(toolset, name), after, changed=True, warnings=warnings)
 
 

@@ -132,15 +132,9 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     found, values = check_text(config.document.text, config.path)
     own = config.value.proposed_default_role if config.value else None
     if own is not None:
-        found.append(
-            config.warning(
-                codes.MISSING_KEY,
-                ("roles",),
-                "without default_role, the user of this machine may call no tool unless --role names a role",
-                hint=f"add the line default_role: {own}",
-                key=True,
-            )
-        )
+        message = "without default_role, the user of this machine may call no tool unless --role names a role"
+        hint = f"add the line default_role: {own}"
+        found.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
     return without(values, [*config.problems, *found])
 
 
@@ -208,14 +202,8 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
             continue
         if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
             message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
-            problems.append(
-                lock.warning(
-                    codes.ORPHAN_STATE,
-                    ("namespace",),
-                    message,
-                    hint=f"remove it: rm {shown_path(file, root)}",
-                )
-            )
+            hint = f"remove it: rm {lock.path}"
+            problems.append(lock.warning(codes.ORPHAN_STATE, ("namespace",), message, hint=hint))
     return problems
 
 

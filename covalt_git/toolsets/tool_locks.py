@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.errors import Problem
-    from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -104,9 +103,8 @@ def _has_its_namespace(lock: Reading[ToolLock]) -> bool:
 def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> list[Problem]:
     """Return the problems of a lock of a toolset with that manifest."""
     problems = [*_faults_of(lock).problems]
-    if lock.value is not None:
-        for name in lock.value.tools:
-            problems += _twice(lock, lock.value, name, manifest)
+    if manifest is not None and lock.value is not None and lock.value.namespace == manifest.id:
+        problems += _twice(lock, manifest)
     return problems
 
 
@@ -133,10 +131,10 @@ def _faults(text: str, path: str) -> _Faults:
     problems += [one for one in found if one.code != codes.HIDDEN_CHARACTER]
     if lock.value is None:
         return _Faults(tuple(without(secret, problems)))
-    problems += _name_problems(lock, lock.value)
+    problems += _name_problems(lock)
     tools = lock.value.tools
     for name, tool in tools.items():
-        problems += _tool_problems(lock, ("tools", name), tool)
+        problems += _tool_problems(lock.below("tools", name), tool)
     unusable = {
         name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
     }
@@ -144,52 +142,39 @@ def _faults(text: str, path: str) -> _Faults:
     return _Faults(tuple(without(secret, problems)), frozenset(untrue), frozenset(unusable))
 
 
-def _name_problems(lock: Reading[ToolLock], value: ToolLock) -> Iterator[Problem]:
+def _name_problems(lock: Reading[ToolLock]) -> Iterator[Problem]:
     if not _has_its_namespace(lock):
         name = lock.path.rpartition("/")[2].removesuffix(".yaml")
-        message = f"the namespace {value.namespace!r} must equal the file name"
+        message = f"the namespace {lock.valid.namespace!r} must equal the file name"
         hint = f"write namespace: {name}, or rename the file"
         yield lock.problem(codes.BAD_ID, ("namespace",), message, hint=hint)
 
 
-def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Iterator[Problem]:
-    refresh = "covalt-git source refresh"
+def _tool_problems(lock: Reading[ToolLock], tool: LockedTool) -> Iterator[Problem]:
+    """Find problems of a tool, which is at the place of ``lock``."""
     if not tool.digest_matches:
         message = "the digest does not match the definition of the tool"
-        yield lock.problem(codes.FALSE_DIGEST, (*loc, "digest"), message, hint=refresh)
-    for place, message in islice(json_schema.schema_problems(tool.input_schema), 1):
-        yield lock.warning(
-            codes.BAD_SCHEMA,
-            (*loc, "input_schema", *place),
-            f"{message}; the tool stays disabled",
-            hint="report it to the author of the server",
-        )
-    reported = 0
-    for place, text in texts(tool.definition):
-        for one in islice(hidden_characters(text), 1):
-            reported += 1
-            if reported <= _MAX_REPORTED:
-                yield lock.warning(
-                    codes.HIDDEN_CHARACTER,
-                    loc,
-                    f"the tool's {'.'.join(map(str, place))}: {one.message}",
-                    hint="read the definition with `covalt-git source diff` before you accept it",
-                    key=True,
-                )
+        hint = "covalt-git source refresh"
+        yield lock.problem(codes.FALSE_DIGEST, ("digest",), message, hint=hint)
+    for place, reason in islice(json_schema.schema_problems(tool.input_schema), 1):
+        at, message = ("input_schema", *place), f"{reason}; the tool stays disabled"
+        hint = "report it to the author of the server"
+        yield lock.warning(codes.BAD_SCHEMA, at, message, hint=hint)
+    hint = "read the definition with `covalt-git source diff` before you accept it"
+    hidden = (
+        f"the tool's {'.'.join(map(str, place))}: {one.message}"
+        for place, text in texts(tool.definition)
+        for one in islice(hidden_characters(text), 1)
+    )
+    for message in islice(hidden, _MAX_REPORTED):
+        yield lock.warning(codes.HIDDEN_CHARACTER, (), message, hint=hint, key=True)
 
 
-def _twice(
-    lock: Reading[ToolLock], value: ToolLock, name: str, manifest: ToolsetManifest | None
-) -> Iterator[Problem]:
+def _twice(lock: Reading[ToolLock], manifest: ToolsetManifest) -> Iterator[Problem]:
     """Find tools of a server with the id of a tool that the toolset itself declares."""
-    if manifest is None or value.namespace != manifest.id:
-        return
-    if name in {tool.id for tool in manifest.tools}:
-        alias = f"aliases: {{{value.namespace}: {manifest.id}-server}}"
-        yield lock.problem(
-            codes.DUPLICATE_ID,
-            ("tools", name),
-            f"the toolset {manifest.id!r} declares a tool {name!r} itself, which is used instead",
-            hint=f"write in toolsets/state/{manifest.id}.yaml: {alias}",
-            key=True,
+    hint = f"write in toolsets/state/{manifest.id}.yaml: aliases: {{{manifest.id}: {manifest.id}-server}}"
+    for name in lock.valid.tools.keys() & {tool.id for tool in manifest.tools}:
+        message = (
+            f"the toolset {manifest.id!r} declares a tool {name!r} itself, which is used instead"
         )
+        yield lock.problem(codes.DUPLICATE_ID, ("tools", name), message, hint=hint, key=True)

@@ -202,6 +202,8 @@ def read_toolset(
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         problems += check_effects(manifest, effective_state, sources)
+        problems += check_icons(manifest, files, contents)
+        problems += check_docstrings(manifest, sources)
         if manifest.value.id == toolset_id:
             locks = read_server_locks(root, toolset_id, manifest.value, effective_state)
             server_tools = effective_server_tools(
@@ -213,7 +215,6 @@ def read_toolset(
         problems += check_aliases(state)
         problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
-    problems += check_icons(manifest, files, contents)
     skills, found = read_skills(display_path, files, contents)
     problems += found
     found, credentials = check_texts(display_path, files, contents)
@@ -222,7 +223,6 @@ def read_toolset(
         *found,
         *of_state,
         *check_hidden_escapes(manifest),
-        *check_docstrings(manifest, sources),
         *check_names(display_path, files),
     ]
     return Toolset(
