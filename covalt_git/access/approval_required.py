@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.names import matches, matches_text
 from covalt_git.paths import normal_path
 
@@ -80,18 +80,7 @@ def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
 def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
     """Yield an argument and a rule's value twice: as written, and with their texts as normalized paths."""
     yield found, wanted
-    yield with_normal_paths(found), with_normal_paths(wanted)
-
-
-def with_normal_paths(value: Any) -> Any:
-    """Return a JSON value with each text as a normalized path."""
-    if isinstance(value, str):
-        return normal_path(value)
-    if isinstance(value, list):
-        return [with_normal_paths(item) for item in value]
-    if isinstance(value, dict):
-        return {key: with_normal_paths(item) for key, item in value.items()}
-    return value
+    yield with_texts(found, normal_path), with_texts(wanted, normal_path)
 
 
 def _same_annotations(wanted: Annotations, found: Annotations) -> bool:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.json_values import with_texts
 from covalt_git.system import locked_folder
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.lock import ChatGoneError
@@ -76,8 +77,7 @@ def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) 
     """Return an outcome with each path in the copy replaced by the same path in the chat's workspace."""
     error = outcome.error
     if error is not None:
-        texts = {name: with_home_paths(getattr(error, name), copy, home) for name in _TEXTS}
-        error = error.model_copy(update=texts)
+        error = error.model_copy(update=with_home_paths(error.model_dump(), copy, home))
     return outcome._replace(
         result=with_home_paths(outcome.result, copy, home),
         error=error,
@@ -85,23 +85,14 @@ def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) 
     )
 
 
-_TEXTS = ("message", "traceback")
-
-
 def with_home_paths(value: Any, copy: ChatStore, home: ChatStore) -> Any:
     """Return a JSON value with each path in the copy replaced by the same path in the chat's workspace."""
-    if isinstance(value, str):
-        for path, own in (
-            (copy.workspace.absolute(), home.workspace.absolute()),
-            (copy.workspace.resolve(), home.workspace.resolve()),
-        ):
-            value = value.replace(str(path), str(own))
-        return value
-    if isinstance(value, list):
-        return [with_home_paths(one, copy, home) for one in value]
-    if isinstance(value, dict):
-        return {
-            with_home_paths(name, copy, home): with_home_paths(one, copy, home)
-            for name, one in value.items()
-        }
-    return value
+    paths = {str(copy.workspace.absolute()): str(home.workspace.absolute())}
+    paths |= {str(copy.workspace.resolve()): str(home.workspace.resolve())}
+
+    def change(text: str) -> str:
+        for path, own in paths.items():
+            text = text.replace(path, own)
+        return text
+
+    return with_texts(value, change, keys=True)

@@ -13,7 +13,7 @@ from email.message import Message
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.http_tools.files import file_name
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.models.calls import CallError
 from covalt_git.text.display import shorten
 
@@ -159,7 +159,7 @@ def _json_value(content: bytes) -> Any:
         text = content.decode("utf-8-sig")
         value = json.loads(text, parse_int=_integer, parse_constant=_reject_constant)
         if b"\\u" in content:
-            value = _without_surrogates(value)
+            value = with_texts(value, _without_surrogates, keys=True)
         canonical_json.dumps(value)
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
@@ -184,9 +184,5 @@ def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is no value of JSON")
 
 
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
-    return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

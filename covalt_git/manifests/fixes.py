@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from covalt_git import yaml_text
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.json_values import with_texts
 from covalt_git.json_values.difference import same
 from covalt_git.manifests.model_errors import Loc, ModelError, model_errors, name_place
 from covalt_git.manifests.override_keys import renderer_configs
@@ -174,7 +175,7 @@ def _renamed(text: str, renames: Sequence[_Rename]) -> str:
 
 
 def _is_verified(text: str, document: yaml_text.YamlDocument, renames: Sequence[_Rename]) -> bool:
-    expected = _copied(document.data)
+    expected = with_texts(document.data, str)  # aliases are separate copies
     # Inner keys first: a renamed mapping would not be found by its old name.
     for rename in sorted(renames, key=lambda one: -len(one.loc)):
         above = expected
@@ -185,15 +186,6 @@ def _is_verified(text: str, document: yaml_text.YamlDocument, renames: Sequence[
         return same(yaml_text.load(text, document.path).data, expected)
     except yaml_text.YamlProblems:
         return False
-
-
-def _copied(value: Any) -> Any:
-    """Return a deep copy in which aliases are separate copies."""
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_copied(inner) for inner in value]
-    return value
 
 
 def _problem(document: yaml_text.YamlDocument, rename: _Rename) -> Problem:

@@ -145,14 +145,6 @@ def test_a_kind_that_the_respondent_does_not_support_is_not_asked(
         inquire(who, {"it": question})
 
 
-def test_a_respondent_can_fail_the_request() -> None:
-    def show(inquiry: Inquiry) -> None:
-        inquiry.fail(CannotAskError("it went away"))
-
-    with pytest.raises(CannotAskError, match="it went away"):
-        inquire(Respondent(frozenset({"url"}), show), {"it": OPEN}).wait(1)
-
-
 def test_a_schema_becomes_the_fields_of_a_form() -> None:
     name, size, color, tags, sure = form_fields(FORM)
 

@@ -27,13 +27,6 @@ def test_every_tool_has_one_name_that_hosts_accept(ids: set[str]) -> None:
             assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in found)
 
 
-def test_two_paths_that_would_get_one_name_get_digests() -> None:
-    found = names(["a:b_c", "a_b:c"], "underscore")
-
-    assert list(found.values()) == ["a:b_c", "a_b:c"]
-    assert all(re.fullmatch(r"a_b_c_[0-9a-f]{12}", name) for name in found)
-
-
 def test_no_tool_gets_the_name_of_a_meta_tool() -> None:
     assert "call_tool" not in names(["call:tool"], "underscore", reserved={"call_tool"})
 

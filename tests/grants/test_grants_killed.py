@@ -37,7 +37,7 @@ def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "toolsets/demo"
     folder.mkdir(parents=True)
     (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    (folder / "toolset.yaml").write_text(MANIFEST.replace("NAME", "demo"), encoding="utf-8")
+    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
     grant_server(tmp_path, "demo", "process", "demo-server", by="x")
     set_enabled(tmp_path, "demo", enabled=False)
     file = tmp_path / "toolsets/state/demo.yaml"

@@ -13,13 +13,13 @@ from covalt_git.grants.grants import grant_network, grant_secret, grant_server, 
 from covalt_git.installs.importing import import_toolset
 from covalt_git.manifests.state_files import read_state
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.toolsets.overrides import override_tool, overrides
+from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.workspaces.stores import git, run_git
 
 MANIFEST = """\
-id: NAME
+id: demo
 name: Demo
 version: "1"
 secrets: [KEY]
@@ -28,7 +28,7 @@ tools:
   - {id: b, http: {url: "https://example.com/"}}
   - {id: c, http: {url: "https://example.com/"}}
 mcp_servers:
-  - {id: NAME-server, command: serve}
+  - {id: demo-server, command: serve}
 """
 DECISIONS: dict[str, Callable[[Path], object]] = {
     "switched": lambda root: set_enabled(root, "demo", enabled=True),
@@ -62,20 +62,15 @@ def branch(root: Path, name: str, decide: Callable[[Path], object]) -> str:
     return made
 
 
-def source(folder: Path, name: str) -> Path:
-    made = folder / name
-    made.mkdir()
-    (made / "toolset.yaml").write_text(MANIFEST.replace("NAME", name), encoding="utf-8")
-    return made
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project in git with one imported toolset."""
     made = tmp_path / "project"
     (made / "toolsets").mkdir(parents=True)
     (made / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    import_toolset(made, source(tmp_path, "demo"))
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    import_toolset(made, tmp_path / "demo")
     git(made, "init", "-qb", "main")
     commit(made)
     return made
@@ -91,30 +86,6 @@ def merged(root: Path, *branches: str) -> ToolsetState:
     assert read_toolset(root, "demo").problems == ()
     git(root, "checkout", "-q", "main")
     return state
-
-
-def test_decisions_about_different_toolsets_merge(root: Path, tmp_path: Path) -> None:
-    for name in ("one", "two", "three"):
-        import_toolset(root, source(tmp_path, name))
-    commit(root)
-    decisions: dict[str, Callable[[Path], object]] = {
-        "import-four": lambda root: import_toolset(root, source(tmp_path, "four")),
-        "import-five": lambda root: import_toolset(root, source(tmp_path, "five")),
-        "one": lambda root: set_enabled(root, "one", enabled=True),
-        "two": lambda root: grant_network(root, "two", ["a.example"], by="x"),
-        "three": lambda root: override_tool(root, "three:a", {"enabled": False}),
-    }
-    branches = [branch(root, name, decide) for name, decide in decisions.items()]
-
-    for one in branches:
-        git(root, "merge", "-q", "--no-edit", one)
-
-    found = {name: read_toolset(root, name) for name in ("one", "two", "three", "four", "five")}
-    assert found["one"].enabled
-    assert list(found["two"].state.grants) == ["network"]
-    assert overrides(root, "three:a").project == {"enabled": False}
-    assert not found["four"].enabled
-    assert found["five"].state.imported
 
 
 def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Path) -> None:

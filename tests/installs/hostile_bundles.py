@@ -188,35 +188,23 @@ def bombs() -> Iterator[tuple[str, bytes]]:
 
 
 def manifests() -> Iterator[tuple[str, bytes]]:
-    """Yield manifests that are not of a toolset, or of a toolset that lies."""
+    """Yield hostile manifests; ``fixtures/invalid`` has those with mistakes."""
     yield "no-text", b"\xff\xfe\x00"
-    yield "no-mapping", b"- a\n- b\n"
     yield "empty", b""
     yield "a-tag", MANIFEST + b"description: !!python/object/apply:os.system [id]\n"
-    yield "twice", MANIFEST + b"id: other\n"
-    yield "merge-key", b"a: &a {x: 1}\n" + MANIFEST + b"limits: {<<: *a}\n"
     laughs = b"a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
         b"a%d: &a%d [%s]\n" % (one, one, b",".join([b"*a%d" % (one - 1)] * 10))
         for one in range(1, 9)
     )
     yield "laughs", laughs + MANIFEST
     yield "deep", MANIFEST + b"description: " + b"[" * 30_000
-    yield "deep-flow", MANIFEST + b"x: " + b"{a: " * 5_000
     yield "two-documents", MANIFEST + b"---\n" + MANIFEST
-    yield "other-version", b'manifest_version: "9"\n' + MANIFEST
     yield "unknown-key", MANIFEST + b"autostart: true\n"
-    yield "unknown-field-of-a-tool", MANIFEST.replace(b"entrypoint", b"entry")
     yield "reserved-id", MANIFEST.replace(b"id: demo", b"id: state")
     yield "bad-id", MANIFEST.replace(b"id: demo", b"id: ../evil")
-    yield "id-with-upper-case", MANIFEST.replace(b"id: demo", b"id: Demo")
     yield "entrypoint-outside", MANIFEST.replace(b"tools.a:run", b"..os:system")
     yield "entrypoint-elsewhere", MANIFEST.replace(b"tools.a:run", b"os:system")
-    yield "no-such-module", MANIFEST.replace(b"tools.a:run", b"tools.b:run")
-    yield "no-such-function", MANIFEST.replace(b"tools.a:run", b"tools.a:walk")
     yield "hidden-text", MANIFEST + "description: \u202eevil\n".encode()
-    yield "a-number-too-many", MANIFEST + b"limits: {timeout_s: -1}\n"
-    yield "conflict", b"<<<<<<< a\n" + MANIFEST + b"=======\n>>>>>>> b\n"
-    yield "not-a-string", MANIFEST.replace(b'"1"', b"[1]")
 
 
 FILES: dict[str, bytes] = {

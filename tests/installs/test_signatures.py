@@ -108,12 +108,9 @@ def _by_certificate(key: Key) -> bytes:
     ("code", "content", "namespace", "signers"),
     [
         ("content_changed", CONTENT + b"\n", "covalt-git", ["ann"]),
-        ("content_changed", b"", "covalt-git", ["ann"]),
-        ("content_changed", b"another", "covalt-git", ["bob"]),
         ("content_changed", b"another", "covalt-git", []),
         ("unknown_signer", CONTENT, "covalt-git", ["bob"]),
         ("no_signers", CONTENT, "covalt-git", []),
-        ("wrong_namespace", CONTENT, "git", ["ann"]),
         ("wrong_namespace", CONTENT, "covalt-git2", ["ann"]),
         ("wrong_namespace", CONTENT, "\x1b[31mred\x07", ["ann"]),
     ],
