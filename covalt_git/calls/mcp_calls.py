@@ -26,7 +26,6 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     from covalt_git.calls.tool_run import ToolRun
@@ -210,7 +209,6 @@ def list_tools(
     root: Path,
     command: SecretCommand | None = None,
     report: Callable[[str], None] = lambda _: None,
-    cancel: threading.Event | None = None,
 ) -> tuple[LockedTool, ...]:
     """Return the tools that a granted server lists now; ``report`` receives its log messages.
 
@@ -235,7 +233,7 @@ def list_tools(
         )
         try:
             tools = pool.CONNECTIONS.tools(
-                opened, handlers=thread_bridge.EventHandlers(starting=report), cancel=cancel
+                opened, handlers=thread_bridge.EventHandlers(starting=report)
             )
         finally:
             pool.CONNECTIONS.end(opened.name)

@@ -57,7 +57,7 @@ def of_outcome(
     by default of the result in the call's record.
     """
     if outcome.approval is not None:
-        return approval_needed(outcome.approval, chat)
+        return _approval_needed(outcome.approval, chat)
     call, value = outcome.call, outcome.call.result
     recorded_id = call.id if call.post_manifest_id else None
     manifest_id = call.post_manifest_id
@@ -136,7 +136,7 @@ def of_value(value: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[text], structured_content=value)
 
 
-def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
+def _approval_needed(approval: Approval, chat: ClientChat) -> types.CallToolResult:
     """Return the answer for a call that needs approval: this fact, and how the client gets the result later.
 
     It is an error in the protocol, because there is no result that matches the output schema.  It does not
@@ -149,7 +149,7 @@ def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallTo
             f"a user approves or denies it, at a terminal or in the browser\n"
             f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
         ),
-        *([] if chat is None else _new_chat(chat)),
+        *_new_chat(chat),
     ]
     return types.CallToolResult(
         content=content,

@@ -14,7 +14,7 @@ from covalt_git.gateway.large_results import output_schema
 from covalt_git.toolsets.icons import icon_data_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
@@ -103,17 +103,7 @@ _CHAT_SCHEMA: JsonObject = {
 def page_of(
     listed: Mapping[str, Callable[[], Described]], params: types.PaginatedRequestParams | None
 ) -> tuple[list[Described], str | None]:
-    """Return the entries of the requested page, and the cursor of the next page.
-
-    Raises:
-        MCPError: if the cursor is not one of this server.
-    """
-    where, following = page([*listed], None if params is None else params.cursor)
-    return [describe() for describe in [*listed.values()][where]], following
-
-
-def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[slice, str | None]:
-    """Return the slice of the sorted keys that is on a page, and the cursor of the next page.
+    """Return the entries of the requested page, sorted by their keys, and the cursor of the next page.
 
     A cursor contains the last key of its page, so that entries are neither repeated nor skipped if others
     are added or removed meanwhile.
@@ -121,13 +111,11 @@ def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[sli
     Raises:
         MCPError: if the cursor is not one of this server.
     """
+    keys, cursor = [*listed], None if params is None else params.cursor
     start = 0 if cursor is None else bisect_right(keys, _key(cursor))
-    end = start + size
-    return slice(start, end), _cursor(keys[end - 1]) if end < len(keys) else None
-
-
-def _cursor(key: str) -> str:
-    return base64.urlsafe_b64encode(key.encode()).decode()
+    end = start + PAGE
+    last = base64.urlsafe_b64encode(keys[end - 1].encode()).decode() if end < len(keys) else None
+    return [listed[key]() for key in keys[start:end]], last
 
 
 def _key(cursor: str) -> str:

@@ -85,16 +85,13 @@ class ChatQueries(SyncedIndex):
         """Add the chats that have no row yet, except damaged ones."""
         self.with_recovery(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
 
-    def chat_rows(self, limit: int | None = None) -> list[JsonObject]:
-        """Return the rows of all chats, or of the newest ones, with their numbers of commits and calls.
-
-        The newest chat is first.
-        """
-        return self._chats("TRUE", (-1 if limit is None else limit,))
+    def chat_rows(self) -> list[JsonObject]:
+        """Return the rows of all chats, with their numbers of commits and calls; the newest chat is first."""
+        return self._chats("TRUE", ())
 
     def chat_row(self, chat_id: str) -> JsonObject | None:
         """Return the row of a chat as in :meth:`chat_rows`, or None."""
-        return next(iter(self._chats("id = ?", (chat_id, 1))), None)
+        return next(iter(self._chats("id = ?", (chat_id,))), None)
 
     def _chats(self, where: str, values: Sequence[Value]) -> list[JsonObject]:
         return self.read(
@@ -103,7 +100,7 @@ class ChatQueries(SyncedIndex):
                    forked_from, made_by,
                    (SELECT count(*) FROM workspace_manifests WHERE chat_id = c.id) AS manifests,
                    (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls
-            FROM chats AS c WHERE {where} ORDER BY created_at DESC, id LIMIT ?
+            FROM chats AS c WHERE {where} ORDER BY created_at DESC, id
             """,  # noqa: S608 - our own words
             values,
             convert=row_values,

@@ -120,15 +120,10 @@ class ToolQueries(SyncedIndex):
             ),
         )
 
-    def mcp_servers(self, toolset_id: str | None = None) -> list[JsonObject]:
-        """Return the declared MCP servers of all toolsets or of one, with references instead of secrets."""
-        return self.read(
-            """
-            SELECT * FROM toolset_mcp_servers WHERE ? IN (toolset_id, '') ORDER BY toolset_id, id
-            """,
-            (toolset_id or "",),
-            convert=row_values,
-        )
+    def mcp_servers(self) -> list[JsonObject]:
+        """Return the declared MCP servers of all toolsets, with references instead of secrets."""
+        query = "SELECT * FROM toolset_mcp_servers ORDER BY toolset_id, id"
+        return self.read(query, convert=row_values)
 
     def toolset_files(self, toolset_id: str) -> list[JsonObject]:
         """Return the rows of a toolset's files."""

@@ -2,6 +2,8 @@
 
 import base64
 import shutil
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
+from mcp_types import PaginatedRequestParams
 
-from covalt_git.gateway.tool_listing import describe, page
+from covalt_git.gateway import tool_listing
+from covalt_git.gateway.tool_listing import describe, page_of
 from covalt_git.models.tool import Tool
 from tests.examples import examples
 from tests.mcp_client import REPOSITORY, talk
@@ -24,21 +28,27 @@ JSON = REPOSITORY / "fixtures" / "toolsets" / "json"
 @settings(max_examples=examples(50))
 @given(KEYS, st.integers(1, 7))
 def test_the_pages_of_a_list_are_the_whole_list(keys: list[str], size: int) -> None:
-    found, cursor = [], None
-    while True:
-        where, cursor = page(keys, cursor, size)
-        assert len(keys[where]) <= size
-        found += keys[where]
-        if cursor is None:
-            break
+    found, cursor = list[str](), None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tool_listing, "PAGE", size)
+        while not found or cursor is not None:
+            page, cursor = page_of(listed(keys), PaginatedRequestParams(cursor=cursor))
+            assert len(page) <= size
+            found += page
+            if not keys:
+                break
 
     assert found == keys
+
+
+def listed(keys: Iterable[str]) -> dict[str, Callable[[], str]]:
+    return {key: partial(str, key) for key in keys}
 
 
 @pytest.mark.parametrize("cursor", ["?", "ä", "YQ", "//79"])
 def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(MCPError, match="cursor"):
-        page(["a"], cursor)
+        page_of(listed(["a"]), PaginatedRequestParams(cursor=cursor))
 
 
 @pytest.fixture(scope="module")

@@ -102,8 +102,7 @@ def test_servers_are_listed_and_their_references_are_not_resolved(
 
     with open_index(tmp_path) as index:
         index.sync_toolsets()
-        far, web = index.mcp_servers("hello")
-        assert (index.mcp_servers(), index.mcp_servers("other")) == ([far, web], [])
+        far, web = index.mcp_servers()
     assert (far["server_type"], far["enabled"], far["url"]) == ("sse", False, "https://a.b/")
     assert (far["headers"], far["requires_confirmation"]) == ({"X": "${API_KEY}"}, False)
     assert (web["server_type"], web["enabled"], web["cwd"]) == ("stdio", True, ".")
