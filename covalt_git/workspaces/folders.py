@@ -147,22 +147,10 @@ class Folder(NamedTuple):
                         else:
                             yield path, folder.handle, name, status
 
-    def move_in(self, file: Path, path: str) -> set[str]:
-        """Rename a file to ``path``, and create the folders above it.
-
-        Return the folders that got new entries.
-        """
-        nearest = self.nearest(path)
+    def move_in(self, file: Path, path: str) -> None:
+        """Rename a file to ``path``, and create the folders above it."""
         with self.parent_of(path, create=True) as (parent, name):
             os.rename(file, name, dst_dir_fd=parent)
-        return {above for above in ("", *folders_above(path)) if len(above) >= len(nearest)}
-
-    def nearest(self, path: str) -> str:
-        """Return the deepest folder above ``path`` that exists."""
-        above = path.rpartition("/")[0]
-        while above and not self.is_folder(above):
-            above = above.rpartition("/")[0]
-        return above
 
     def remove(self, path: str, *, but: Container[str] = ()) -> None:
         """Remove the file or link at ``path``, then the folders above it that are empty, except ``but``.

@@ -123,7 +123,7 @@ class Chats:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         chat = self.as_left(chat_id)
-        has_call = running_call.is_noted(chat.store.path)
+        has_call = running_call.read(chat.store.path) is not None
         if old_log.is_left(chat.store.path) or is_abandoned(chat.folder, has_call=has_call):
             finish_left(chat)
         return chat

@@ -21,8 +21,6 @@ from covalt_git.system.atomic_write import fsync, fsync_data
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.json_values import JsonObject
-
 NAME = "running-call"
 _LARGE = 1 << 16
 
@@ -46,8 +44,8 @@ def forget(store: Path, call_id: str) -> None:
 
     After a power cut the note may be there again.  The next holder of the lock then also finds the commit of the call.
     """
-    call = _read(store)
-    if call is None or call.get("id") != call_id:
+    call = read(store)
+    if call is None or call.id != call_id:
         return
     path = store / NAME
     with path.open("r+b") as file:
@@ -56,32 +54,13 @@ def forget(store: Path, call_id: str) -> None:
             file.truncate(0)
 
 
-def is_noted(store: Path) -> bool:
-    """Return whether there is a note, without reading it completely."""
-    with contextlib.suppress(OSError), (store / NAME).open("rb") as file:
-        return file.read(1) not in {b"", b"\n"}
-    return False
-
-
 def read(store: Path) -> PendingCall | None:
     """Return the call that runs, or that ran when its process ended."""
-    call = _read(store)
-    try:
-        return None if call is None else PendingCall.model_validate(call)
-    except ValidationError:  # another version wrote it
-        return None
-
-
-def _read(store: Path) -> JsonObject | None:
-    try:
-        content = (store / NAME).read_bytes()
-    except FileNotFoundError:
-        return None
-    digest, _, line = content.partition(b"\n")[0].partition(b" ")
-    if digest != _digest(line):
-        return None
-    call: JsonObject = canonical_json.loads(line)  # the digest shows that it is complete
-    return call
+    with contextlib.suppress(FileNotFoundError, ValidationError):  # another version wrote it
+        digest, _, line = (store / NAME).read_bytes().partition(b"\n")[0].partition(b" ")
+        if digest == _digest(line):
+            return PendingCall.model_validate(canonical_json.loads(line))
+    return None
 
 
 def _digest(line: bytes) -> bytes:

@@ -136,29 +136,30 @@ class Switch:
                 self.staged[path] = staging / new_id()
                 create(str(self.staged[path]), now.mode, self.store.read_blob(now.oid))
 
-    def place(self, root: Folder) -> set[str]:
-        """Change each path that still has its old content; return the folders to fsync."""
-        changed: set[str] = set()
+    def folders(self) -> set[str]:
+        """Return the folders whose entries change, and which must be fsynced."""
+        empty = set(self.old.empty_folders) ^ set(self.new.empty_folders)
+        paths = empty.union(path for path, _, _ in self.differences)
+        return empty.union(*map(folders_above, paths), {""}) if paths else empty
+
+    def place(self, root: Folder) -> None:
+        """Change each path that still has its old content."""
         stay = set[str]().union(*map(folders_above, self.staged))
         for path, was, now in self.differences:
             if now is None:
-                changed |= self._remove(root, path, was, stay)
+                self._remove(root, path, was, stay)
         for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
             root.remove_empty(path, but=stay)
-            changed.add(root.nearest(path))
         for path, was, now in self.differences:
             if now is not None:
-                changed |= self._put(root, path, was, now)
-        for path in self.new.empty_folders:
-            if root.is_free(path):
-                changed |= {"", path, *folders_above(path)}
-                if not root.make(path):
-                    self.edited.append(path)
-        return changed
+                self._put(root, path, was, now)
+        for path in sorted(set(self.new.empty_folders) - set(self.old.empty_folders)):
+            if root.is_free(path) and not root.make(path):
+                self.edited.append(path)
 
     def _remove(
         self, root: Folder, path: str, was: TreeEntry | None, stay: Collection[str]
-    ) -> set[str]:
+    ) -> None:
         """Remove a file, and the folders above it that are then empty, except those in ``stay``."""
         found = root.state(path, self.store.object_format)
         if found is None:  # a killed process may have removed it, and left its folder
@@ -167,21 +168,19 @@ class Switch:
             root.remove(path, but=stay)
         else:
             self.edited.append(path)
-            return set()
-        return {root.nearest(path)}
 
-    def _put(self, root: Folder, path: str, was: TreeEntry | None, now: TreeEntry) -> set[str]:
+    def _put(self, root: Folder, path: str, was: TreeEntry | None, now: TreeEntry) -> None:
         """Rename a staged file to its path, unless a user's edit is there."""
         file = self.staged[path]
         found = root.state(path, self.store.object_format)
         if root.is_free(path) if found is None else found == trees.state_of(was):
             # A user may remove or replace a parent folder at the same time.
             with unless_changed():
-                return root.move_in(file, path)
+                root.move_in(file, path)
+                return
         file.unlink()
         if found != trees.state_of(now):
             self.edited.append(path)
-        return set()
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
@@ -332,9 +331,9 @@ class WorkingFolder(NamedTuple):
             files[-1].replace(self.journal)
             self._fsync([self.chat.folder])
         with Folder.opened(self.chat.workspace) as root:
-            changed = switch.place(root)
+            switch.place(root)
             if self.chat.store.durable:
-                root.fsync(changed)
+                root.fsync(switch.folders())
         if switch.edited:
             self.chat.stat_cache.clear()  # the next scan finds the edits
 
