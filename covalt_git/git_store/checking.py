@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK
+from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, tree_rows
 
 SUBMODULE = 0o160000
 """The mode under which a tree names a commit of another repository."""
@@ -28,21 +28,17 @@ _LATEST = (1 << 63) - 1
 
 def why_bad_tree(content: bytes, id_length: int) -> str:
     """Return the first error in the content of a tree, or an empty text."""
-    at, last, names = 0, b"", set()
-    while at < len(content):
-        mode, _, rest = content[at : at + 7].partition(b" ")
-        if not rest and b" " not in content[at : at + 7]:
-            return "one of its entries has no mode"
+    try:
+        rows = tree_rows(content, id_length)
+    except ValueError:
+        return "it is cut off, or one of its entries has no mode"
+    last, names = b"", set()
+    for mode, name, raw in rows:
         if mode not in _MODES:
-            return f"one of its entries has the mode {mode.decode('ascii', 'replace')}"
-        end = content.find(b"\0", at)
-        name = content[at + len(mode) + 1 : end]
-        oid = content[end + 1 : end + 1 + id_length]
-        if end < 0 or len(oid) != id_length:
-            return "it is cut off"
+            return f"one of its entries has the mode {mode.decode()}"
         if not name or b"/" in name:
             return "one of its entries has no valid name"
-        if not any(oid):
+        if not any(raw):
             return "one of its entries has no object id"
         if name in names:
             return "it has two entries with the same name"
@@ -50,7 +46,7 @@ def why_bad_tree(content: bytes, id_length: int) -> str:
         if place <= last:
             return "it is not sorted"
         names.add(name)
-        at, last = end + 1 + id_length, place
+        last = place
     return ""
 
 

@@ -210,11 +210,8 @@ class _ReceivedPack(PackFile):
             if deltas and depth >= MOST_DEPTH:
                 raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
-                self._add(at, *self.read(at, self._read_base))
+                self._add(at, *self.read(at, lambda oid: self._store.read_object(oid.hex())))
                 ready.append((at, depth + 1))
-
-    def _read_base(self, oid: bytes) -> tuple[bytes, bytes]:
-        return self._store.read_object(oid.hex())
 
     def _add(self, at: int, kind: bytes, content: bytes) -> None:
         self._check_size(kind, len(content))

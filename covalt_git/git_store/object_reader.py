@@ -25,17 +25,19 @@ from covalt_git.git_store.objects import (
     DamagedObjectError,
     TreeEntry,
     decode_commit,
-    decode_tree,
-    find_in_tree,
     is_object_id,
     object_id,
     tree_differences,
+    tree_entry,
+    tree_rows,
 )
 from covalt_git.git_store.pack_file import PackFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from covalt_git.git_store.objects import TreeRow
 
 DAMAGE = (
     ApplyDeltaError,
@@ -189,12 +191,12 @@ class ObjectReader:
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
         with damage_of(oid, self.path):
-            return decode_tree(self._read(oid, b"tree"), self.format.oid_length)
+            return [tree_entry(row) for row in self._rows(oid)]
 
     def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
         """Return the entry of a name in a tree, or None."""
         with damage_of(oid, self.path):
-            return find_in_tree(self._read(oid, b"tree"), name, self.format.oid_length)
+            return next((tree_entry(row) for row in self._rows(oid) if row[1] == name), None)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
@@ -222,6 +224,9 @@ class ObjectReader:
     def check_commit(self, oid: str) -> str:
         """Return the first error that ``git fsck --strict`` reports for a commit alone, or an empty text."""
         return why_bad_commit(self._read(oid, b"commit"), self.format.oid_length)
+
+    def _rows(self, oid: str) -> list[TreeRow]:
+        return tree_rows(self._read(oid, b"tree"), self.format.oid_length)
 
     def _read(self, oid: str, kind: bytes) -> bytes:
         found, content = self.read_object(oid)

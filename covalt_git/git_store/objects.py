@@ -27,7 +27,7 @@ KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TREE_ROW = {n: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % n, re.DOTALL) for n in (20, 32)}
 
-_Row: TypeAlias = tuple[bytes, bytes, bytes]
+TreeRow: TypeAlias = tuple[bytes, bytes, bytes]
 """The mode, name and raw id of a tree's entry, not decoded: callers decode only a few of them."""
 
 
@@ -84,15 +84,6 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     return b"".join(b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered)
 
 
-def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
-    """Return the entries of a tree in the order of the tree; an id has ``id_length`` bytes.
-
-    Raises:
-        ValueError: when the content is not a tree.
-    """
-    return [_entry(row) for row in _rows(content, id_length)]
-
-
 def tree_differences(
     old: bytes, new: bytes, id_length: int
 ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
@@ -101,31 +92,27 @@ def tree_differences(
     Raises:
         ValueError: when one of the contents is not a tree.
     """
-    before, after = set(_rows(old, id_length)), set(_rows(new, id_length))
-    gone = {row[1]: _entry(row) for row in before - after}
-    come = {row[1]: _entry(row) for row in after - before}
+    before, after = set(tree_rows(old, id_length)), set(tree_rows(new, id_length))
+    gone = {row[1]: tree_entry(row) for row in before - after}
+    come = {row[1]: tree_entry(row) for row in after - before}
     for name in gone | come:
         yield name, gone.get(name), come.get(name)
 
 
-def find_in_tree(content: bytes, name: bytes, id_length: int) -> TreeEntry | None:
-    """Return the entry of a name in a tree, or None.
+def tree_rows(content: bytes, id_length: int) -> list[TreeRow]:
+    """Return the entries of a tree, in its order; an id has ``id_length`` bytes.
 
     Raises:
         ValueError: when the content is not a tree.
     """
-    rows = _rows(content, id_length)
-    return next((_entry(row) for row in rows if row[1] == name), None)
-
-
-def _rows(content: bytes, id_length: int) -> list[_Row]:
-    rows: list[_Row] = _TREE_ROW[id_length].findall(content)
+    rows: list[TreeRow] = _TREE_ROW[id_length].findall(content)
     if sum(map(len, itertools.chain.from_iterable(rows))) + 2 * len(rows) != len(content):
         raise ValueError("not a tree")
     return rows
 
 
-def _entry(row: _Row) -> TreeEntry:
+def tree_entry(row: TreeRow) -> TreeEntry:
+    """Return the decoded entry."""
     mode, name, raw = row
     return TreeEntry(name, int(mode, 8), raw.hex())
 

@@ -5,32 +5,14 @@ from __future__ import annotations
 import io
 import re
 import stat
-from typing import TYPE_CHECKING
 
 from dulwich.objects import Blob, ObjectID
 from dulwich.patch import write_object_diff
-
-if TYPE_CHECKING:
-    from covalt_git.git_store.object_reader import ObjectReader
 
 Side = tuple[int, bytes]
 """The mode and the content of a file."""
 
 _INDEX_WITH_MODE = re.compile(rb"^(index [0-9a-f]+\.\.[0-9a-f]+) \d+$", re.MULTILINE)
-
-
-def patch_of_blobs(
-    store: ObjectReader, path: str, old: tuple[int, str] | None, new: tuple[int, str] | None
-) -> bytes:
-    """Return the patch of one path between two versions, each a mode and a blob id; one may be absent.
-
-    Raises:
-        BrokenStoreError: when a blob is missing or damaged.
-    """
-    before, after = (
-        None if side is None else (side[0], store.read_blob(side[1])) for side in (old, new)
-    )
-    return file_patch(path, before, after)
 
 
 def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:

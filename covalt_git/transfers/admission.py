@@ -82,19 +82,15 @@ def admit(
         inspection.commit(oid)
         if len(inspection.refused) >= _MOST_REFUSED:
             break
-    if inspection.refused:
-        raise _not_admitted(inspection.refused)
+    if refused := inspection.refused:
+        count = "something" if len(refused) == 1 else f"{len(refused)} things"
+        raise NotAdmittedError(
+            f"the history contains {count} that a chat cannot have",
+            hint="fix every commit that has it with git, and try again",
+            problems=refused,
+        )
     return Admitted(
         tuple(commits), frozenset(inspection.objects), tuple(inspection.unportable.values())
-    )
-
-
-def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
-    count = "something" if len(refused) == 1 else f"{len(refused)} things"
-    return NotAdmittedError(
-        f"the history contains {count} that a chat cannot have",
-        hint="fix every commit that has it with git, and try again",
-        problems=refused,
     )
 
 

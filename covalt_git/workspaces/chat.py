@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from covalt_git.errors import StaleError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError, GitStore
 from covalt_git.git_store.graph import ancestors
-from covalt_git.git_store.patches import patch_of_blobs
+from covalt_git.git_store.patches import file_patch
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
@@ -265,9 +265,11 @@ class ChatStore:
 
     def patch(self, change: FileChange) -> str:
         """Return the git patch of one change; bytes that are not UTF-8 are replaced."""
-        old = (change.old.mode, change.old.oid) if change.old else None
-        new = (change.new.mode, change.new.oid) if change.new else None
-        return patch_of_blobs(self.store, change.path, old, new).decode("utf-8", "replace")
+        old, new = (
+            (side.mode, self.store.read_blob(side.oid)) if side else None
+            for side in (change.old, change.new)
+        )
+        return file_patch(change.path, old, new).decode("utf-8", "replace")
 
     # Calls and approvals
 

@@ -17,7 +17,7 @@ from covalt_git.git_store import (
     TreeEntry,
     create_work_repository,
 )
-from covalt_git.git_store.patches import patch_of_blobs
+from covalt_git.git_store.patches import file_patch
 from tests.workspaces.stores import git, run_git, scratch
 
 FORMATS = pytest.mark.parametrize("object_format", ["sha1", "sha256"])
@@ -186,10 +186,10 @@ def test_git_applies_the_patch(
         before, after = (
             None if side is None else (side[0], store.write_blob(side[1])) for side in (old, new)
         )
-        patch = patch_of_blobs(store, "d/ä b", before, after)
         store.flush()
     if before is not None:
         git(tmp_path, "update-index", "--add", "--cacheinfo", f"{before[0]:o},{before[1]},d/ä b")
+    patch = file_patch("d/ä b", old, new)
     git(tmp_path, "apply", "--cached", "--whitespace=nowarn", given=patch)
     staged = git(tmp_path, "ls-files", "--stage").split()[:2]
 

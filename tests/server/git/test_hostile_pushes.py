@@ -95,8 +95,7 @@ def pushes() -> dict[str, tuple[str, bytes, str]]:
         pushed = of_tree(("120000", b"link", oid_of("blob", link)), more=(entry("blob", link),))
         add(f"link {target!r}", pushed, "link: it is a link that may lead outside")
     for mode in TABLES["modes"]:
-        told = "no mode" if len(mode) > 6 else f"the mode {mode}"
-        add(f"mode {mode}", of_tree((mode, b"odd", BLOB_ID)), told)
+        add(f"mode {mode}", of_tree((mode, b"odd", BLOB_ID)), f"the mode {mode}")
     add("submodule", of_tree(("160000", b"other", "1" * 40)), "other: it is a submodule")
     modules = b'[submodule "x"]\n\tpath = x\n\turl = -upload\n'
     for mode, content in (("120000", b"elsewhere"), ("100644", modules)):
