@@ -15,6 +15,7 @@ goes N commits back along first parents; ``~`` is ``~1``.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,10 @@ def resolve(chat: ChatStore, name: str) -> str:
     found = _find(chat, name)
     back = _BACK.fullmatch(name)
     if found is None and back is not None:
-        found = _ancestor(chat, resolve(chat, back["name"]), int(back["steps"] or 1))
+        line = chat.log(resolve(chat, back["name"]))
+        found = next(
+            (one.id for one in itertools.islice(line, int(back["steps"] or 1), None)), None
+        )
     if found is None:
         raise _unknown(chat, name)
     return found
@@ -157,16 +161,6 @@ def _only(name: str, found: list[str]) -> str | None:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
         raise AmbiguousNameError(f"{name!r} means {len(found)} commits", hint=f"write one of {few}")
     return found[0] if found else None
-
-
-def _ancestor(chat: ChatStore, oid: str, steps: int) -> str | None:
-    """Return the commit ``steps`` first parents back; None if the history is shorter."""
-    found: str | None = oid
-    for _ in range(steps):
-        if found is None:
-            return None
-        found = chat.manifest(found).parent_id
-    return found
 
 
 def _unknown(chat: ChatStore, name: str) -> CovaltError:

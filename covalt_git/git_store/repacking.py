@@ -73,7 +73,7 @@ def usage(store: ObjectReader) -> ObjectUsage:
 
 
 def pack_bytes(store: ObjectReader) -> int:
-    """Return the bytes of the packs of a store."""
+    """Return the bytes of the packs of a store, which have nearly all objects of a chat."""
     with contextlib.suppress(FileNotFoundError):  # another process removed a pack
         return sum(path.stat().st_size for path in store.pack_folder.glob("*.pack"))
     return pack_bytes(store)

@@ -75,14 +75,9 @@ def _tree(oid: str | None) -> str | None:
     return None if oid in trees.EMPTY else oid
 
 
-def store_size(chat: ChatStore) -> int:
-    """Return the bytes of the packs of a chat, which have nearly all of its objects."""
-    return repacking.pack_bytes(chat.store)
-
-
 def large_store(chat: ChatStore) -> str:
     """Return a warning if the store of a chat is large, else an empty string."""
-    size = store_size(chat)
+    size = repacking.pack_bytes(chat.store)
     if size < LARGE_STORE:
         return ""
     return f"the store of {chat.id} has {size // MIB:,} MiB; covalt-git chat du {chat.id} lists the largest files"
@@ -95,7 +90,7 @@ def check_store(chat: ChatStore) -> None:
         StoreFullError: if it is not.
     """
     most = chat.config.max_store_mb
-    size = 0 if most is None else store_size(chat)
+    size = 0 if most is None else repacking.pack_bytes(chat.store)
     if most is not None and size >= most * MIB:
         raise StoreFullError(
             f"the store of {chat.id} has {size // MIB:,} MiB, and workspace.max_store_mb in covalt.yaml is {most}",

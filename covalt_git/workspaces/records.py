@@ -89,7 +89,7 @@ class Records:
         if not fresh:
             return
         before = self.store.read_ref(REF)
-        after = _write_commit(self.store, fresh, int(clock.time()), before=before)
+        after = write(self.store, fresh, int(clock.time()), before=before)
         if not self.store.swap_ref(REF, before, after):
             raise CovaltError("another process wrote this chat's records", hint="try again")
 
@@ -169,11 +169,6 @@ def needed(store: ObjectReader, tip: str | None, commits: Iterable[str]) -> dict
     return used(store, entries(store, tip), messages(store, commits))
 
 
-def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
-    """Store a commit that has only these records, with the date ``time``; return its id, or None without records."""
-    return _write_commit(store, records, time) if records else None
-
-
 def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
     """Yield the messages of all commits that ``tips`` reach."""
     graph = CommitGraph(store)
@@ -181,10 +176,15 @@ def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
         yield graph.commit(oid).message
 
 
-def _write_commit(
+def write(
     store: GitStore, records: dict[str, str], time: int, *, before: str | None = None
-) -> str:
-    """Store a commit with these records and the records of the commit ``before``; return its id."""
+) -> str | None:
+    """Store a commit with these records and the records of the commit ``before``; return its id.
+
+    ``time`` is its date.  Without new records there is no commit, and None is returned.
+    """
+    if not records:
+        return None
     tree = None if before is None else store.read_commit(before).tree
     edits = {_path(digest): TreeEntry(b"", FILE, oid) for digest, oid in records.items()}
     return store.write_commit(
