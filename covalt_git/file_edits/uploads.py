@@ -40,12 +40,6 @@ class Placing(NamedTuple):
     placed: tuple[Placed, ...]
     fresh: dict[str, NewFile]
 
-    def record(self) -> tuple[UploadedFile, ...]:
-        """Return the record of the uploads for the commit."""
-        return tuple(
-            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in self.placed
-        )
-
 
 def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
     """Check, before an upload is read, that a file of ``size`` bytes can be stored.
@@ -146,5 +140,8 @@ def upload(
         }
         names = ", ".join(file.path for file in plan.placed)
         new = trees.edited_state(store, now, entries)
-        writer.commit_files("user_upload", new, subject=names, upload=plan.record())
+        uploaded = tuple(
+            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in plan.placed
+        )
+        writer.commit_files("user_upload", new, subject=names, upload=uploaded)
     return plan.placed

@@ -95,10 +95,6 @@ class Records:
 
     def encoded(self, record: JsonObject) -> bytes:
         """Return the record as canonical JSON, with references to its large fields, which are stored."""
-        line = canonical_json.dumps(record)
-        # Then no field is large, and no value looks like a reference.
-        if len(line) <= LARGE and b'"ref":' not in line:
-            return line
         return canonical_json.dumps(_with_fields(record, self._reference))
 
     def expand(self, record: Any) -> JsonObject:

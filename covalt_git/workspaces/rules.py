@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Folders above a file of a workspace."""
 
-_CERTAINLY_SHORT = MAX_PATH_BYTES // 4  # a character has at most four bytes
 _NEVER_LINKS = (".gitmodules", ".gitattributes", ".gitignore", ".mailmap")
 _NEVER_FOLDERS = (".gitmodules", ".gitattributes")
 _MAX_ATTRIBUTE_LINE = 2048  # git, attr.h: ATTR_MAX_LINE_LENGTH
@@ -104,7 +103,7 @@ def why_not_named(path: str, name: str, *, folder: bool) -> str:
             return verdict.reason
         if folder and (reason := why_git_refuses(name, FOLDER, b"")):
             return reason
-    if len(path) > _CERTAINLY_SHORT and len(encoded(path)) > MAX_PATH_BYTES:
+    if len(encoded(path)) > MAX_PATH_BYTES:
         return "its path is too long"
     if folder and path.count("/") >= MAX_DEPTH:
         return f"it is nested in more than {MAX_DEPTH} folders"

@@ -56,11 +56,6 @@ class Snapshot:
         return cls(found.tree, recorded, ignored, hollow, found)
 
     @property
-    def files(self) -> int:
-        """The number of stored files."""
-        return sum(1 for _ in self.scan.all_files())
-
-    @property
     def left_in_place(self) -> tuple[str, ...]:
         """The untracked paths: those in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)

@@ -5,11 +5,9 @@ Each change ends with one compare-and-swap of a ref.  Before that, all objects t
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.git_store import FOLDER
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
 from covalt_git.names import new_id
@@ -113,7 +111,9 @@ class Writer:
             snapshot = self.scan()
         if not snapshot.holds(state):
             record = self.record(snapshot.notes, **fields)
-            subject = subject or self._listed(state.tree, snapshot) or "empty folders"
+            if not subject:
+                paths = trees.changed_paths(self.chat.store, state.tree, snapshot.tree)
+                subject = listed(paths) or "empty folders"
             return self.commit(source, record, snapshot.tree, subject=subject)
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
         return head
@@ -319,16 +319,8 @@ class Writer:
         self.drop_call(call.id)
         return oid
 
-    def _listed(self, old: str | None, snapshot: Snapshot) -> str:
-        """Return the paths that differ from a tree as text; see :func:`listed`."""
-        if old is None:  # a new chat may have very many files, of which few are read
-            found = trees.walk(self.chat.store, snapshot.tree)
-            paths = (path for path, entry in found if entry.mode != FOLDER)
-            return listed([*itertools.islice(paths, _LISTED)], total=snapshot.files)
-        return listed(trees.changed_paths(self.chat.store, old, snapshot.tree))
 
-
-def listed(paths: Sequence[str], *, total: int | None = None) -> str:
-    """Return the first paths and the number of the others as text; ``total`` counts all, if not all are passed."""
-    more = (len(paths) if total is None else total) - _LISTED
+def listed(paths: Sequence[str]) -> str:
+    """Return the first paths and the number of the others as text."""
+    more = len(paths) - _LISTED
     return ", ".join(paths[:_LISTED]) + (f" and {more} more" if more > 0 else "")
