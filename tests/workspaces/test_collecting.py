@@ -32,11 +32,6 @@ from tests.workspaces.stores import (
 LARGE = os.urandom(300_000)
 
 
-def delete_branch(chat: ChatStore, name: str) -> None:
-    with writing(chat) as writer:
-        branches.delete(writer, name, force=True)
-
-
 def drop_branch(chat: ChatStore, name: str) -> None:
     """Delete a branch as git would: nothing remembers it."""
     chat.store.swap_ref(HEADS + name, chat.branch(name).manifest_id, None)
@@ -94,7 +89,8 @@ def test_a_deleted_branch_stays_for_thirty_days(
     head = chat.head()
     assert head is not None
     checkout(chat, "main")
-    delete_branch(chat, "idea")
+    with writing(chat) as writer:
+        branches.delete(writer, "idea", force=True)
 
     grow_old(chat, 7200)
     assert collect(chat, everything=False).forgotten == ()

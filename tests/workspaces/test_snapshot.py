@@ -119,11 +119,6 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
 def test_going_to_another_branch_and_back_brings_back_everything(
     first: Layout, second: Layout
 ) -> None:
-    go_there_and_back(first, second)
-
-
-def go_there_and_back(first: Layout, second: Layout) -> None:
-    """Make a branch with other files, and check what checkouts of both branches bring."""
     with scratch() as folder, open_chats(folder).new("c1") as chat:
         put(chat.workspace, {"z": ("file", b"kept")} | first)
         branch_off(chat, "idea")
