@@ -3,30 +3,24 @@
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from covalt_git.hosts import Reach
 from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError
-from tests.http_tools.upstream import Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering, there, upstream
+
+__all__ = ["there"]
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@pytest.fixture(scope="module")
-def there() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
 def forget(request: pytest.FixtureRequest) -> None:
     if "there" in request.fixturenames:
-        made = request.getfixturevalue("there")
-        made.seen.clear()
-        made.times.clear()
+        request.getfixturevalue("there").forget()
 
 
 def client(*hosts: str, **changes: object) -> HttpClient:

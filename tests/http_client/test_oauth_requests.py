@@ -51,41 +51,28 @@ def sent(tokens: Tokens, url: str, *answers: tuple[int, str]) -> list[str | None
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "tokens", "answers", "sent_tokens", "refusals"),
     [
-        "https://other.example/mcp",
-        "https://server.example:8443/mcp",
-        "http://server.example/mcp",
-        "https://a.server.example/mcp",
-        "https://server.example.evil.example/mcp",
+        ("https://other.example/mcp", ["t"], [(401, "")], [None], []),
+        ("https://server.example:8443/mcp", ["t"], [(401, "")], [None], []),
+        ("http://server.example/mcp", ["t"], [(401, "")], [None], []),
+        ("https://a.server.example/mcp", ["t"], [(401, "")], [None], []),
+        ("https://server.example.evil.example/mcp", ["t"], [(401, "")], [None], []),
+        ("https://SERVER.example:443/messages", ["t"], [(200, "")], ["t"], []),
+        (URL, ["one", "two", "three"], [(401, ""), (401, "")], ["one", "two"], [(401, "")]),
+        (URL, [""], [(401, "Bearer")], [None], [(401, "Bearer")]),
+        (URL, ["t"], [(403, "")], ["t"], []),
+        (URL, ["t"], [(403, TOO_SMALL)], ["t"], [(403, TOO_SMALL)]),
     ],
 )
-def test_a_token_is_not_sent_to_another_origin(url: str) -> None:
-    assert sent(Tokens("t"), url, (401, "")) == [None]
+def test_a_token_is_sent_to_its_origin_alone_and_refreshed_once(
+    url: str,
+    tokens: list[str],
+    answers: list[tuple[int, str]],
+    sent_tokens: list[str | None],
+    refusals: list[tuple[int, str]],
+) -> None:
+    source = Tokens(*tokens)
 
-
-def test_a_token_is_sent_to_every_url_of_its_origin() -> None:
-    assert sent(Tokens("t"), "https://SERVER.example:443/messages", (200, "")) == ["Bearer t"]
-
-
-def test_a_refused_token_is_refreshed_once() -> None:
-    tokens = Tokens("one", "two", "three")
-
-    assert sent(tokens, URL, (401, ""), (401, "")) == ["Bearer one", "Bearer two"]
-    assert tokens.insufficient_for == [(401, "")]
-
-
-def test_a_request_without_a_token_has_no_header() -> None:
-    tokens = Tokens("")
-
-    assert sent(tokens, URL, (401, "Bearer")) == [None]
-    assert tokens.insufficient_for == [(401, "Bearer")]
-
-
-def test_only_an_insufficient_scope_is_recorded_of_a_403() -> None:
-    tokens = Tokens("t")
-
-    assert sent(tokens, URL, (403, "")) == ["Bearer t"]
-    assert tokens.insufficient_for == []
-    assert sent(tokens, URL, (403, TOO_SMALL)) == ["Bearer t"]
-    assert tokens.insufficient_for == [(403, TOO_SMALL)]
+    assert sent(source, url, *answers) == [one and f"Bearer {one}" for one in sent_tokens]
+    assert source.insufficient_for == refusals

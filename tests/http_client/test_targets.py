@@ -6,7 +6,7 @@ checks would be connected to.
 
 import ipaddress
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,8 +17,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from covalt_git.http_client import ClientRequest, Deadline, HttpClient
 from tests.connection_audit import Connections
-from tests.http_tools.upstream import Upstream, upstream
+from tests.http_tools.upstream import Upstream, there
 from tests.test_hosts import KEPT
+
+__all__ = ["there"]
 
 DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 HOSTS = [host for hosts in DATA["hosts"].values() for host in hosts]
@@ -39,12 +41,6 @@ def lenient(host: str, _: int) -> Sequence[str]:
 ADDRESSES = sorted(
     {*KEPT, *DATA["addresses"]}.union(*(lenient(host, 443) for host in HOSTS if host.isascii()))
 )
-
-
-@pytest.fixture(scope="module")
-def there() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 def refusal(client: HttpClient, url: str) -> str:

@@ -1,7 +1,6 @@
 """A call of an HTTP tool from its manifest to its result, against a real upstream."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,13 @@ from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations, HttpRequest, Limits
-from tests.http_tools.upstream import Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering, there
 from tests.tables import tables
+
+__all__ = ["there"]
 
 TABLES = tables(__file__)
 SECRET = "hunter2-is-the-word"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 @dataclass
@@ -86,11 +81,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(served: Upstream, tmp_path: Path) -> Desk:
-    served.seen.clear()
-    served.times.clear()
+def desk(there: Upstream, tmp_path: Path) -> Desk:
+    there.forget()
     (tmp_path / "workspace").mkdir()
-    return Desk(served, tmp_path / "workspace")
+    return Desk(there, tmp_path / "workspace")
 
 
 def as_bytes(text: str) -> bytes:

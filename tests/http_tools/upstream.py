@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from flask import Flask, Response, jsonify, redirect, request
 
 from tests.wsgi_server import listening
@@ -31,6 +32,11 @@ class Upstream:
     def url(self) -> str:
         return f"http://{self.address}"
 
+    def forget(self) -> None:
+        """Forget the requests of other tests."""
+        self.seen.clear()
+        self.times.clear()
+
     @property
     def last(self) -> dict[str, Any]:
         return self.seen[-1]
@@ -41,6 +47,13 @@ def upstream(tls: ssl.SSLContext | None = None) -> Iterator[Upstream]:
     """Serve until the block ends."""
     made = Upstream()
     with listening(_app(made), tls=tls) as made.port:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Upstream]:
+    """A third-party host, for the tests of a module."""
+    with upstream() as made:
         yield made
 
 

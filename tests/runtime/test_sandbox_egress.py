@@ -12,16 +12,11 @@ from typing import Any
 import pytest
 
 from covalt_git.runtime.egress import Egress
-from tests.http_tools.upstream import Upstream, upstream
+from tests.http_tools.upstream import Upstream, there
 from tests.runtime.conftest import Workshop
 from tests.runtime.in_sandbox import needs_full, needs_landlock
 
-
-@pytest.fixture(scope="module")
-def there() -> Iterator[Upstream]:
-    """A server on this machine."""
-    with upstream() as made:
-        yield made
+__all__ = ["there"]
 
 
 Opened = Callable[..., tuple[Egress, tuple[str, int]]]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,6 @@ sys.path.insert(0, sys.argv[1])
 from covalt_git.runtime import sandbox_levels
 print(json.dumps([sandbox_levels.level(), [one._asdict() for one in sandbox_levels.levels()]]))
 """
-
-
 DOCKER = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -32,19 +31,17 @@ seccomp.load(seccomp.program(rules, system_calls.MACHINE))
 """
 
 
+def found(*argv: str) -> Any:
+    """Return the level and the levels that a program prints."""
+    env = {"PATH": os.environ["PATH"]}
+    return json.loads(subprocess.check_output([*argv, str(SOURCES)], env=env))
+
+
 @needs_groups
 @needs_landlock
 def test_root_without_namespaces_but_with_control_groups_has_level_landlock() -> None:
     """As in a container with Docker's default seccomp profile and a writable cgroup."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", DOCKER + ASK, SOURCES],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": os.environ["PATH"]},
-    )
-
-    assert json.loads(done.stdout)[0] == "landlock"
+    assert found(sys.executable, "-I", "-c", DOCKER + ASK)[0] == "landlock"
 
 
 @needs_full
@@ -52,15 +49,8 @@ def test_root_without_namespaces_but_with_control_groups_has_level_landlock() ->
 def test_closed_user_namespaces_are_named_with_what_opens_them() -> None:
     # In a user namespace of its own a process may close them for itself and all below.
     close = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    done = subprocess.run(
-        ["unshare", "-Ur", "sh", "-c", close, "sh", sys.executable, "-I", "-c", ASK, SOURCES],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": os.environ["PATH"]},
-    )
-
-    level, levels = json.loads(done.stdout)
+    asking = [sys.executable, "-I", "-c", ASK]
+    level, levels = found("unshare", "-Ur", "sh", "-c", close, "sh", *asking)
 
     assert level != "full"
     assert not levels[0]["here"]
