@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.names import new_id
@@ -31,9 +33,16 @@ def create(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def clear(parent: Path, prefix: str) -> None:
-    """Remove the folders in ``parent`` whose creators were killed."""
+    """Remove the folders of this user in ``parent`` whose creators were killed."""
     for path in parent.iterdir():
-        if path.name.startswith(prefix):
-            # Another process may be using this folder, or clearing it.
-            with contextlib.suppress(OSError), file_lock.held(path, wait=False):
-                remove_tree(path)
+        # Another process may be using this folder, or clearing it.
+        with contextlib.suppress(OSError):
+            # In a place such as /tmp, another user could swap a folder of its own for a link.
+            if path.name.startswith(prefix) and _is_own_folder(path):
+                with file_lock.held(path, wait=False):
+                    remove_tree(path)
+
+
+def _is_own_folder(path: Path) -> bool:
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

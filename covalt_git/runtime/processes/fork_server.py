@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.runtime.processes import child_processes, private_folder, wire
+from covalt_git.runtime.processes import child_processes, wire
 from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
 from covalt_git.runtime.sandbox.trial import missing_levels
-from covalt_git.system.remove_tree import remove_tree
+from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
     import resource
@@ -35,6 +35,7 @@ _END_S = 5.0
 """Time limit for killing what a sandbox left, during which other sandboxes wait."""
 
 _FAILED = 70
+_PRIVATE = "covalt-room-"
 
 
 @dataclass(eq=False, slots=True)
@@ -43,8 +44,7 @@ class _Sandbox:
 
     pid: int
     life: socket.socket
-    private: Path
-    lock: int
+    private: contextlib.ExitStack
 
 
 class ForkServer:
@@ -100,7 +100,10 @@ class ForkServer:
     def _open(self, request: dict[str, Any], life: socket.socket, descriptors: list[int]) -> None:
         """Fork the requested sandbox."""
         parent = Path(request["scratch_in"])
-        private, scratch, lock = private_folder.make(parent)
+        private = contextlib.ExitStack()
+        # A tool may open its own folder to other users, and no other user can enter the outer one.
+        scratch = private.enter_context(locked_folder.create(parent, _PRIVATE)) / "tmp"
+        scratch.mkdir(0o700)
         own = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -109,14 +112,14 @@ class ForkServer:
             os._exit(_FAILED)
         for end in descriptors:
             os.close(end)
-        sandbox = _Sandbox(pid, life, private, lock)
+        sandbox = _Sandbox(pid, life, private)
         self._sandboxes.append(sandbox)
         self._selector.register(life, selectors.EVENT_READ, sandbox)
         with contextlib.suppress(OSError):  # the other end is closed
             wire.send(life, {"pid": pid, "scratch": str(scratch)})
         if parent not in self._cleared:
             self._cleared.add(parent)
-            private_folder.clear_left(parent)
+            locked_folder.clear(parent, _PRIVATE)
 
     def _reap(self) -> None:
         """Wait for every process that has ended; one that is not a sandbox was left by a sandbox."""
@@ -144,8 +147,7 @@ class ForkServer:
             ended = os.wait4(sandbox.pid, 0)[1:]
         # Processes that outlived their sandbox are children of the fork server now, as theirs will be.
         child_processes.end_all_but({one.pid for one in self._sandboxes}, within_s=_END_S)
-        remove_tree(sandbox.private)
-        os.close(sandbox.lock)
+        sandbox.private.close()
         status, used = ended
         report = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
         with sandbox.life, contextlib.suppress(OSError):  # the other end is closed
