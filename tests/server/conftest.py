@@ -1,5 +1,6 @@
 """What tests of the preview server may ask for."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
@@ -29,6 +31,15 @@ class Compiled(BytecodeCache):
 
 
 Flask.jinja_options = {"bytecode_cache": Compiled()}
+
+
+@pytest.fixture(scope="module")
+def shared(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """The API of a project with the chat c1, for all tests of a module."""
+    root = tmp_path_factory.mktemp("shared") / "project"
+    api = Api.of(Path(shutil.copytree(sample_project, root)))
+    api.post("create_chat", chat_id="c1", title="A chat")
+    return api
 
 
 @pytest.fixture

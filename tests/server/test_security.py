@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from unittest.mock import ANY
 from urllib.parse import urljoin, urlsplit
@@ -21,14 +20,6 @@ OWN_HOST = f"127.0.0.1:{PORT}"
 RIGHT = {"Host": OWN_HOST, "Accept": "application/json", **BEARER}
 TABLES = tables(__file__)
 CODES = {"wrong_host", "wrong_origin", "no_token"}
-
-
-@pytest.fixture(scope="module")
-def server(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
-    """A server of a project with one chat, in which the routes may do what they like."""
-    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("guard") / "it")))
-    api.post("create_chat", chat_id="c1")
-    return api
 
 
 def headers(changes: dict[str, str | None]) -> dict[str, str]:
@@ -81,12 +72,12 @@ ONE_OF_EACH = [
 
 @pytest.mark.parametrize(("changes", "status", "code"), TABLES["refused"], ids=str)
 def test_every_route_refuses(
-    server: Api, changes: dict[str, str | None], status: int, code: str
+    shared: Api, changes: dict[str, str | None], status: int, code: str
 ) -> None:
     first_of_its_code = next(row for row in TABLES["refused"] if row[2] == code)[0] == changes
-    asked = [*ONE_OF_EACH, *(routes(server.app) if first_of_its_code else ())]
+    asked = [*ONE_OF_EACH, *(routes(shared.app) if first_of_its_code else ())]
     for method, path in asked:
-        answer = send(server.app, method, path, headers(changes))
+        answer = send(shared.app, method, path, headers(changes))
 
         assert answer.status_code == status, (method, path)
         assert "Set-Cookie" not in answer.headers, (method, path)
@@ -97,9 +88,9 @@ def test_every_route_refuses(
 
 
 @pytest.mark.parametrize("changes", [row[0] for row in TABLES["answered"]], ids=str)
-def test_every_route_answers_a_right_request(server: Api, changes: dict[str, str | None]) -> None:
-    for method, path in [*ONE_OF_EACH, *(() if changes else routes(server.app))]:
-        answer = send(server.app, method, path, headers(changes))
+def test_every_route_answers_a_right_request(shared: Api, changes: dict[str, str | None]) -> None:
+    for method, path in [*ONE_OF_EACH, *(() if changes else routes(shared.app))]:
+        answer = send(shared.app, method, path, headers(changes))
 
         assert answer.status_code not in {401, 421}, (method, path)
         if answer.mimetype == "application/json" and answer.get_data():
@@ -109,9 +100,9 @@ def test_every_route_answers_a_right_request(server: Api, changes: dict[str, str
 
 @pytest.mark.parametrize("changes", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
 def test_the_page_of_a_refused_request_does_not_show_the_project(
-    server: Api, changes: dict[str, str | None]
+    shared: Api, changes: dict[str, str | None]
 ) -> None:
-    shown = send(server.app, "GET", "/chats", headers(changes) | {"Accept": "text/html"})
+    shown = send(shared.app, "GET", "/chats", headers(changes) | {"Accept": "text/html"})
 
     assert shown.mimetype == "text/html"
     assert "<nav" not in shown.text
@@ -131,8 +122,8 @@ def test_a_host_that_the_project_allows_is_answered(root: Path) -> None:
 # The address that is printed
 
 
-def test_the_printed_url_sets_a_cookie(server: Api) -> None:
-    answer = send(server.app, "GET", f"/?token={TOKEN}", without_token())
+def test_the_printed_url_sets_a_cookie(shared: Api) -> None:
+    answer = send(shared.app, "GET", f"/?token={TOKEN}", without_token())
 
     assert answer.status_code == 303
     assert answer.headers["Location"] == "/"
@@ -140,35 +131,35 @@ def test_the_printed_url_sets_a_cookie(server: Api) -> None:
     assert answer.headers["Set-Cookie"] == (
         f"covalt_git_{PORT}={TOKEN}; HttpOnly; Path=/; SameSite=Strict"
     )
-    client = server.client()
+    client = shared.client()
     client.get("/", base_url=HOME, query_string={"token": TOKEN})
     assert client.get("/api/list_chats", base_url=HOME).status_code == 200
     assert client.post("/api/create_chat", base_url=HOME, json={}).status_code == 200
 
 
-def test_a_token_in_a_url_is_only_for_links_of_our_own(server: Api) -> None:
+def test_a_token_in_a_url_is_only_for_links_of_our_own(shared: Api) -> None:
     path = f"/?token={TOKEN}"
-    wrong = send(server.app, "GET", "/?token=guess", without_token())
+    wrong = send(shared.app, "GET", "/?token=guess", without_token())
     refused(wrong, 401, "no_token")
     assert wrong.headers["WWW-Authenticate"] == 'Bearer realm="covalt-git"'
     assert "Set-Cookie" not in wrong.headers
-    posted = send(server.app, "POST", f"/api/create_chat?token={TOKEN}", without_token())
+    posted = send(shared.app, "POST", f"/api/create_chat?token={TOKEN}", without_token())
     refused(posted, 401, "no_token")
     for changes in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        refused(send(server.app, "GET", path, without_token(**changes)), 403, "wrong_origin")
+        refused(send(shared.app, "GET", path, without_token(**changes)), 403, "wrong_origin")
 
 
 @pytest.mark.parametrize(("path", "location"), TABLES["redirects"])
-def test_the_token_leaves_the_url_and_the_rest_stays(server: Api, path: str, location: str) -> None:
-    answer = send(server.app, "GET", path.replace("{token}", TOKEN), without_token())
+def test_the_token_leaves_the_url_and_the_rest_stays(shared: Api, path: str, location: str) -> None:
+    answer = send(shared.app, "GET", path.replace("{token}", TOKEN), without_token())
 
     assert (answer.status_code, answer.headers["Location"]) == (303, location)
 
 
 @settings(max_examples=examples(100))
 @given(path=st.text(alphabet="/\\:.@?#%aevil \t\n\r;ü", max_size=12))
-def test_no_redirect_leads_to_another_host(server: Api, path: str) -> None:
-    answer = server.client().open(
+def test_no_redirect_leads_to_another_host(shared: Api, path: str) -> None:
+    answer = shared.client().open(
         "/",
         environ_overrides={
             "HTTP_HOST": OWN_HOST,
@@ -186,11 +177,11 @@ def test_no_redirect_leads_to_another_host(server: Api, path: str) -> None:
 # Headers
 
 
-def test_every_answer_has_the_security_headers(server: Api) -> None:
-    asked = [*routes(server.app), ("GET", "/no/such/page"), ("GET", "/api/no_such_operation")]
+def test_every_answer_has_the_security_headers(shared: Api) -> None:
+    asked = [*routes(shared.app), ("GET", "/no/such/page"), ("GET", "/api/no_such_operation")]
     for method, path in asked:
         for sent in (RIGHT, without_token(), RIGHT | {"Accept": "text/html"}):
-            answer = send(server.app, method, path, sent)
+            answer = send(shared.app, method, path, sent)
 
             assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)
             assert answer.headers["Referrer-Policy"] == "same-origin", (method, path)
@@ -201,9 +192,9 @@ def test_every_answer_has_the_security_headers(server: Api) -> None:
             assert "Access-Control-Allow-Origin" not in answer.headers, (method, path)
 
 
-def test_the_policy_of_a_page_allows_nothing_from_elsewhere(server: Api) -> None:
+def test_the_policy_of_a_page_allows_nothing_from_elsewhere(shared: Api) -> None:
     policies = [
-        send(server.app, "GET", "/no/such/page", RIGHT).headers["Content-Security-Policy"]
+        send(shared.app, "GET", "/no/such/page", RIGHT).headers["Content-Security-Policy"]
         for _ in range(2)
     ]
     nonces = {re.search(r"'nonce-([^']+)'", policy)[1] for policy in policies}  # type: ignore[index]

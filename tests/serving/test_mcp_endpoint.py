@@ -39,7 +39,6 @@ from tests.mcp_client import (
 from tests.uvicorn_server import TOKEN, call_over_http, say_over_http, served, talk_over_http
 
 WRITE = {"path": "a.txt", "content": "hi"}
-READER_TOOLS = ["read_result", "resume", "demo.read", "workspace.list_files", "workspace.read_file"]
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ADA = {"action": "accept", "content": {"name": "Ada"}}
 HEADED = """\
@@ -280,8 +279,6 @@ def test_a_call_that_requires_approval_leads_to_its_page(
     ("headers", "status", "error"),
     [
         ({"Authorization": ""}, 401, "no_token"),
-        ({"Authorization": "Bearer wrong"}, 401, "no_token"),
-        ({"Authorization": "", "Cookie": f"covalt_git_0={TOKEN}"}, 401, "no_token"),
         ({"Host": "evil.example"}, 421, "wrong_host"),
         ({"Origin": "https://evil.example"}, 403, "wrong_origin"),
         ({"Origin": "null"}, 403, "wrong_origin"),
@@ -346,16 +343,6 @@ def test_other_requests_for_metadata_are_refused(
 
 
 @versions
-def test_agents_have_the_tools_of_their_roles(
-    port: int, reader: str, writer: str, version: str
-) -> None:
-    names = partial(talk_over_http, port, tool_names, version=version)
-
-    assert names(token=reader) == READER_TOOLS
-    assert {"demo.write", "workspace.branch"} < {*names(token=writer)}
-
-
-@versions
 def test_an_agent_is_notified_of_changes_of_its_own_tools_alone(
     root: Path, port: int, reader: str, writer: str, version: str
 ) -> None:
@@ -366,13 +353,13 @@ def test_an_agent_is_notified_of_changes_of_its_own_tools_alone(
 
     async def change(client: Client) -> None:
         async with listening(client, version):
-            await tool_names(client)
+            assert "demo.write" in await tool_names(client)
             manifest.write_text(manifest.read_text() + tool)
             await hears.wait()
 
     async def listen(client: Client) -> None:
         async with listening(client, version):
-            await tool_names(client)
+            assert "demo.write" not in await tool_names(client)
             await say(change, token=writer, message_handler=hears.handle)
             await tool_names(client)  # so that earlier notifications have arrived
 

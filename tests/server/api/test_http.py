@@ -1,7 +1,6 @@
 """The HTTP adapter of operations: bodies, queries, ETags, files, ranges, uploads and their limits."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,10 +23,9 @@ FILES: list[tuple[str, str, str, str]] = yaml.safe_load(
 
 
 @pytest.fixture(scope="module")
-def shared(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
-    """The API of a project that the tests of this module share, with the files of ``files.yaml``."""
-    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("http") / "it")))
-    api.post("create_chat", chat_id="c1")
+def shared(shared: Api) -> Api:
+    """The same with the files of ``files.yaml``."""
+    api = shared
     for name, content, *_ in FILES:
         (api.workspace / name).write_bytes(content.encode("latin-1"))
     for name in ("a b.txt", "ü.txt", 'a"b.txt', "日本"):

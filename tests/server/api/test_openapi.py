@@ -1,7 +1,6 @@
 """The OpenAPI document: valid, complete, and true of what the operations answer."""
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,10 +42,9 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def used(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+def used(shared: Api) -> Api:
     """The API of a project that has one of everything, and that requests may change."""
-    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("api") / "it")))
-    api.post("create_chat", chat_id="c1")
+    api = shared
     api.write("a.txt", "one\n")
     api.upload(("b.bin", bytes(range(256))))
     api.post("create_branch", chat_id="c1", name="idea")

@@ -3,7 +3,6 @@
 import gzip
 import os
 import random
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,11 +31,9 @@ EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 
 @pytest.fixture(scope="module")
-def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+def served(shared: Api) -> Iterator[GitServed]:
     """A served project with a chat of two branches and a pending call, for read-only tests."""
-    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("fetch") / "project"))
-    api = Api.of(root)
-    api.post("create_chat", chat_id="c1", title="A chat")
+    api = shared
     chat_with_files(api)
     api.post("create_branch", chat_id="c1", name="try/blue")
     api.write(
@@ -44,7 +41,7 @@ def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     )  # beyond 16 KiB, so its argument is stored separately
     api.call("app-builder:run_command", command="echo hello")
     api.post("create_chat", chat_id="empty")
-    with git_served(root) as served:
+    with git_served(api.root) as served:
         yield served
 
 

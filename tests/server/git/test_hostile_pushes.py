@@ -5,11 +5,9 @@ Each is refused with its reason, and leaves neither a ref nor a file behind.
 
 import gzip
 import random
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,13 +39,10 @@ EMPTY = oid_of("tree", b"")
 
 
 @pytest.fixture(scope="module")
-def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+def served(shared: Api) -> Iterator[GitServed]:
     """A served project with the chat c1, from which nothing that comes here changes anything."""
-    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("hostile") / "project"))
-    api = Api.of(root)
-    api.post("create_chat", chat_id="c1")
-    chat_with_files(api)
-    with git_served(root) as served:
+    chat_with_files(shared)
+    with git_served(shared.root) as served:
         yield served
     assert served.fsck() == ""
 
@@ -189,14 +184,10 @@ def test_a_hidden_commit_does_not_become_a_branch(served: GitServed) -> None:
     assert "is missing or damaged" in refused(served, card, pack_of())
 
 
-def test_objects_that_no_branch_reaches_are_not_stored(
-    sample_project: Path, tmp_path: Path
-) -> None:
-    root = Path(shutil.copytree(sample_project, tmp_path / "project"))
-    Api.of(root).post("create_chat", chat_id="c1")
+def test_objects_that_no_branch_reaches_are_not_stored(api: Api) -> None:
     bad = tree_content(("100644", b".git", BLOB_ID))
     new, pack = of_tree(("100644", b"file", BLOB_ID), more=(entry("tree", bad),))
-    with git_served(root) as served:
+    with git_served(api.root) as served:
         assert served.send_push(REF, new, pack) == f"unpack ok\nok {REF}"
         assert served.refs() == {REF: new}
         listed = git(served.store(), "cat-file", "--batch-all-objects", "--batch-check")

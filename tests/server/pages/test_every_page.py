@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -43,13 +41,11 @@ SILENCE = struct.pack(
 
 
 @pytest.fixture(scope="module")
-def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+def api(shared: Api) -> Api:
     """The API of a project that has something for every page."""
-    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("pages") / "project"))
-    (root / "toolsets/broken").mkdir()
-    (root / "toolsets/broken/toolset.yaml").write_text("id: [")
-    api = Api.of(root)
-    api.post("create_chat", chat_id="c1", title="Seattle's weather")
+    api = shared
+    (api.root / "toolsets/broken").mkdir()
+    (api.root / "toolsets/broken/toolset.yaml").write_text("id: [")
     entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
     api.post("register_tool", entry=entry)
     api.call("data-lab:load_sample")

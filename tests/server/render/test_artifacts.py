@@ -38,32 +38,23 @@ def ask(api: Api, call_id: str, chat_id: str = "c1", **headers: str) -> TestResp
 
 
 @pytest.fixture(scope="module")
-def charted(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A project in which a call shows a chart, and that call's id; not to be changed."""
-    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("chart") / "project"))
-    api = Api.of(root)
-    api.post("create_chat", chat_id="c1")
-    api.post("create_chat", chat_id="c2")
-    assert api.upload(("days.csv", TABLE)).status_code == 200
-    return root, str(api.call("data-lab:summarize", path="days.csv")["id"])
+def chart(shared: Api) -> str:
+    """The id of a call that shows a chart."""
+    shared.post("create_chat", chat_id="c2")
+    assert shared.upload(("days.csv", TABLE)).status_code == 200
+    return str(shared.call("data-lab:summarize", path="days.csv")["id"])
 
 
 @pytest.fixture
-def api(charted: tuple[Path, str]) -> Api:
-    """The API of that project."""
-    return Api.of(charted[0])
+def api(shared: Api) -> Api:
+    """The API of the project with that call; not to be changed."""
+    return shared
 
 
 @pytest.fixture
-def chart(charted: tuple[Path, str]) -> str:
-    """The call's id."""
-    return charted[1]
-
-
-@pytest.fixture
-def own(charted: tuple[Path, str], tmp_path: Path) -> Api:
+def own(shared: Api, chart: str, tmp_path: Path) -> Api:  # noqa: ARG001 - the call is before the copy
     """The API of a copy of that project, which a test may change."""
-    return Api.of(Path(shutil.copytree(charted[0], tmp_path / "project", symlinks=True)))
+    return Api.of(Path(shutil.copytree(shared.root, tmp_path / "project", symlinks=True)))
 
 
 # The page
