@@ -42,10 +42,6 @@ class Comparison(NamedTuple):
         """Whether HEAD permits, or may permit, something that BASE does not."""
         return any(change.verdict == "widening" for change in self.changes)
 
-    def of(self, verdict: Verdict) -> tuple[FactChange, ...]:
-        """Return the changes with one verdict."""
-        return tuple(change for change in self.changes if change.verdict == verdict)
-
     @property
     def problems(self) -> tuple[tuple[str, Problem], ...]:
         """The errors of both snapshots, each with ``BASE`` or ``HEAD``."""

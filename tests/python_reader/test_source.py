@@ -27,7 +27,6 @@ MODULE = Path(__file__).with_name("module.txt").read_text(encoding="utf-8")
 """A module with the classes and constants that the tables name."""
 SDK_MODULE = Path(declared_types.__file__).read_text(encoding="utf-8")
 SDK_TABLES = tables(str(Path(declared_types.__file__).with_name("test_signature.py")))
-LAB = Path(__file__).resolve().parents[2] / "toolsets" / "data-lab" / "tools" / "lab.py"
 
 
 def read(text: str, function: str = "f") -> ToolDefinition:
@@ -185,21 +184,6 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
             read_tool(prefix + source, "f")
         except (PythonSyntaxError, NoFunctionError):
             continue
-
-
-@given(data=st.data())
-@settings(max_examples=examples(60))
-def test_damaged_source_is_read_or_refused(data: st.DataObject) -> None:
-    source = LAB.read_bytes()
-    start = data.draw(st.integers(0, len(source)))
-    end = data.draw(st.integers(start, min(len(source), start + 400)))
-    damaged = source[:start] + data.draw(st.binary(max_size=6)) + source[end:]
-    for function in ("summarize", "select_rows"):
-        try:
-            found = read_tool(damaged, function)
-        except (PythonSyntaxError, NoFunctionError):
-            continue
-        assert canonical_json.dumps(found.input_schema)
 
 
 @pytest.mark.parametrize(
