@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import escaped, is_url, unescaped, with_arguments
-from covalt_git.formats.model import Format, Imported, Note, Part, changed, with_values
+from covalt_git.formats.model import Imported, Note, Part, changed, with_values
 from covalt_git.formats.shapes import are_objects, schema_of
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.names import local_names
@@ -66,9 +66,12 @@ _TOOLSET_SHAPE: Final = {
     "toolsetDefaults": _BOOLEANS,
     "tools": [_TOOL_SHAPE],
 }
+SCHEMA: Final = schema_of({"schema!": str, "mediaType": str, "toolsets": [_TOOLSET_SHAPE]})
+UNIQUE: Final = (("toolsets", "id"), ("toolsets", "tools", "name"))
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     value = document.value
     if not are_objects([value], "schema") or not isinstance(value["schema"], str):
         return False
@@ -76,7 +79,7 @@ def _recognize(document: Document) -> bool:
     return named or are_objects(value.get("toolsets"), "kind")
 
 
-def _correct(value: Any) -> tuple[Any, list[Note]]:
+def correct(value: Any) -> tuple[Any, list[Note]]:
     """Replace the texts "true" and "false", which validators insert: the schema's defaults are texts."""
     flags: dict[Loc, bool] = {}
     for at, toolset in _objects(value, "toolsets"):
@@ -96,7 +99,8 @@ def _objects(value: Any, key: str) -> list[tuple[int, JsonObject]]:
     return [(at, one) for at, one in items if isinstance(one, dict)]
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     for source in Part(document.value).parts("toolsets"):
         toolset = imported.toolset(source.peek("id"))
         toolset.trace(("id",), source["id"].loc)
@@ -161,7 +165,8 @@ def _url_of(base: str, name: str) -> str:
     return f"{base.rstrip('/')}/{name}"
 
 
-def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+    """Return the document of toolsets."""
     found: list[JsonObject] = []
     for manifest in toolsets:
         manifest.take("secrets")
@@ -227,17 +232,3 @@ def _tool(tool: Part, toolset: JsonObject) -> JsonObject:
         if http != plain:
             made["extensions"] = {HTTP_EXTENSION: http}
     return made
-
-
-FORMAT: Final = Format(
-    name="cjson",
-    title="CJSON",
-    kind="json",
-    file_name="toolsets.cjson.json",
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-    schema=schema_of({"schema!": str, "mediaType": str, "toolsets": [_TOOLSET_SHAPE]}),
-    unique=(("toolsets", "id"), ("toolsets", "tools", "name")),
-    correct=_correct,
-)

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.model import Format
 from covalt_git.models.calls import PendingCall
 
 if TYPE_CHECKING:
@@ -159,16 +158,7 @@ def _result(call_id: str, call: CallRecord) -> JsonObject:
     return {**found, "toolResultError": error}
 
 
-def _write(_toolsets: Sequence[Part], _imported: Imported) -> NoReturn:
+def write(_toolsets: Sequence[Part], _imported: Imported) -> NoReturn:
+    """Raise the error that names the command for chats."""
     hint = "covalt-git chat export CHAT --conversation"
-    raise FormatError(f"{FORMAT.title} is written from a chat", hint=hint)
-
-
-FORMAT: Final = Format(
-    name="cjson-conversation",
-    title="a CJSON conversation",
-    kind="json",
-    file_name="conversation.cjson.json",
-    write=_write,
-    experimental=True,
-)
+    raise FormatError("a CJSON conversation is written from a chat", hint=hint)

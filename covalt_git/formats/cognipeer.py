@@ -21,7 +21,7 @@ from covalt_git.formats.http_texts import (
     references_to_placeholders,
     with_arguments,
 )
-from covalt_git.formats.model import Format, Imported, Part, changed
+from covalt_git.formats.model import Imported, Part, changed
 from covalt_git.formats.shapes import TEXT, Schema, are_objects, schema_of
 
 if TYPE_CHECKING:
@@ -54,18 +54,21 @@ _ACTION_SHAPE: Final = {
     "api!": _API_SHAPE,
     "parameters": dict,
 }
+SCHEMA: Final = schema_of({"name!": TEXT, "label!": TEXT, "actions!": [_ACTION_SHAPE]})
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     return are_objects([document.value], "name", "actions") and are_objects(
         document.value["actions"], "api"
     )
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     source = Part(document.value)
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", source.peek("name"))
-    toolset = imported.toolset(words, name=source.peek("label"), version="0")
+    toolset = imported.toolset(words, name=source.peek("label"))
     toolset.trace(("id",), ("name",))
     toolset.trace(("name",), ("label",))
     for action, tool in toolset.tools(source.parts("actions")):
@@ -149,7 +152,8 @@ def _schemas(schema: Any, loc: Loc = ()) -> Iterator[tuple[Loc, JsonObject]]:
                 yield from _schemas(one, (*loc, key, name))
 
 
-def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+    """Return the document of toolsets."""
     if len(toolsets) != 1:
         message = f"a document of Cognipeer is one tool, and the input has {len(toolsets)} toolsets"
         raise FormatError(message, hint="convert each toolset on its own")
@@ -228,16 +232,3 @@ def _body(http: Part, method: str, schema: JsonObject, placed: set[str]) -> Json
     outer = {name: one for name, one in properties.items() if name in placed}
     names = [name for name in required if name in placed] + ["body"] * bool(needed)
     return {**schema, "properties": {**outer, "body": wrapped}, "required": names}
-
-
-FORMAT: Final = Format(
-    name="cognipeer",
-    title="Cognipeer",
-    kind="json",
-    file_name="tool.json",
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-    schema=schema_of({"name!": TEXT, "label!": TEXT, "actions!": [_ACTION_SHAPE]}),
-    unique=(("actions", "name"),),
-)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
-from covalt_git.formats import carried, toolset_yaml
+from covalt_git.formats import carried
 from covalt_git.formats.account import CONSUMED, DocumentReading, account
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.documents import FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.formats.model import Format, Imported, pointer_text
 from covalt_git.formats.shapes import duplicates
-from covalt_git.formats.table import FORMATS
+from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.manifests.skills import names_of_skills, skill_path
@@ -24,8 +24,6 @@ from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Note
     from covalt_git.json_values import JsonObject
@@ -81,46 +79,44 @@ def _names(*, writes: bool = False) -> list[str]:
     return [one.name for one in FORMATS if (one.write if writes else one.read)]
 
 
-def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[Document, Format]:
-    """Return the document of an input and its format, from its content, or the format with this name.
+def recognize(document: Document, name: str | None = None) -> Format:
+    """Return the format of a document, from its content, or the format with this name.
 
     If several formats match, the name of the file decides.
 
     Raises:
-        FormatError: if no format matches, or several do.
+        FormatError: if no format matches, or several do, or the document has not the syntax of the named format.
     """
     if name is not None:
-        return _named(documents, find_format(name))
+        return _named(document, find_format(name))
     found = [
-        (document, one)
-        for document in documents
+        one
         for one in FORMATS
         if one.read and one.kind in (document.kind, "folder") and one.recognize(document)
     ]
-    path = documents[0].path
-    if len(found) > 1:
-        named = [pair for pair in found if f"/{path}".endswith(f"/{pair[1].file_name}")]
-        found = named if len(named) == 1 else found
+    path = document.path
+    named = [one for one in found if f"/{path}".endswith(f"/{one.file_name}")]
+    if len(found) > 1 and len(named) == 1:
+        found = named
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(one.name for _, one in found)
-        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0][1].name}")
+        names = ", ".join(one.name for one in found)
+        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0].name}")
     hint = f"add --from, with one of: {', '.join(_names())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
 
 
-def _named(documents: Sequence[Document], wanted: Format) -> tuple[Document, Format]:
-    """Return the document with the syntax of a format; JSON and YAML can replace each other, and a folder."""
+def _named(document: Document, wanted: Format) -> Format:
+    """Return a format if the document can have it; JSON and YAML can replace each other, and a folder."""
     if wanted.read is None:
-        raise FormatError(
-            f"{wanted.title} cannot be read", hint=f"use one of: {', '.join(_names())}"
-        )
-    for one in documents:
-        if one.kind == wanted.kind or (one.kind in {"json", "yaml"} and wanted.kind != "toml"):
-            return one, wanted
-    found = documents[0]
-    raise FormatError(f"{found.path!r} is {found.kind}, but {wanted.title} is {wanted.kind}")
+        hint = f"use one of: {', '.join(_names())}"
+        raise FormatError(f"{wanted.title} cannot be read", hint=hint)
+    is_other = document.kind in {"json", "yaml"} and wanted.kind != "toml"
+    if document.kind != wanted.kind and not is_other:
+        message = f"{document.path!r} is {document.kind}, but {wanted.title} is {wanted.kind}"
+        raise FormatError(message)
+    return wanted
 
 
 def read(document: Document, source: Format) -> DocumentReading:
@@ -175,7 +171,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
     reading = read(document, source)
     imported = reading.imported
     imported.output = output
-    if target is toolset_yaml.FORMAT:
+    if target is TOOLSET:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
         stored = reading.carried.stored([one["id"] for one in imported.toolsets])
@@ -187,7 +183,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
     value = reading.document.value
     if target is not source or not reading.is_complete:
         value = target.write(imported.parts(used), imported)
-    if source is toolset_yaml.FORMAT:
+    if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]

@@ -88,10 +88,10 @@ def refuse(path: str, problems: Iterable[Problem]) -> FormatError:
     return FormatError(f"{count} in {path!r}; nothing was written", problems=found)
 
 
-def parse(content: bytes, path: str) -> list[Document]:
-    """Return the document of a file, in each syntax that it can have.
+def parse(content: bytes, path: str) -> Document:
+    """Return the document of a file.
 
-    A text that begins with a bracket is JSON.  Others are YAML, TOML or both.
+    A text that begins with a bracket is JSON.  Others are YAML, or TOML if YAML has no object or list there.
 
     Raises:
         FormatError: with all problems of the text.
@@ -101,9 +101,18 @@ def parse(content: bytes, path: str) -> list[Document]:
         raise refuse(path, [Problem(path, 0, 0, codes.TOO_LARGE, message, "split it")])
     begins = content.removeprefix(_BYTE_ORDER_MARK).lstrip()[:2]
     is_json = begins[:1] in (b"{", b"[") or begins in (b"//", b"/*")
-    if is_json and not path.endswith(".toml"):
-        return [_json(content, path)]
-    return _yaml_or_toml(content, path)
+    if path.endswith(".toml"):
+        return _toml(content, path)
+    if is_json:
+        return _json(content, path)
+    try:
+        document = yaml_text.load(content, path)
+        if isinstance(document.data, dict | list):
+            return Document(path, "yaml", document.data, document.text)
+    except yaml_text.YamlProblems as error:
+        if path.endswith((".yaml", ".yml")):
+            raise refuse(path, error.problems) from None
+    return _toml(content, path)
 
 
 def _text(content: bytes, path: str) -> str:
@@ -146,25 +155,6 @@ def _syntax_error(path: str, message: str) -> FormatError:
     line, col = (int(one) for one in place.groups() if one) if place else (0, 0)
     message = _AT_LINE.sub("", message)
     return refuse(path, [Problem(path, line, col, codes.SYNTAX, message[:1].lower() + message[1:])])
-
-
-def _yaml_or_toml(content: bytes, path: str) -> list[Document]:
-    found: list[Document] = []
-    errors: list[FormatError] = []
-    if not path.endswith(".toml"):
-        try:
-            document = yaml_text.load(content, path)
-            found.append(Document(path, "yaml", document.data, document.text))
-        except yaml_text.YamlProblems as error:
-            errors.append(refuse(path, error.problems))
-    if not path.endswith((".yaml", ".yml")):
-        try:
-            found.append(_toml(content, path))
-        except FormatError as error:
-            errors.append(error)
-    if not found:
-        raise errors[0]
-    return [one for one in found if isinstance(one.value, dict | list)] or found
 
 
 def _toml(content: bytes, path: str) -> Document:

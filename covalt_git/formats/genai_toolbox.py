@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.formats.http_texts import escaped, is_url, with_arguments
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.model import Imported, Part
 from covalt_git.formats.shapes import are_objects, schema_of
 from covalt_git.names import local_names
 
@@ -35,19 +35,23 @@ _TOOL_SHAPE: Final = {
     "headers": {str: str},
     **{key: [_PARAMETER_SHAPE] for key in _PARAMETERS},
 }
-_SHAPE: Final = {
-    "sources": {str: {"baseUrl": str, "headers": {str: str}}},
-    "tools!": {str: _TOOL_SHAPE},
-    "toolsets": dict,
-}
+SCHEMA: Final = schema_of(
+    {
+        "sources": {str: {"baseUrl": str, "headers": {str: str}}},
+        "tools!": {str: _TOOL_SHAPE},
+        "toolsets": dict,
+    }
+)
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     tools = document.value.get("tools") if isinstance(document.value, dict) else None
     return isinstance(tools, dict) and bool(tools) and are_objects([*tools.values()], "kind")
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
     names = local_names(source.value["tools"])
@@ -111,14 +115,3 @@ def _read_parameters(made: Node, http: Node, tool: Part) -> list[str]:
         schema["required"] = required
     made.value["input_schema"] = schema
     return in_path
-
-
-FORMAT: Final = Format(
-    name="genai-toolbox",
-    title="genai-toolbox",
-    kind="yaml",
-    file_name="tools.yaml",
-    recognize=_recognize,
-    read=_read,
-    schema=schema_of(_SHAPE),
-)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.http_texts import escaped, is_url, with_references
-from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
+from covalt_git.formats.model import Imported, Part, changed, unused, variable_name
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
 if TYPE_CHECKING:
@@ -40,34 +40,40 @@ _TYPES: Final = {
 
 _CONFIG: Final = {key: key for key in ("command", "args", "env")}
 _CONFIG_SHAPE: Final = {"command": str, "args": [str], "env": {str: str}}
-_MANIFEST_SHAPE: Final = {
-    "name!": TEXT,
-    "display_name": str,
-    "version!": str,
-    "description": str,
-    "user_config": {str: dict},
-    "server!": {"mcp_config": _CONFIG_SHAPE},
-}
+MANIFEST_SCHEMA: Final = schema_of(
+    {
+        "name!": TEXT,
+        "display_name": str,
+        "version!": str,
+        "description": str,
+        "user_config": {str: dict},
+        "server!": {"mcp_config": _CONFIG_SHAPE},
+    }
+)
 _INPUTS: Final = [{"name": str}]
 _PACKAGE_SHAPE: Final = {
     "runtime_arguments": _INPUTS,
     "package_arguments": _INPUTS,
     "environment_variables": _INPUTS,
 }
-_SERVER_SHAPE: Final = {
-    "name!": TEXT,
-    "description": str,
-    "version": str,
-    "packages": [_PACKAGE_SHAPE],
-    "remotes": [{"url!": str, "headers": _INPUTS}],
-}
+SERVER_SCHEMA: Final = schema_of(
+    {
+        "name!": TEXT,
+        "description": str,
+        "version": str,
+        "packages": [_PACKAGE_SHAPE],
+        "remotes": [{"url!": str, "headers": _INPUTS}],
+    }
+)
 
 
-def _recognize_manifest(document: Document) -> bool:
+def recognize_manifest(document: Document) -> bool:
+    """Return whether a document is an MCPB manifest."""
     return are_objects([document.value], "manifest_version", "name", "server")
 
 
-def _read_manifest(document: Document, imported: Imported) -> None:
+def read_manifest(document: Document, imported: Imported) -> None:
+    """Add the toolset of an MCPB manifest."""
     source = Part(document.value)
     toolset = imported.toolset(source.peek("name"), name=source.peek("display_name", ""))
     toolset.trace(("id",), ("name",))
@@ -89,7 +95,8 @@ def _setting_to_reference(text: str) -> str:
     return escaped(text)
 
 
-def _write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
+def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
+    """Return the MCPB manifest of a toolset."""
     if len(toolsets) != 1 or len(toolsets[0].peek("mcp_servers", [])) > 1:
         raise FormatError("an MCPB manifest has one server", hint="convert each toolset on its own")
     manifest = toolsets[0]
@@ -130,25 +137,15 @@ def _reference_to_setting(text: str) -> str:
     return with_references(text, lambda one: f"${{user_config.{one.name.lower()}}}")
 
 
-MCPB: Final = Format(
-    name="mcpb",
-    title="an MCPB manifest",
-    kind="json",
-    file_name="manifest.json",
-    recognize=_recognize_manifest,
-    read=_read_manifest,
-    write=_write_manifest,
-    schema=schema_of(_MANIFEST_SHAPE),
-)
-
-
-def _recognize_server(document: Document) -> bool:
+def recognize_server(document: Document) -> bool:
+    """Return whether a document is a ``server.json``."""
     value = document.value
     named = are_objects([value], "name") and "tools" not in value
     return named and bool({"packages", "remotes"} & value.keys())
 
 
-def _read_server(document: Document, imported: Imported) -> None:
+def read_server(document: Document, imported: Imported) -> None:
+    """Add the toolset of a ``server.json``."""
     source = Part(document.value)
     toolset = imported.toolset(source.peek("name").rpartition("/")[2], name=source.peek("name"))
     toolset.trace(("id",), ("name",))
@@ -226,14 +223,3 @@ def _read_input(values: Node, source: Part) -> None:
     is_fixed = isinstance(value, str) and not is_secret
     values.value[name] = escaped(value) if is_fixed else f"${{{variable_name(name)}}}"
     values.trace((name,), source.loc)
-
-
-SERVER_JSON: Final = Format(
-    name="mcp-server-json",
-    title="server.json of the MCP registry",
-    kind="json",
-    file_name="server.json",
-    recognize=_recognize_server,
-    read=_read_server,
-    schema=schema_of(_SERVER_SHAPE),
-)

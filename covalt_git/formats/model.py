@@ -193,12 +193,12 @@ class Imported:
     lost_files: dict[str, str] = field(default_factory=dict)
     output: str = ""
 
-    def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
+    def toolset(self, wanted: str, *, name: str = "") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""
         existing = {one["id"] for one in self.toolsets} | RESERVED_TOOLSET_IDS
         toolset_id = unused(suggest_id(wanted) or "tools", existing)
         title = (name.strip() or wanted.strip() or toolset_id)[:MAX_TEXT]
-        manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": version}
+        manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": "0"}
         self.toolsets.append(manifest)
         self.files.append({})
         return Node(manifest, (len(self.toolsets) - 1,), self.places)
@@ -311,10 +311,10 @@ def unused(name: str, existing: Collection[str], separator: str = "-") -> str:
     return next(one for one in (name, *numbered) if one not in existing)
 
 
-def leaves(value: Any, loc: Loc = ()) -> list[Loc]:
+def leaves(value: Any) -> list[Loc]:
     """Return the places of all scalars and of all empty objects and lists."""
     found: list[Loc] = []
-    waiting: list[tuple[Loc, Any]] = [(loc, value)]
+    waiting: list[tuple[Loc, Any]] = [((), value)]
     while waiting:
         at, one = waiting.pop()
         if isinstance(one, dict) and one:

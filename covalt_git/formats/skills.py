@@ -5,11 +5,11 @@ Skills become the folder ``skills/`` of a toolset.  Their files are copied uncha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.text_files import check_text
 from covalt_git.formats.documents import FormatError, refuse
-from covalt_git.formats.model import Format, Imported, Part, is_short
+from covalt_git.formats.model import Imported, Part, is_short
 from covalt_git.manifests.skills import SKILL, SKILLS, read_skill, skill_path
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ def headers(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     return {file: one.document.data for file, one in readings.items() if one.document is not None}
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     values = document.value if isinstance(document.value, dict) else {}
     is_skill = bool(values) and all(one.endswith(SKILL) for one in values)
     return document.kind == "folder" and is_skill
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     source = Part(document.value)
     problems = []
     for path, content in document.files.items():
@@ -67,7 +69,8 @@ def _read(document: Document, imported: Imported) -> None:
         toolset.trace(("files", skill_path(skill.peek("name"))), skill.loc)
 
 
-def _write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
+def write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
+    """Return the document of toolsets."""
     found: dict[str, bytes] = {}
     for manifest in toolsets:
         files = [(path, one) for path, one in manifest.entries("files") if path.startswith(SKILLS)]
@@ -81,14 +84,3 @@ def _write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
     if not found:
         raise FormatError("the input has no skills", hint=f"a skill is a file {skill_path('NAME')}")
     return found
-
-
-FORMAT: Final = Format(
-    name="skills",
-    title="a skill",
-    kind="folder",
-    file_name=SKILL,
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from covalt_git.formats import (
     cjson,
@@ -17,22 +17,24 @@ from covalt_git.formats import (
     toolset_yaml,
 )
 from covalt_git.formats.mcp_clients import mcp_configs
+from covalt_git.formats.model import Format
+from covalt_git.manifests.skills import SKILL
+from covalt_git.manifests.toolset_files import MANIFEST
 
-if TYPE_CHECKING:
-    from covalt_git.formats.model import Format
+TOOLSET: Final = Format("toolset", "toolset.yaml", "folder", MANIFEST, toolset_yaml.recognize, toolset_yaml.read, toolset_yaml.write)  # fmt: skip
 
 FORMATS: Final[tuple[Format, ...]] = (
-    toolset_yaml.FORMAT,
-    cjson.FORMAT,
-    cjson_conversations.FORMAT,
-    cognipeer.FORMAT,
-    tool_entries.FORMAT,
+    TOOLSET,
+    Format("cjson", "CJSON", "json", "toolsets.cjson.json", cjson.recognize, cjson.read, cjson.write, cjson.SCHEMA, cjson.UNIQUE, cjson.correct),
+    Format("cjson-conversation", "a CJSON conversation", "json", "conversation.cjson.json", write=cjson_conversations.write, experimental=True),
+    Format("cognipeer", "Cognipeer", "json", "tool.json", cognipeer.recognize, cognipeer.read, cognipeer.write, cognipeer.SCHEMA, (("actions", "name"),)),
+    Format("tool-entry", "a ToolEntry", "json", "tools.json", tool_entries.recognize, tool_entries.read, tool_entries.write, tool_entries.SCHEMA, (("tools", "tool_id"),)),
     *mcp_configs.FORMATS,
-    skills.FORMAT,
-    mcpb.MCPB,
-    mcpb.SERVER_JSON,
-    tools_list.FORMAT,
-    tools_list.LOCK,
-    genai_toolbox.FORMAT,
+    Format("skills", "a skill", "folder", SKILL, skills.recognize, skills.read, skills.write),
+    Format("mcpb", "an MCPB manifest", "json", "manifest.json", mcpb.recognize_manifest, mcpb.read_manifest, mcpb.write_manifest, mcpb.MANIFEST_SCHEMA),
+    Format("mcp-server-json", "server.json of the MCP registry", "json", "server.json", mcpb.recognize_server, mcpb.read_server, schema=mcpb.SERVER_SCHEMA),
+    Format("mcp-tools", "a tools/list result", "json", "tools.json", tools_list.recognize, tools_list.read, tools_list.write, tools_list.SCHEMA, (("tools", "name"),)),
+    Format("tool-lock", "a lock file", "yaml", "lock.yaml", write=tools_list.write_lock),
+    Format("genai-toolbox", "genai-toolbox", "yaml", "tools.yaml", genai_toolbox.recognize, genai_toolbox.read, schema=genai_toolbox.SCHEMA),
     *function_lists.FORMATS,
-)
+)  # fmt: skip

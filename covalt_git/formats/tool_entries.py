@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import METHODS, escaped, plain_headers
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.model import Imported, Part
 from covalt_git.formats.shapes import TEXT, Schema, are_objects, schema_of
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.models.base import HTTP_URL
@@ -48,7 +48,7 @@ _ENTRY: Final = {
     "protocol_meta": {str: dict},
     **_SECURITY_SHAPE,
 }
-_SCHEMA: Final[JsonObject] = {
+SCHEMA: Final[JsonObject] = {
     "type": "object",
     "if": {"required": ["tools"]},
     "then": schema_of({"tools": [_ENTRY], "count": int}),
@@ -56,13 +56,15 @@ _SCHEMA: Final[JsonObject] = {
 }
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     value = document.value
     tools = value.get("tools") if isinstance(value, dict) else None
     return are_objects(tools if isinstance(tools, list) and tools else [value], "tool_id", "name")
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     source = Part(document.value)
     entries = source.parts("tools") if "tools" in source else [source]
     toolset = imported.toolset(document.stem if "tools" in source else source.peek("tool_id"))
@@ -90,7 +92,8 @@ def _read_tool(tool: Node, entry: Part, http: Part) -> None:
         tool.node("security").copy(entry, names)
 
 
-def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+    """Return the document of toolsets."""
     entries = []
     for manifest in toolsets:
         manifest.taken({"id": "id", "secrets": "secrets"})
@@ -116,16 +119,3 @@ def _request(http: Part) -> JsonObject:
     made = http.taken({"method": "method", "url": "url"})
     headers = plain_headers(http, "a header of an entry has no arguments")
     return {**made, **({"headers": headers} if headers or "headers" in http else {})}
-
-
-FORMAT: Final = Format(
-    name="tool-entry",
-    title="a ToolEntry",
-    kind="json",
-    file_name="tools.json",
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-    schema=_SCHEMA,
-    unique=(("tools", "tool_id"),),
-)

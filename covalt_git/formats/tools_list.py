@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.model import Imported, Part
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
 from covalt_git.names import suggest_id
@@ -39,14 +39,17 @@ _SHAPE: Final = {
     "outputSchema": dict,
     "annotations": dict.fromkeys(_HINTS, bool),
 }
+SCHEMA: Final = schema_of({"tools!": [_SHAPE]})
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     tools = document.value.get("tools") if isinstance(document.value, dict) else None
     return bool(tools) and are_objects(tools, "inputSchema")
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
     for definition, tool in toolset.tools(source.parts("tools")):
@@ -59,7 +62,8 @@ def _read(document: Document, imported: Imported) -> None:
             tool.node("annotations").copy(definition["annotations"], _HINTS)
 
 
-def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
+    """Return the document of toolsets."""
     tools: list[JsonObject] = []
     for manifest in toolsets:
         manifest.take("id")
@@ -79,20 +83,7 @@ def _definition(tool: Part) -> JsonObject:
     return made
 
 
-FORMAT: Final = Format(
-    name="mcp-tools",
-    title="a tools/list result",
-    kind="json",
-    file_name="tools.json",
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-    schema=schema_of({"tools!": [_SHAPE]}),
-    unique=(("tools", "name"),),
-)
-
-
-def _write_lock(toolsets: Sequence[Part], imported: Imported) -> Any:
+def write_lock(toolsets: Sequence[Part], imported: Imported) -> Any:
     """Write the lock of an MCP server, which lists its tools before it is started for the first time."""
     if len(toolsets) != 1:
         message = f"a lock file is for one MCP server, but the input has {len(toolsets)} toolsets"
@@ -112,12 +103,3 @@ def _write_lock(toolsets: Sequence[Part], imported: Imported) -> Any:
             raise FormatError(error.message) from None
     lock = ToolLock(namespace=server_id, toolset_id=server_id, kind="mcp", tools=tools)
     return lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
-
-
-LOCK: Final = Format(
-    name="tool-lock",
-    title="a lock file",
-    kind="yaml",
-    file_name="lock.yaml",
-    write=_write_lock,
-)

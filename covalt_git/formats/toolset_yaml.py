@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
-from covalt_git.formats.model import Format, Imported, Part, leaves
+from covalt_git.formats.model import Imported, Part, leaves
 from covalt_git.formats.shapes import are_objects
 from covalt_git.formats.skills import headers
 from covalt_git.manifests.reading import read_text
@@ -30,19 +30,23 @@ def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
     Its value is the manifest, the manifests by path, or the headers of skills by path.
 
     Raises:
-        YamlProblems: if a manifest is not valid YAML.
-        FormatError: if a skill is not valid.
+        FormatError: if a manifest is not valid YAML, or a skill is not valid.
     """
-    found = sorted(one for one in files if one == MANIFEST or one.endswith(f"/{MANIFEST}"))
+    found = sorted(one for one in files if one.endswith(f"/{MANIFEST}"))
+    found = [MANIFEST] if MANIFEST in files else found
+    try:
+        manifests = {one: yaml_text.load(files[one], f"{path}/{one}") for one in found}
+    except yaml_text.YamlProblems as error:
+        raise refuse(path, error.problems) from None
     if MANIFEST in found:
-        document = yaml_text.load(files[MANIFEST], f"{path}/{MANIFEST}")
+        document = manifests[MANIFEST]
         return Document(path, "folder", document.data, document.text, files)
-    values = {one: yaml_text.load(files[one], f"{path}/{one}").data for one in found}
-    values = values or headers(path, files)
+    values = {one: document.data for one, document in manifests.items()} or headers(path, files)
     return Document(path, "folder", values, "", files)
 
 
-def _recognize(document: Document) -> bool:
+def recognize(document: Document) -> bool:
+    """Return whether a document has this format."""
     value = document.value
     if document.kind == "folder":
         return any(one == MANIFEST or one.endswith(f"/{MANIFEST}") for one in document.files)
@@ -52,7 +56,8 @@ def _recognize(document: Document) -> bool:
     )
 
 
-def _read(document: Document, imported: Imported) -> None:
+def read(document: Document, imported: Imported) -> None:
+    """Add the toolsets of a document."""
     if document.kind != "folder" or MANIFEST in document.files:
         _add(document, document.value, (), document.files, imported)
         return
@@ -110,7 +115,8 @@ def _add(
     imported.files.append({path: content for path, content in files.items() if path != MANIFEST})
 
 
-def _write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
+def write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
+    """Return the document of toolsets."""
     found: dict[str, bytes] = {}
     for position, part in enumerate(toolsets):
         part.use()
@@ -132,14 +138,3 @@ def _write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
         found[f"{folder}{MANIFEST}"] = text
         found |= {f"{folder}{path}": content for path, content in imported.files[position].items()}
     return found
-
-
-FORMAT: Final = Format(
-    name="toolset",
-    title="toolset.yaml",
-    kind="folder",
-    file_name=MANIFEST,
-    recognize=_recognize,
-    read=_read,
-    write=_write,
-)

@@ -15,8 +15,7 @@ from covalt_git.formats import conversion
 from covalt_git.formats.account import DocumentReading
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.model import Format, leaves, pointer_text
-from covalt_git.formats.table import FORMATS
-from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values.difference import same
 
@@ -32,15 +31,15 @@ def documents_of(name: str) -> list[Path]:
 
 
 def reading(content: bytes, source: Format, path: str = "input.json") -> DocumentReading:
-    document, _ = conversion.recognize(parse(content, path), source.name)
-    return conversion.read(document, source)
+    document = parse(content, path)
+    return conversion.read(document, conversion.recognize(document, source.name))
 
 
 def converted(
     content: bytes, source: Format, target: Format, path: str = "input.json"
 ) -> conversion.Conversion:
-    document, _ = conversion.recognize(parse(content, path), source.name)
-    return conversion.convert(document, source, target)
+    document = parse(content, path)
+    return conversion.convert(document, conversion.recognize(document, source.name), target)
 
 
 def check_account(done: conversion.Conversion, value: Any) -> None:
@@ -95,7 +94,7 @@ def check_through_toolsets(
     check_account(back, folder.value)
     (text,) = back.files.values()
 
-    assert same(parse(text, path)[0].value, before.document.value)
+    assert same(parse(text, path).value, before.document.value)
     assert back.files == direct
 
 

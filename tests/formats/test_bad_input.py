@@ -32,7 +32,8 @@ def test_all_problems_have_a_place(name: str) -> None:
 
 
 def convert(content: bytes, path: str, source: str | None) -> None:
-    document, found = conversion.recognize(documents.parse(content, path), source)
+    document = documents.parse(content, path)
+    found = conversion.recognize(document, source)
     conversion.convert(document, found, conversion.find_format("toolset"))
 
 
@@ -58,7 +59,7 @@ def test_large_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_extensions_of_another_form_are_reported_as_one_value(stored: str) -> None:
     text = 'id: a\nname: A\nversion: "1"\nmcp_servers: [{id: b, command: c}]\n'
     text += f"extensions: {{vscode: {stored}, cjson: {{set: {{/a: 1, /b: 2}}}}}}\n"
-    document = documents.parse(text.encode(), "toolset.yaml")[0]
+    document = documents.parse(text.encode(), "toolset.yaml")
     done = conversion.convert(
         document, conversion.find_format("toolset"), conversion.find_format("vscode")
     )
@@ -87,7 +88,8 @@ def test_no_conversion_opens_a_socket_or_starts_a_process() -> None:
         for path in sorted(Path(sys.argv[1]).rglob("*.*")):
             for target in FORMATS:
                 try:
-                    document, source = conversion.recognize(parse(path.read_bytes(), path.name), path.parent.name)
+                    document = parse(path.read_bytes(), path.name)
+                    source = conversion.recognize(document, path.parent.name)
                     count += bool(conversion.convert(document, source, target).files)
                 except CovaltError:
                     pass

@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
-from covalt_git.formats import cjson, conversion, toolset_yaml
+from covalt_git.formats import conversion
 from covalt_git.formats.documents import FormatError, parse
+from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
+
+CJSON = conversion.find_format("cjson")
 
 
 def toolsets_of(name: str) -> list[Any]:
     content = (laws.FIXTURES / "cjson" / f"{name}.json").read_bytes()
-    return laws.reading(content, cjson.FORMAT).imported.toolsets
+    return laws.reading(content, CJSON).imported.toolsets
 
 
 def test_a_server_of_kind_mcp_becomes_an_mcp_server() -> None:
@@ -41,7 +44,7 @@ def test_a_server_of_kind_mcp_becomes_an_mcp_server() -> None:
 @pytest.mark.requirement("cjson-tools.argsSchema", "cjson-tools.summary")
 def test_a_tool_of_kind_uri_becomes_a_request() -> None:
     content = (laws.FIXTURES / "cjson" / "requests.json").read_bytes()
-    imported = laws.reading(content, cjson.FORMAT).imported
+    imported = laws.reading(content, CJSON).imported
     (weather,) = imported.toolsets
     forecast, broken = weather["tools"]
 
@@ -60,7 +63,7 @@ def test_a_tool_of_kind_uri_becomes_a_request() -> None:
 
 def test_texts_become_booleans_and_are_reported() -> None:
     content = (laws.FIXTURES / "cjson" / "texts_as_booleans.json").read_bytes()
-    done = laws.converted(content, cjson.FORMAT, cjson.FORMAT)
+    done = laws.converted(content, CJSON, CJSON)
     (toolset,) = json.loads(next(iter(done.files.values())))["toolsets"]
 
     assert toolset["toolsetDefaults"] == {"enabled": True, "requiresApproval": False}
@@ -76,10 +79,8 @@ version: "1"
 tools:
   - {id: a, http: {url: "https://a.example/{id}"}, input_schema: {type: object, properties: {id: {type: string}}, required: [id]}}
 """
-    (text,) = laws.converted(
-        manifest.encode(), toolset_yaml.FORMAT, cjson.FORMAT, "toolset.yaml"
-    ).files.values()
-    (back,) = laws.reading(text, cjson.FORMAT).imported.toolsets
+    (text,) = laws.converted(manifest.encode(), TOOLSET, CJSON, "toolset.yaml").files.values()
+    (back,) = laws.reading(text, CJSON).imported.toolsets
 
     assert back["tools"][0]["http"] == {"url": "https://a.example/{id}"}
 
@@ -87,7 +88,7 @@ tools:
 @pytest.mark.requirement("cjson-schema")
 def test_a_document_without_its_schema_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
-        laws.reading(b'{"toolsets": []}', cjson.FORMAT)
+        laws.reading(b'{"toolsets": []}', CJSON)
 
     (problem,) = caught.value.problems
     assert "'schema'" in problem.message
@@ -98,7 +99,7 @@ def test_a_written_document_has_its_schema_and_media_type_and_is_recognized() ->
     manifest = (
         b'id: shop\nname: Shop\nversion: "1"\ntools: [{id: a, http: {url: "https://a.example/"}}]\n'
     )
-    done = laws.converted(manifest, toolset_yaml.FORMAT, cjson.FORMAT, "toolset.yaml")
+    done = laws.converted(manifest, TOOLSET, CJSON, "toolset.yaml")
     (text,) = done.files.values()
     written = json.loads(text)
 
@@ -106,5 +107,5 @@ def test_a_written_document_has_its_schema_and_media_type_and_is_recognized() ->
     assert written["mediaType"] == "application/vnd.cjson-toolsets+json"
     only_media_type = {"schema": "mine", "mediaType": written["mediaType"]}
     for document in (written, only_media_type):
-        _, found = conversion.recognize(parse(laws.as_json(document), "input.json"))
-        assert found is cjson.FORMAT
+        found = conversion.recognize(parse(laws.as_json(document), "input.json"))
+        assert found is CJSON

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.formats import cognipeer, toolset_yaml
+from covalt_git.formats import conversion
 from covalt_git.formats.documents import FormatError
+from covalt_git.formats.table import TOOLSET
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.models.tool_properties import HttpRequest
 from tests.formats import laws
@@ -14,11 +15,12 @@ from tests.formats import laws
 if TYPE_CHECKING:
     from covalt_git.templating.references import Reference
 
+COGNIPEER = conversion.find_format("cognipeer")
 DEPTHS = (laws.FIXTURES / "cognipeer" / "depths.json").read_bytes()
 
 
 def tools_of(content: bytes) -> list[Any]:
-    (manifest,) = laws.reading(content, cognipeer.FORMAT).imported.toolsets
+    (manifest,) = laws.reading(content, COGNIPEER).imported.toolsets
     tools: list[Any] = manifest["tools"]
     return tools
 
@@ -59,7 +61,7 @@ def without(content: Any, path: tuple[str | int, ...]) -> bytes:
 )
 def test_a_document_without_a_required_key_is_refused(path: tuple[str | int, ...]) -> None:
     with pytest.raises(FormatError) as caught:
-        laws.reading(without(json.loads(DEPTHS), path), cognipeer.FORMAT)
+        laws.reading(without(json.loads(DEPTHS), path), COGNIPEER)
 
     (problem,) = caught.value.problems
     assert repr(path[-1]) in problem.message
@@ -111,7 +113,7 @@ tools:
       properties: {shop: {type: string}, page: {type: integer}, sku: {type: string}, size: {type: integer}}
       required: [shop, sku]
 """
-    done = laws.converted(manifest.encode(), toolset_yaml.FORMAT, cognipeer.FORMAT, "toolset.yaml")
+    done = laws.converted(manifest.encode(), TOOLSET, COGNIPEER, "toolset.yaml")
     (text,) = done.files.values()
     action = json.loads(text)["actions"][0]
 
@@ -156,7 +158,7 @@ tools:
   - {id: a, http: {url: "https://a.example/", headers: {X-Id: $args.id}}, input_schema: {type: object, properties: {id: {type: string}}}}
   - {id: b, http: {method: POST, url: "https://a.example/", body: form}}
 """
-    done = laws.converted(manifest.encode(), toolset_yaml.FORMAT, cognipeer.FORMAT, "toolset.yaml")
+    done = laws.converted(manifest.encode(), TOOLSET, COGNIPEER, "toolset.yaml")
 
     assert {one.pointer: one.reason for one in done.lost} == {
         "/tools/0/http/headers/X-Id": "Cognipeer cannot insert arguments here",

@@ -41,7 +41,8 @@ def test_other_values_stay(name: str) -> None:
 @pytest.mark.parametrize("name", CASES["documents"])
 def test_no_output_has_the_credential(name: str) -> None:
     text = json.dumps(with_canary(CASES["documents"][name]))
-    document, source = conversion.recognize(parse(text.encode(), "input.json"), name)
+    document = parse(text.encode(), "input.json")
+    source = conversion.recognize(document, name)
     for target in laws.WRITABLE:
         try:
             done = conversion.convert(document, source, target)

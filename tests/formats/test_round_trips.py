@@ -14,13 +14,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import cjson, conversion, documents
+from covalt_git.formats import conversion, documents
 from covalt_git.formats.model import Format
-from covalt_git.formats.table import FORMATS
-from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
 from tests.formats import laws
+
+CJSON = conversion.find_format("cjson")
 
 EVERY = [(one, path) for one in laws.BOTH_WAYS for path in laws.documents_of(one.name)]
 REAL = laws.REPOSITORY.parent / "shared/data"
@@ -107,7 +108,7 @@ def parts(value: Any, loc: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ..
 def edited(draw: st.DrawFn, source: Format) -> Any:
     """A document of a format, after some edits of a fixture."""
     paths = laws.documents_of(source.name)
-    known = [documents.parse(path.read_bytes(), path.name)[0].value for path in paths]
+    known = [documents.parse(path.read_bytes(), path.name).value for path in paths]
     value = copy.deepcopy(draw(st.sampled_from(known)))
     for _ in range(draw(st.integers(0, 4))):
         if not value:
@@ -230,7 +231,7 @@ def test_written_cjson_matches_its_published_schema(name: str, data: st.DataObje
     published = json.loads(path.read_text(encoding="utf-8"))
 
     def check(content: bytes, source: Format, path: str) -> None:
-        (text,) = laws.converted(content, source, cjson.FORMAT, path).files.values()
+        (text,) = laws.converted(content, source, CJSON, path).files.values()
         assert json_schema.value_problems(published, json.loads(text)) == []
 
     accepted(check, data, conversion.find_format(name))

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, skills
-from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats import conversion
+from covalt_git.formats.table import TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from tests.formats import laws
+
+SKILLS = conversion.find_format("skills")
 
 HEADER = "---\nname: {name}\ndescription: What {name} does.\nallowed-tools: Read\n---\n"
 ONE = HEADER.format(name="pdf-tools").encode() + b"# PDF\n"
@@ -21,11 +23,12 @@ REAL = sorted((laws.REPOSITORY.parent / "shared/data/manifests/skills").glob("*.
 
 def through_toolset(files: dict[str, bytes]) -> tuple[conversion.Conversion, dict[str, bytes]]:
     """Return the conversion to a toolset, and the skills that come back from it."""
-    document, source = conversion.recognize([folder_document("mine", files)])
-    assert source is skills.FORMAT
+    document = folder_document("mine", files)
+    source = conversion.recognize(document)
+    assert source is SKILLS
     stored = conversion.convert(document, source, TOOLSET)
     laws.check_account(stored, document.value)
-    back = conversion.convert(folder_document("t", stored.files), TOOLSET, skills.FORMAT)
+    back = conversion.convert(folder_document("t", stored.files), TOOLSET, SKILLS)
     return stored, back.files
 
 

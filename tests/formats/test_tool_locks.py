@@ -39,8 +39,8 @@ def test_a_lock_has_the_definitions_with_the_digests_of_a_refresh(document: Any)
 
 
 def test_the_name_of_the_output_is_the_namespace() -> None:
-    document, source = conversion.recognize(parse(b'{"tools": []}', "listed.json"), TOOLS.name)
-    (text,) = conversion.convert(document, source, LOCK, output="search").files.values()
+    document = parse(b'{"tools": []}', "listed.json")
+    (text,) = conversion.convert(document, TOOLS, LOCK, output="search").files.values()
 
     assert "namespace: search" in text.decode()
 

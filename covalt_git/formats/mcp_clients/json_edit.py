@@ -23,7 +23,7 @@ def with_value(text: str, path: Sequence[str], value: Any, display_path: str) ->
     """
     if not text.strip():
         text = "{}\n"
-    document = parse(text.encode(), display_path)[0]
+    document = parse(text.encode(), display_path)
     expected = document.value
     if document.kind != "json" or not isinstance(expected, dict):
         raise FormatError(f"{display_path!r} must contain a JSON object")
@@ -34,7 +34,7 @@ def with_value(text: str, path: Sequence[str], value: Any, display_path: str) ->
             raise FormatError(f"{key!r} in {display_path!r} must be an object")
     inner[path[-1]] = value
     edited = _edited(text, path, value)
-    if parse(edited.encode(), display_path)[0].value != expected:
+    if parse(edited.encode(), display_path).value != expected:
         raise FormatError(f"{display_path!r} cannot be edited safely", hint="edit it by hand")
     return edited
 

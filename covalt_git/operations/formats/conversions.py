@@ -161,7 +161,7 @@ def convert_document(_context: Context, request: ConvertSent) -> Converted:
     """
     upload = request.file[0]
     content = upload.stream.read(documents.MAX_BYTES + 1)
-    found = _documents(content, upload.name or "document")
+    found = _document(content, upload.name or "document")
     return _result(_convert(found, request.source_format, request.target_format))
 
 
@@ -172,8 +172,10 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
-    found = conversion.recognize(documents_at(request.path), request.source_format)
-    done = conversion.convert(*found, target, output=output.stem if output else "")
+    document = document_at(request.path)
+    source = conversion.recognize(document, request.source_format)
+    name = output.stem if output else ""
+    done = conversion.convert(document, source, target, output=name)
     if output is None or (request.strict and done.lost):
         return _result(done)
     return _result(done, written=_write(done, output))
@@ -191,13 +193,11 @@ def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
     if bundle.content.startswith(_ZIP) or Path(bundle.name).suffix not in _DOCUMENTS:
         return bundle
-    found = _documents(bundle.content, bundle.name)
-    return bundle_of(found, source, bundle.name, bundle.source_ref).bundle
+    document = _document(bundle.content, bundle.name)
+    return bundle_of(document, source, bundle.name, bundle.source_ref).bundle
 
 
-def bundle_of(
-    found: list[Document], source: str | None, name: str, source_ref: str
-) -> DocumentBundle:
+def bundle_of(document: Document, source: str | None, name: str, source_ref: str) -> DocumentBundle:
     """Return the bundle of the toolset of a document in the format ``source``, by default recognized.
 
     Its notes describe the credentials and the lost values.
@@ -205,9 +205,9 @@ def bundle_of(
     Raises:
         FormatError: if the document cannot be read, or has several toolsets.
     """
-    done = _convert(found, source, "toolset")
+    done = _convert(document, source, "toolset")
     if done.toolsets != 1:
-        path = found[0].path
+        path = document.path
         hint = f"covalt-git convert {shlex.quote(path)} --to toolset -o FOLDER"
         raise FormatError(
             f"{path!r} has {done.toolsets} toolsets; import each on its own", hint=hint
@@ -223,13 +223,13 @@ def _packed(done: Conversion) -> bytes:
     return pack_files((path, content, False) for path, content in sorted(done.files.items()))
 
 
-def _convert(found: list[Document], source: str | None, target: str) -> Conversion:
+def _convert(document: Document, source: str | None, target: str) -> Conversion:
     wanted = conversion.find_format(target, writes=True)
-    return conversion.convert(*conversion.recognize(found, source), wanted)
+    return conversion.convert(document, conversion.recognize(document, source), wanted)
 
 
-def documents_at(path: Path) -> list[Document]:
-    """Return the document of a file or folder, parsed in each syntax that fits.
+def document_at(path: Path) -> Document:
+    """Return the document of a file or folder.
 
     Raises:
         FormatError: with all problems of the text.
@@ -237,29 +237,26 @@ def documents_at(path: Path) -> list[Document]:
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
-        return [_folder(read_folder(path.resolve()), str(path))]
+        return _folder(read_folder(path.resolve()), str(path))
     if not os.path.lexists(path):
         folder = path.parent
         known = [str(one) for one in folder.iterdir()] if folder.is_dir() else ()
         list_with = f"ls {shlex.quote(str(folder))}"
         raise UnknownNameError("file", str(path), known, list_with=list_with)
     try:
-        return _documents(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
+        return _document(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
     except YamlProblems as error:
         raise documents.refuse(str(path), error.problems) from None
 
 
-def _documents(content: bytes, path: str) -> list[Document]:
+def _document(content: bytes, path: str) -> Document:
     if content.startswith(_ZIP):
-        return [_folder(unpack(content, path), path)]
+        return _folder(unpack(content, path), path)
     return documents.parse(content, path)
 
 
 def _folder(entries: list[Entry], path: str) -> Document:
-    try:
-        return folder_document(path, {one.path: one.content for one in entries})
-    except YamlProblems as error:
-        raise documents.refuse(path, error.problems) from None
+    return folder_document(path, {one.path: one.content for one in entries})
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:
@@ -280,36 +277,23 @@ def _check_output(output: Path, target: Format, *, force: bool) -> None:
 
 def _write(done: Conversion, output: Path) -> tuple[str, ...]:
     """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
-    if output.suffix == ".zip":
-        content = _packed(done)
-    elif len(done.files) == 1 and (
-        done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
-    ):
-        (content,) = done.files.values()
-    else:
-        return _write_folder(done.files, output)
-    try:
-        atomic_write.replace(output, content)
-    except OSError as error:
-        raise _unwritable(output, error) from None
-    return (str(output),)
-
-
-def _write_folder(files: dict[str, bytes], output: Path) -> tuple[str, ...]:
+    is_file = done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
     unfinished = output.parent / f".{output.name}.{new_id()}.new"
     try:
-        write_entries(unfinished, [Entry(*one, executable=False) for one in files.items()])
-        atomic_write.rename(unfinished, output)
+        if output.suffix == ".zip":
+            atomic_write.replace(output, _packed(done))
+        elif len(done.files) == 1 and is_file:
+            atomic_write.replace(output, *done.files.values())
+        else:
+            write_entries(unfinished, [Entry(*one, executable=False) for one in done.files.items()])
+            atomic_write.rename(unfinished, output)
+            return tuple(str(output / path) for path in sorted(done.files))
     except OSError as error:
-        raise _unwritable(output, error) from None
+        reason = (error.strerror or "no reason given").lower()
+        raise FormatError(f"{str(output)!r} cannot be written: {reason}") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return tuple(str(output / path) for path in sorted(files))
-
-
-def _unwritable(output: Path, error: OSError) -> CovaltError:
-    reason = (error.strerror or "no reason given").lower()
-    return FormatError(f"{str(output)!r} cannot be written: {reason}")
+    return (str(output),)
 
 
 def _result(done: Conversion, *, written: tuple[str, ...] = ()) -> Converted:
@@ -335,7 +319,7 @@ def _file(path: str, content: bytes) -> ConvertedFile:
 
 def _converted(context: Context, source: Path, source_format: str | None) -> Bundle:
     """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of(documents_at(source), source_format, source.name, shown_source(source))
+    found = bundle_of(document_at(source), source_format, source.name, shown_source(source))
     if found.secrets:
         context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
     if found.lost:

@@ -13,7 +13,7 @@ from covalt_git.formats.mcp_clients import host_files
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats.conversions import LostValue, bundle_of, documents_at
+from covalt_git.operations.formats.conversions import LostValue, bundle_of, document_at
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
@@ -97,7 +97,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     document, host = _document(request.path, request.host)
     wanted = [host_files.only_server(document, host, name) for name in request.servers]
     named = host.name, request.path.name, shown_source(request.path)
-    found = [bundle_of([one], *named) for one in wanted]
+    found = [bundle_of(one, *named) for one in wanted]
     imported = [import_bundle(context, one.bundle, dry_run=request.dry_run) for one in found]
     return HostServersImported(
         imported=tuple(imported),
@@ -110,7 +110,8 @@ def _document(path: Path, name: str | None) -> tuple[Document, Host]:
     hosts = {host.name: host for host in HOSTS}
     if name is not None and name not in hosts:
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
-    document, found = conversion.recognize(documents_at(path), name)
+    document = document_at(path)
+    found = conversion.recognize(document, name)
     if found.name not in hosts:
         raise WrongCallError(
             f"{str(path)!r} is {found.title}, not a file of an MCP client",

@@ -77,7 +77,7 @@ def test_the_edited_document_has_the_value_and_all_others(
         return
     edited = with_value(text, (outer, key), value, "mcp.json")
 
-    assert parse(edited.encode(), "mcp.json")[0].value == {
+    assert parse(edited.encode(), "mcp.json").value == {
         **document,
         outer: {**document.get(outer, {}), key: value},
     }

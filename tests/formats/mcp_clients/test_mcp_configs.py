@@ -9,7 +9,7 @@ import pytest
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, documents
 from covalt_git.formats.mcp_clients import mcp_configs
-from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
 SERVERS = b"""
@@ -86,7 +86,7 @@ def test_references_have_the_form_of_the_host(name: str, key: str, reference: st
 def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> None:
     content = b'{"mcpServers": {"a": {"command": "b"}}}'
     for path, name in ((".mcp.json", "claude-code"), ("x/.cursor/mcp.json", "cursor")):
-        _, found = conversion.recognize(documents.parse(content, path))
+        found = conversion.recognize(documents.parse(content, path))
         assert found.name == name
 
     with pytest.raises(CovaltError) as caught:
