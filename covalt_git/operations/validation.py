@@ -87,20 +87,10 @@ class BaselineWritten(Result):
     problems: int
 
 
-class FixedProblem(Result):
-    """A problem that was or would be fixed."""
-
-    path: str
-    line: int
-    col: int
-    code: str
-    message: str
-
-
 class FilesFixed(Result):
     """Fixed problems; ``diff`` is a unified diff of the files."""
 
-    fixed: tuple[FixedProblem, ...]
+    fixed: tuple[Problem, ...]
     diff: str
 
 
@@ -157,10 +147,10 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     """Rename misspelt keys in the files."""
     root = context.root
     found = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
-    fixed: list[FixedProblem] = []
+    fixed: list[Problem] = []
     diffs: list[str] = []
     for path, before, after in _fixes(root, found):
-        fixed += (FixedProblem.of(one, path=path) for one in after.problems)
+        fixed += after.problems
         diffs.append(line_diff.unified(before, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
             continue

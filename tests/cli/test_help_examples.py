@@ -4,11 +4,10 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 from typing import Any
-from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 import yaml
@@ -18,9 +17,8 @@ from covalt_git.cli import cli
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.new_project import create_project
 from tests.cli.test_auth import BROWSER
-from tests.command import REPOSITORY, Piped, Terminal
+from tests.command import REPOSITORY, Terminal
 from tests.connections.signing_in import Guarded, guarded
-from tests.mcp_client import over_stdio, tool_names
 from tests.transcripts import Transcript
 from tests.workspaces.stores import run_git
 
@@ -28,8 +26,8 @@ TABLE: dict[str, Any] = yaml.safe_load(
     Path(__file__).with_name("help_examples.yaml").read_text(encoding="utf-8")
 )
 FILES = TABLE.pop("files")
-SERVERS = ("serve --port 8000", "dev --port 8000")
-MCP = "mcp --chat c1"
+SERVERS = ("serve --port 8000", "dev --port 8000", "mcp --chat c1")
+"""Examples that run until they are stopped; other tests start servers."""
 
 
 def examples(group: Group) -> Iterator[tuple[str, list[str]]]:
@@ -48,7 +46,7 @@ def examples(group: Group) -> Iterator[tuple[str, list[str]]]:
 def test_each_command_has_an_example_which_runs() -> None:
     found = dict(examples(cli))
     steps = re.sub(r"<id-\d+>", "9c11d0e2", "\n".join(TABLE.values()))
-    run = {*re.findall(r"(?m)^\$ covalt-git (.*)$", steps), *SERVERS, MCP}
+    run = {*re.findall(r"(?m)^\$ covalt-git (.*)$", steps), *SERVERS}
 
     assert [name for name, texts in found.items() if len(texts) != 1] == []
     assert [name for name, texts in found.items() if not run.issuperset(texts)] == []
@@ -107,19 +105,3 @@ def test_examples_run(root: Path, tickets: Guarded, name: str) -> None:
             transcript.step(command)
         exits = [line for line in transcript.lines[-1:] if line.startswith("[exit")]
         assert exits == [line for line in after if line.startswith("[exit")], transcript.text()
-
-
-@pytest.mark.parametrize("example", SERVERS)
-def test_example_of_a_server_answers(root: Path, example: str) -> None:
-    server = Piped(*example.replace("8000", "0").split(), cwd=root)
-    with build_opener(HTTPCookieProcessor()).open(server.stdout.readline().strip()) as page:
-        assert page.status == 200
-    server.interrupt()
-
-    assert server.end().returncode == 0
-
-
-def test_example_of_the_mcp_server_lists_tools(root: Path, cli: Callable[..., Any]) -> None:
-    cli("chat", "new", "--id", "c1")
-
-    assert "data-lab.summarize" in over_stdio(root, tool_names, *MCP.split()[1:])

@@ -130,16 +130,6 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
     expect(listed).to_have_count(0, timeout=PATIENCE_MS)
 
 
-def test_a_new_chat_appears_in_the_open_list(
-    project: Terminal, open_page: Callable[[str], Page]
-) -> None:
-    page = open_page("chats")
-
-    project.covalt("chat", "new", "--id", "c2", "--title", "Another chat")
-
-    expect(page.get_by_role("link", name="Another chat")).to_be_visible(timeout=PATIENCE_MS)
-
-
 def test_the_page_is_updated_by_long_polling_where_streams_fail(
     project: Terminal, open_page: Callable[[str], Page]
 ) -> None:
