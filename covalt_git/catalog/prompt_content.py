@@ -6,8 +6,10 @@ Texts come from the toolset's manifest and files, as they were when the toolset 
 from __future__ import annotations
 
 import mimetypes
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from covalt_git.git_store import is_binary_content
 from covalt_git.templating.expressions import split
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ class Content(NamedTuple):
     mime_type: str
     text: str | None
     blob: bytes = b""
+
+    @classmethod
+    def of_file(cls, path: str, content: bytes, mime_type: str | None = None) -> Self:
+        """Return the content of a file; its media type is by default guessed from its name."""
+        guessed = mime_type or mimetypes.guess_type(path)[0]
+        if not is_binary_content(content):
+            with suppress(UnicodeDecodeError):
+                return cls(guessed or _PLAIN, content.decode())
+        return cls(guessed or _BYTES, None, content)
 
     @property
     def content(self) -> bytes:
@@ -79,12 +90,7 @@ def content_of(
     # Only paths in the index are accepted, so no spelling of a path can lead outside the toolset.
     if path is None or path not in {row["path"] for row in index.toolset_files(item.toolset_id)}:
         return None
-    try:
-        blob = (root / "toolsets" / item.toolset_id / path).read_bytes()
-    except OSError:  # deleted since the toolset was read
-        return None
-    guessed = of.mime_type or mimetypes.guess_type(path)[0]
-    try:
-        return Content(guessed or _PLAIN, blob.decode())
-    except UnicodeDecodeError:
-        return Content(guessed or _BYTES, None, blob)
+    with suppress(OSError):  # deleted since the toolset was read
+        content = (root / "toolsets" / item.toolset_id / path).read_bytes()
+        return Content.of_file(path, content, of.mime_type)
+    return None

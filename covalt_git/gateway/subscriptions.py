@@ -24,7 +24,7 @@ from covalt_git.gateway.protocol import is_modern
 from covalt_git.project_watch import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from mcp.server import ServerRequestContext
@@ -153,19 +153,14 @@ async def send_log(
     ctx: ServerRequestContext[Any, Any], log: Log, session_level: types.LoggingLevel | None
 ) -> None:
     """Send a log message of a tool to the client of the call, if the client requests that level."""
-    if log.level not in _requested_levels(ctx, session_level):
+    requested: Collection[str] = ()
+    if is_modern(ctx):
+        requested = allowed_log_levels(ctx.protocol_version, ctx.meta)
+    elif session_level is not None:
+        requested = _LEVELS[_LEVELS.index(session_level) :]
+    if log.level not in requested:
         return
     params = types.LoggingMessageNotificationParams(level=log.level, data=log.message)
     await ctx.session.send_notification(
         types.LoggingMessageNotification(params=params), related_request_id=ctx.request_id
     )
-
-
-def _requested_levels(
-    ctx: ServerRequestContext[Any, Any], session_level: types.LoggingLevel | None
-) -> frozenset[types.LoggingLevel]:
-    if is_modern(ctx):
-        return allowed_log_levels(ctx.protocol_version, ctx.meta)
-    if session_level is None:
-        return frozenset()
-    return frozenset(_LEVELS[_LEVELS.index(session_level) :])

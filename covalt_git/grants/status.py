@@ -153,8 +153,8 @@ def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:
         yield f"the command was {command_line(grant.argv)}, and is {command_line(facts['argv'])}"
     if grant.cwd != facts["cwd"]:
         yield f"its folder was {_path(grant.cwd)}, and is {_path(facts['cwd'])}"
-    yield from _names("variable", grant.env, facts["env"])
-    yield from _of_files(grant.files, facts["files"])
+    yield from _of_names("the variable ", dict.fromkeys(grant.env), dict.fromkeys(facts["env"]))
+    yield from _of_names("", grant.files, facts["files"])
 
 
 def _of_server(grant: ServerGrant, facts: JsonObject) -> Iterator[str]:
@@ -162,24 +162,23 @@ def _of_server(grant: ServerGrant, facts: JsonObject) -> Iterator[str]:
         yield f"the URL was {command_line([grant.url])}, and is {command_line([facts['url']])}"
     if grant.transport != facts["transport"]:
         yield f"the transport was {grant.transport}, and is {facts['transport']}"
-    yield from _names("header", grant.headers, facts["headers"])
+    headers = dict.fromkeys(grant.headers)
+    yield from _of_names("the header ", headers, dict.fromkeys(facts["headers"]))
 
 
 def _path(path: str | None) -> str:
     return "none" if path is None else command_line([path])
 
 
-def _names(kind: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
+def _of_names(
+    what: str, old: Mapping[str, str | None], new: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Yield the differences of variables, headers or files with their digests; ``what`` precedes each name."""
     for name in sorted({*old, *new}):
+        shown = f"{what}{command_line([name])}"
         if name not in old:
-            yield f"the {kind} {command_line([name])} is new"
+            yield f"{shown} is new"
         elif name not in new:
-            yield f"the {kind} {command_line([name])} is removed"
-
-
-def _of_files(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for path in sorted(old.keys() | new.keys()):
-        if old.get(path) == new.get(path):
-            continue
-        change = "has changed" if path in old and path in new else "is removed"
-        yield f"{command_line([path])} {change if path in old else 'is new'}"
+            yield f"{shown} is removed"
+        elif old[name] != new[name]:
+            yield f"{shown} has changed"

@@ -7,7 +7,7 @@ until the user resolves them; the other version of a binary file is written next
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.bundles.archive_reader import Entry
@@ -17,7 +17,7 @@ from covalt_git.merging import line_merge
 from covalt_git.paths import collisions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from covalt_git.installs.yaml_merge import Sides
 
@@ -134,16 +134,12 @@ def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides
 
 
 def _check_names(paths: Sequence[str]) -> None:
-    for first, second in _clashes(paths):
+    as_folders = sorted(f"{path}/" for path in paths)
+    nested = (
+        (one[:-1], other[:-1]) for one, other in pairwise(as_folders) if other.startswith(one)
+    )
+    for first, second in chain(collisions(paths), nested):
         raise ClashingNamesError(
             f"{first!r} and {second!r} cannot both exist: one is yours, one is of the update",
             hint="rename your file, and update again",
         )
-
-
-def _clashes(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield from collisions(paths)
-    as_folders = sorted(f"{path}/" for path in paths)
-    for folder, inside in pairwise(as_folders):
-        if inside.startswith(folder):
-            yield folder.rstrip("/"), inside.rstrip("/")

@@ -25,12 +25,10 @@ def call(world: World, http: str, *hosts: str, limits: str = "{}", **args: Any) 
     return world.call("it", **args).call
 
 
-def declare(world: World, http: str, *hosts: str, limits: str = "{}", more: str = "") -> None:
+def declare(world: World, http: str, *hosts: str, limits: str = "{}") -> None:
     """Declare the HTTP tool ``demo:it``, and grant it hosts if there are any."""
     text = f'id: demo\nname: Demo\nversion: "1"\ntools:\n- id: it\n  limits: {limits}\n  http:\n'
-    if not more:
-        more = "input_schema: {type: object}\n"
-    text += indent(dedent(http), "    ") + "\n" + indent(more, "  ")
+    text += indent(dedent(http), "    ") + "\n  input_schema: {type: object}\n"
     world.write("demo/toolset.yaml", text)
     toolset = read_toolset(world.root, "demo")
     assert toolset.sound, toolset.problems

@@ -50,7 +50,6 @@ def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str, vers
     ("name", "args", "code"),
     [
         ("write_file", {"path": ".git/config", "content": ""}, "bad_path"),
-        ("read_file", {"path": "../../../covalt.yaml"}, "unknown_file"),
         ("read_file", {"path": "a", "manifest": "nowhere"}, "invalid_request"),
         ("read_file", {"path": "bytes"}, "unreadable"),
         ("read_file", {"path": "large"}, "unreadable"),

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpack
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.grants.grants import grant_server
-from covalt_git.grants.status import missing_grants
+from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.manifests.state_files import write_state
@@ -121,20 +119,6 @@ def test_an_update_is_read_from_the_source_of_the_import(
     assert "--from" in refused.value.hint
 
 
-def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None:
-    servers = MANIFEST + b"mcp_servers: [{id: maps, command: maps}, {id: far, command: far}]\n"
-    write(root, "toolset.yaml", servers)
-    for name in ("maps", "far"):
-        grant_server(root, "demo", "process", name, by="me")
-    theirs = servers.replace(b'"1"', b'"2"').replace(b"command: far", b"command: evil")
-
-    found = update(root, "demo", bundle(root.parent, "2", **{"toolset.yaml": theirs}), force=True)
-
-    assert list(found.ended_grants) == ["process-far"]
-    toolset = read_toolset(root, "demo")
-    assert [one.server for one in missing_grants(toolset)] == ["far"]
-
-
 def test_conflicts_are_marked_and_stop_updates_until_they_are_decided(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     newer = bundle(
@@ -190,7 +174,6 @@ def test_the_imported_version_that_is_not_stored_is_looked_for_in_git(
 @pytest.mark.parametrize(
     ("toolset_id", "old", "new", "error", "words"),
     [
-        ("dmeo", b"", b"", UnknownNameError, "dmeo"),
         ("own", b"", b"", NotUpdatedError, "'own' is the project's own"),
         ("demo", b"id: demo", b"id: other", NotUpdatedError, "is the toolset 'other', not 'demo'"),
         ("demo", b"id: run", b"id: RUN!", BadBundleError, "cannot be imported"),

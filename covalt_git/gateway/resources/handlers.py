@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,6 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
-from covalt_git.git_store import is_binary_content
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
@@ -41,7 +40,6 @@ PAGE, PAGES, NEXT = "covalt-git/page", "covalt-git/pages", "covalt-git/next"
 """Keys of ``_meta`` of a page of a result: its number, the number of pages, and the URI of the next one."""
 
 _TEXT = "text/plain"
-_BYTES = "application/octet-stream"
 _JSON = "application/json"
 
 
@@ -114,7 +112,8 @@ class Resources(NamedTuple):
             if manifest_id is not None and manifest_id not in chat.reachable():
                 raise _no_such(uri)
             if parsed.path is not None:
-                return _contents(uri, parsed.path, _content(chat, uri, manifest_id, parsed.path))
+                content = _content(chat, uri, manifest_id, parsed.path)
+                return toolset_resources.contents(uri, Content.of_file(parsed.path, content))
         with Context.of(self.project) as context:
             shown = get_workspace_manifest(
                 context, chat_id=parsed.chat_id, manifest=parsed.manifest_id
@@ -132,7 +131,8 @@ class Resources(NamedTuple):
             plan = call.render_plan
             if plan is None or plan.artifact is None:
                 raise _no_such(uri)
-            return _contents(uri, "artifact.html", chat.records.content(plan.artifact))
+            page = chat.records.content(plan.artifact)
+            return toolset_resources.contents(uri, Content.of_file("artifact.html", page))
 
     def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
         """Return a page of a call's result, if the client may see the tool."""
@@ -202,17 +202,6 @@ def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> b
         if found is None:
             raise _no_such(uri)
         return chat.store.read_blob(found.oid)
-
-
-def _contents(
-    uri: str, path: str, content: bytes
-) -> types.TextResourceContents | types.BlobResourceContents:
-    guessed = mimetypes.guess_type(path)[0]
-    decoded = Content(guessed or _BYTES, None, content)
-    if not is_binary_content(content):
-        with suppress(UnicodeDecodeError):
-            decoded = Content(guessed or _TEXT, content.decode())
-    return toolset_resources.contents(uri, decoded)
 
 
 def _file(uri: str, path: str) -> types.Resource:
