@@ -54,12 +54,6 @@ def test_everyone_who_requires_approval_is_named() -> None:
     )
 
 
-def test_a_rule_of_the_project_may_waive_approval() -> None:
-    config = make_config(rule("app-builder.write_*", require=False))
-
-    assert confirmation(config, make_tool(confirmation=("toolset", "decorator")), {}) == ()
-
-
 @pytest.mark.requirement("cjson-toolsets.tools.permissions")
 def test_the_first_rule_that_applies_decides() -> None:
     config = make_config(

@@ -13,7 +13,6 @@ from tests.mcp_client import (
     TOOLSETS,
     call,
     read,
-    refused,
     talk,
     text,
     versions,
@@ -127,22 +126,3 @@ def test_a_shown_file_can_be_read_at_its_commit_whether_the_call_changed_it_or_n
             assert (file.mime_type, file.text) == ("text/plain", "one")
 
     talk(shared, say)
-
-
-def test_a_page_is_read_in_the_chat_of_its_call_by_a_role_that_sees_the_tool(
-    shared: Path,
-) -> None:
-    result = call(shared, "pages.chart")
-    uri, chat = (
-        plan(result)["files"]["toolset:artifacts/a chart.html"],
-        result.meta["covalt-git/chat"],
-    )
-
-    async def see(client: Client) -> None:
-        assert (await read(client, uri)).text == PAGE
-
-    async def see_nothing(client: Client) -> None:
-        assert (await refused(client.read_resource(uri))).message == f"unknown resource {uri!r}"
-
-    talk(shared, see, chat=chat)
-    talk(shared, see_nothing, chat=chat, role="writer")

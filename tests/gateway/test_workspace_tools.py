@@ -7,8 +7,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from covalt_git.toolsets.builtin_tools import BUILTINS
-from tests.mcp_client import CONFIG, call, commits, refused, talk, text, tool_names, versions
+from tests.mcp_client import CONFIG, call, commits, talk, text, versions
 
 
 async def use(client: Client, tool: str, /, **args: Any) -> Any:
@@ -67,23 +66,6 @@ def test_an_impossible_request_returns_its_error_code(
 
     assert result.is_error
     assert result.structured_content["error"] == code
-
-
-@versions
-def test_a_role_has_the_built_in_tools_that_it_may_use(shared: Path, version: str) -> None:
-    async def say(client: Client) -> list[str]:
-        return [name for name in await tool_names(client) if name.startswith("workspace.")]
-
-    async def write(client: Client) -> None:
-        args = {"path": "a", "content": ""}
-        assert (await refused(client.call_tool("workspace.write_file", args))).code == -32602
-
-    names = ["branch", "checkout", "diff", "list_files", "log", "read_file", "restore"]
-    assert [*BUILTINS] == [f"workspace:{name}" for name in [*names, "write_file"]]
-    assert talk(shared, say, version=version) == [one.replace(":", ".") for one in BUILTINS]
-    read_only = ["workspace.list_files", "workspace.read_file"]
-    assert talk(shared, say, version=version, role="reader") == read_only
-    talk(shared, write, version=version, role="reader")
 
 
 def test_a_rule_that_requires_approval_applies_to_built_in_tools(root: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import (
     SignatureError,
     SignerChangedError,
@@ -21,7 +20,6 @@ from covalt_git.installs.signatures import (
 from covalt_git.models.toolset_state import Signer
 from covalt_git.text.display import in_lines
 from tests.examples import examples
-from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import Key, make_key
 
 CONTENT = b"the bytes of a bundle\0\xff"
@@ -40,13 +38,6 @@ def bob(tmp_path_factory: pytest.TempPathFactory) -> Key:
 @pytest.fixture(scope="module")
 def good(ann: Key) -> bytes:
     return ann.sign(CONTENT)
-
-
-@pytest.fixture
-def root(tmp_path: Path, ann: Key) -> Path:
-    (tmp_path / "covalt.yaml").write_text(f"version: 1\nsigners: ['{ann.allowed()}']\n")
-    (tmp_path / "toolsets").mkdir()
-    return tmp_path
 
 
 def refused(content: bytes, signature: bytes, signers: list[str]) -> SignatureError:
@@ -219,21 +210,3 @@ def test_a_changed_signer_needs_to_be_accepted(
     check_signer(recorded, found, accept=True)
     with nullcontext() if accepted else pytest.raises(SignerChangedError, match=ANN.fingerprint):
         check_signer(recorded, found, accept=False)
-
-
-def put(folder: Path, content: bytes, signature: bytes | None = None) -> Path:
-    file = folder / "demo.zip"
-    file.write_bytes(content)
-    if signature is not None:
-        (folder / "demo.zip.sig").write_bytes(signature)
-    return file
-
-
-def test_a_bundle_with_an_invalid_signature_is_not_imported(root: Path, ann: Key, bob: Key) -> None:
-    content = archive(GOOD)
-
-    for signature in (bob.sign(content), ann.sign(content + b"\0"), b""):
-        with pytest.raises(SignatureError):
-            import_toolset(root, put(root, content, signature))
-
-    assert not list((root / "toolsets").iterdir())
