@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from covalt_git.cli.context import json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_project
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(folder: Path, *, as_json: bool) -> None:
+@json_option
+def command(folder: Path) -> None:
     """Create a project with three sample toolsets in FOLDER, by default the current folder.
 
     Outside of a git repository, it also creates the repository and a first commit.
@@ -24,9 +25,7 @@ def command(folder: Path, *, as_json: bool) -> None:
     made = create_project(folder)
     if REPOSITORY in made:
         commit_project(folder, made)
-    if as_json:
-        output.as_json({"root": str(folder.absolute()), "made": made})
-        return
+    print_json({"root": str(folder.absolute()), "made": made})
     if ".gitignore" not in made:
         output.say("add /data/ to your .gitignore: chats are not committed")
     output.say(f"created a project in {folder}: {', '.join(made)}")
