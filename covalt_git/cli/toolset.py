@@ -152,6 +152,7 @@ def _declared(found: toolsets.ToolsetDetail) -> dict[str, list[str]]:
         "prompts": ids("prompts"),
         "resources": ids("resources"),
         "MCP servers": ids("mcp_servers"),
+        "skills": [skill.name for skill in found.skills],
         "sources": ids("sources"),
         "secrets": manifest.get("secrets", []),
         "Python needs": list(found.python_packages),

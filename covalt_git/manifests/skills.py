@@ -33,7 +33,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 class SkillHeader(StrictModel):
-    """The YAML of a skill; programs that use skills define other keys, which are not checked."""
+    """The header of a skill; programs that use skills define other keys, which are not checked."""
 
     model_config = ConfigDict(extra="ignore")
 

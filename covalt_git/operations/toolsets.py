@@ -11,6 +11,7 @@ from covalt_git.errors import Problem
 from covalt_git.grants.requested import requested
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.json_values import JsonObject
+from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
@@ -116,7 +117,7 @@ class ToolsetDetail(ToolsetFacts):
     ``came`` describes the import: source, time, version, digest and signer.  It is empty for the
     project's own toolsets.
 
-    If a tool of the toolset is hidden from the role, files, servers, grants, manifest, state and problems
+    If a tool of the toolset is hidden from the role, files, servers, skills, grants, manifest, state and problems
     are left out, because they would reveal that tool.
     """
 
@@ -124,6 +125,7 @@ class ToolsetDetail(ToolsetFacts):
     tools: tuple[ToolRow, ...]
     files: tuple[ToolsetFile, ...]
     mcp_servers: tuple[McpServerRow, ...]
+    skills: tuple[SkillHeader, ...]
     python_packages: tuple[str, ...]
     asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
@@ -200,6 +202,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
         files=file_rows(toolset) if everything else (),
         mcp_servers=_servers(context, toolset) if everything else (),
+        skills=toolset.skills if everything else (),
         python_packages=packages(toolset) if everything else (),
         asks=requested_grants(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},

@@ -298,6 +298,7 @@ def test_the_page_of_a_toolset_lists_its_skills(visitor: Visitor, root: Path) ->
     skill.write_text("---\nname: clean-up\ndescription: Remove empty rows.\n---\n")
     page = visitor.open("/toolsets/data-lab")
 
+    assert "Remove empty rows." in page.text
     (link,) = (one for one in page.links if one.text == "clean-up")
     assert "Remove empty rows." in visitor.open(link.href).text
 
