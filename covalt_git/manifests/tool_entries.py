@@ -130,6 +130,11 @@ class ToolEntry(Security):
         """The name of the tool in the namespace ``registered``."""
         return tool_name(self.tool_id)
 
+    def stored(self) -> JsonObject:
+        """Return the fields that are set, with the id and the name first."""
+        fields = self.model_dump(mode="json", exclude_unset=True)
+        return {"tool_id": self.tool_id, "name": self.name, **fields}
+
     @property
     def digest(self) -> str:
         """The digest of the entry without the registry's timestamps, for its grant."""

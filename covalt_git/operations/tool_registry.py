@@ -205,7 +205,7 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
         entry,
         tool=_full_id(entry.tool_id),
         calls=f"{request.method} {request.url}" if request else entry.alias_of or "",
-        entry=entry.model_dump(mode="json", exclude_unset=True),
+        entry=entry.stored(),
         granted=tool is not None and tool.held_back is None,
         callable=not why_not,
         why_not=why_not,

@@ -158,8 +158,7 @@ def _write(root: Path, entry: ToolEntry, registered_at: str | None = None) -> No
     now = timestamps.now()
     times = {"registered_at": registered_at or now, "updated_at": now}
     path = entry_path(root, entry.tool_id)
-    values = entry.model_dump(mode="json", exclude_unset=True)
-    atomic_write.replace(path, entry_text(values | times))
+    atomic_write.replace(path, entry_text(entry.stored() | times))
 
 
 @contextmanager
