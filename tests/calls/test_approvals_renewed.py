@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
-from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import NewFile
 from covalt_git.models.calls import Approval
 from tests.calls.conftest import World
 
@@ -27,22 +25,14 @@ def edit(world: World) -> None:
     (world.workspace / "notes.txt").write_text("mine")
 
 
-def upload(world: World) -> None:
-    project = world.project()
-    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        uploads.upload(writer, [NewFile("data.csv", b"a,b\n")])
-
-
 @pytest.mark.parametrize(
     ("change", "path"),
     [
         (edit, "notes.txt"),
-        (upload, "data.csv"),
-        (lambda world: world.call("add"), "runs.txt"),
         (lambda world: world.call("add", message_id="m1"), "runs.txt"),
         (lambda world: world.approve(world.ask()), "runs.txt"),
     ],
-    ids=["edit", "upload", "another-call", "a-call-of-the-message", "another-approved-call"],
+    ids=["edit", "a-call-of-the-message", "another-approved-call"],
 )
 def test_changed_files_require_a_new_approval(
     world: World, change: Callable[[World], object], path: str

@@ -10,7 +10,7 @@ from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.toolsets.toolset import read_toolset
-from tests.catalog.conftest import Shelf
+from tests.calls.conftest import World, world
 from tests.examples import examples
 
 GARDENER = """
@@ -21,9 +21,27 @@ GARDENER = """
 BROKEN = "  - {id: secret_shed, entrypont: tools.it:run}\n"
 """A mistake in a hidden tool, which the errors of its toolset name."""
 TOOLSET_LIST = "list them with `covalt-git toolset list`"
+CODE = "def run(text: str = '') -> str:\n    return text\n"
+
+__all__ = ["world"]
 
 
-def all_tools(shelf: Shelf) -> list[Tool]:
+def declare(world: World, name: str, *tools: str, more: str = "") -> None:
+    lines = [f"  - {{id: {tool}, entrypoint: tools.it:run}}\n" for tool in tools]
+    head = f"id: {name}\nname: {name}\nversion: '1.0'\ntools:\n"
+    world.write(f"{name}/tools/it.py", CODE)
+    world.write(f"{name}/toolset.yaml", head + "".join(lines) + more)
+
+
+@pytest.fixture
+def shelf(world: World) -> World:
+    """A project with two small toolsets."""
+    declare(world, "garden", "water", "weed", "secret_bed")
+    declare(world, "vault", "secret_door", "water")
+    return world
+
+
+def all_tools(shelf: World) -> list[Tool]:
     names = toolset_ids(shelf.root / "toolsets")
     return [tool for name in names for tool in read_toolset(shelf.root, name).tools]
 
@@ -32,26 +50,26 @@ def all_tools(shelf: Shelf) -> list[Tool]:
 
 
 @pytest.mark.parametrize("text", ["vault", "vaul", "Bad Vault", "Bad Vaul", "app-builder"])
-def test_a_hidden_toolset_is_refused_as_unknown(shelf: Shelf, text: str) -> None:
+def test_a_hidden_toolset_is_refused_as_unknown(shelf: World, text: str) -> None:
     shelf.configure(GARDENER)
     (shelf.root / "toolsets" / "Bad Vault").mkdir()
 
     with pytest.raises(UnknownNameError) as caught:
-        shelf.catalog("gardener").find_toolset(text)
+        shelf.project("gardener").catalog.find_toolset(text)
 
     assert caught.value.hint == TOOLSET_LIST
-    assert shelf.catalog("owner").find_toolset("Bad Vault").problems
+    assert shelf.project("owner").catalog.find_toolset("Bad Vault").problems
 
 
 def test_the_errors_of_a_toolset_are_shown_only_to_a_role_that_sees_all_of_it(
-    shelf: Shelf,
+    shelf: World,
 ) -> None:
     shelf.configure(GARDENER)
-    shelf.toolset("garden", "water", "secret_bed", more=BROKEN)
+    declare(shelf, "garden", "water", "secret_bed", more=BROKEN)
     errors = {}
     for role in ("gardener", "owner"):
         with pytest.raises(BrokenToolsetError) as caught:
-            shelf.catalog(role).find("garden:water")
+            shelf.project(role).catalog.find("garden:water")
         errors[role] = caught.value
 
     assert "secret" not in str(errors["gardener"].as_json())
@@ -64,10 +82,10 @@ PATTERNS = ["**", "garden.*", "garden.w*", "*.water", "vault.**", "*.secret_*", 
 patterns = st.lists(st.sampled_from(PATTERNS), max_size=3)
 
 
-def test_exactly_the_visible_tools_are_found(shelf: Shelf) -> None:
+def test_exactly_the_visible_tools_are_found(shelf: World) -> None:
     tools = all_tools(shelf)
     ids = [tool.tool_id for tool in tools]
-    catalog = shelf.catalog()
+    catalog = shelf.project().catalog
 
     @settings(max_examples=examples(60))
     @given(allow=patterns, deny=patterns, text=st.sampled_from([*ids, "garden:watr", "door"]))
