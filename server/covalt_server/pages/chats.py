@@ -101,7 +101,6 @@ def state(chat_id: str, manifest: str) -> str:
         "state.html",
         chat_id=chat_id,
         state=shown,
-        before=before,
         diff=diff_of(chat_id, before, shown.id),
         patch=code.diff,
         branches=heads,

@@ -249,7 +249,7 @@ def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: Cova
     if there is None:
         return _editor(chat, path, typed, base=None, error=error)
     patch = code.diff(patch_of(chat, path, typed))
-    return _editor(chat, path, typed, base=there.oid, error=error, there=there, patch=patch)
+    return _editor(chat, path, typed, base=there.oid, error=error, patch=patch)
 
 
 def _editor(
@@ -259,7 +259,6 @@ def _editor(
     *,
     base: str | None,
     error: CovaltError | None = None,
-    there: FolderText | None = None,
     patch: Markup | None = None,
 ) -> str:
     return render_template(
@@ -271,7 +270,6 @@ def _editor(
         branch=chat.active_branch(),
         language=code.language_of(text, path=path),
         error=error,
-        there=code.highlighted(there.text, path=path, anchor="now-") if there else None,
         patch=patch,
     )
 

@@ -89,7 +89,7 @@ def highlighted(
     *,
     language: str = "auto",
     path: str | None = None,
-    anchor: str | None = "L",
+    numbered: bool = True,
     until: float | None = None,
     exact: bool = False,
     most: int | None = None,
@@ -100,7 +100,7 @@ def highlighted(
         text: the text.
         language: its language; ``auto`` detects it from ``path`` and the text.
         path: the path of its file.
-        anchor: prefix of the ids of lines, as in ``#L12``; without it, lines have no numbers.
+        numbered: whether lines have numbers, and ids such as ``L12``.
         until: time limit of highlighting, on the monotonic clock.
         exact: whether all invisible characters are escaped, for texts that the user decides about;
             otherwise only those that have no effect, as in prose.
@@ -118,8 +118,8 @@ def highlighted(
     if len(lines) > 1 and not lines[-1]:
         del lines[-1]
     listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
-    if anchor is not None:
-        listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
+    if numbered:
+        listed = _numbered(listed, width=len(str(len(lines))))
     ready = list(listed)
     found = _notice(text, shown) + _block(ready[:most])
     if most is not None and (rest := ready[most:]):
@@ -231,12 +231,11 @@ def _in_time(
         yield token
 
 
-def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]:
+def _numbered(lines: Iterable[str], *, width: int) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
-        place = f"{anchor}{number}"
         # Not reachable by the Tab key, because there may be thousands.
-        link = f'<a class="number" href="#{place}" tabindex="-1">{number:>{width}}</a>'
-        yield f'<span class="line" id="{place}">{link}{line}</span>'
+        link = f'<a class="number" href="#L{number}" tabindex="-1">{number:>{width}}</a>'
+        yield f'<span class="line" id="L{number}">{link}{line}</span>'
 
 
 def _with_visible_characters(line: str, *, exact: bool = False) -> str:

@@ -73,13 +73,13 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
     """
     text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) > MOST_RENDERED:
-        return code.highlighted(text, language="text", anchor=None)
+        return code.highlighted(text, language="text", numbered=False)
     parser = _parser()
     env = {"until": time.monotonic() + patience_s}
     try:
         tokens = parser.parse(text, env)
     except TimeoutError:
-        return code.highlighted(text, language="text", anchor=None)
+        return code.highlighted(text, language="text", numbered=False)
     _name_headings(tokens)
     for token in tokens:
         _adapt(token)
@@ -120,7 +120,7 @@ class _Renderer(RendererHTML):
         language = (tokens[idx].info.split() or ["text"])[0]
         return str(
             code.highlighted(
-                tokens[idx].content, language=language, anchor=None, until=env["until"]
+                tokens[idx].content, language=language, numbered=False, until=env["until"]
             )
         )
 

@@ -60,9 +60,7 @@ def test_a_listing_has_numbered_lines_that_can_be_linked() -> None:
     assert {link["tabindex"] for link in found.of("a")} == {"-1"}
     assert found.of("pre") == [{"class": "code", "tabindex": "0"}]
     assert '<span class="mi">1</span>' in html
-    assert 'id="result-1"' in highlighted("x", anchor="result-")
-    assert 'id="&#34;&gt;1"' in highlighted("x", anchor='">')
-    assert "number" not in highlighted("x\n", language="text", anchor=None)
+    assert "number" not in highlighted("x\n", language="text", numbered=False)
 
 
 @given(SEEN, st.sampled_from(["python", "html", "yaml", "json", "markdown", "bash", "text"]))
