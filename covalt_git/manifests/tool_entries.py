@@ -15,7 +15,7 @@ from covalt_git import yaml_text
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.manifests.reading import Reading, read_text
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER
-from covalt_git.models.base import HTTP_URL, Bool, FullToolId, StrictModel, Text, Time, refusal
+from covalt_git.models.base import HTTP_URL, FullToolId, StrictModel, Text, Time, refusal
 from covalt_git.models.tool_properties import HttpRequest, Security
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_tool_name
 
@@ -29,9 +29,7 @@ HEADER = (
 SERVER_KEYS = ("registered_at", "updated_at")
 """Keys that the registry sets.  A grant does not cover them."""
 
-ProtocolName = Literal["mcp", "http", "a2a/2025-draft-01"]
-
-DEFAULT_PROTOCOLS: Final[tuple[ProtocolName, ...]] = ("mcp",)
+DEFAULT_PROTOCOLS: Final = ("mcp",)
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -104,8 +102,13 @@ class ProtocolMeta(_OpenModel):
         return self
 
 
-class ToolEntry(_OpenModel):
-    """The entry of a registered tool; ``input_schema`` is the schema of its arguments."""
+class ToolEntry(Security):
+    """The entry of a registered tool; ``input_schema`` is the schema of its arguments.
+
+    The default of ``resource_uri`` is the tool's id; empty ``protocols`` mean the default.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     tool_id: Annotated[str, AfterValidator(check_tool_id)] = Field(
         description="Unique id: letters, digits and . _ : / -, at most 128."
@@ -115,20 +118,7 @@ class ToolEntry(_OpenModel):
     version: Annotated[str, AfterValidator(_check_version)] | None = Field(
         None, description="Semantic version of the tool."
     )
-    protocols: tuple[ProtocolName, ...] = Field(
-        DEFAULT_PROTOCOLS, description="Protocols for calls of the tool; empty means mcp."
-    )
     protocol_meta: ProtocolMeta = Field(ProtocolMeta(), description="How the tool is called.")
-    resource_uri: str | None = Field(
-        None, description="RFC 8707 resource, the audience of tokens; by default the tool's id."
-    )
-    required_capabilities: tuple[str, ...] = Field((), description="Capabilities of the token.")
-    max_blast_radius: str | None = Field(None, description="Largest scope of a call.")
-    requires_execution: Bool = Field(
-        default=False, description="Whether a token must be for a single execution."
-    )
-    allowed_operations: tuple[str, ...] = Field((), description="Operations of an execution.")
-    allowed_targets: tuple[str, ...] = Field((), description="Target URIs of an execution.")
     input_schema: JsonObject | None = Field(
         None, description="JSON Schema of the arguments; by default that of the request or tool."
     )
@@ -167,15 +157,11 @@ class ToolEntry(_OpenModel):
     @property
     def security(self) -> Security:
         """Its requirements on callers; ``resource_uri`` is None if it is the tool's own id, the default audience."""
-        return Security(
-            resource_uri=None if self.resource_uri == self.tool_id else self.resource_uri,
-            required_capabilities=self.required_capabilities,
-            max_blast_radius=self.max_blast_radius,
-            requires_execution=self.requires_execution,
-            allowed_operations=self.allowed_operations,
-            allowed_targets=self.allowed_targets,
-            protocols=self.protocols or DEFAULT_PROTOCOLS,
-        )
+        values = {name: getattr(self, name) for name in Security.model_fields}
+        values["protocols"] = self.protocols or DEFAULT_PROTOCOLS
+        if self.resource_uri == self.tool_id:
+            values["resource_uri"] = None
+        return Security(**values)
 
 
 def tool_name(tool_id: str) -> str:
