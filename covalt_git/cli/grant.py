@@ -72,7 +72,7 @@ def list_grants(toolset_id: str | None) -> None:
 def add(
     toolset_id: str, kind: str | None, words: tuple[str, ...], *, requested: bool, again: bool
 ) -> None:
-    r"""Grant TOOLSET a host, a secret, an MCP server, or another KIND of permission.
+    """Grant TOOLSET a host, a secret, an MCP server, or another KIND of permission.
 
     \b
     network HOST...        reach hosts, such as api.example.com or *.example.com
@@ -90,7 +90,7 @@ def add(
     terminal.
 
     Example: covalt-git grant add weather network api.example.com
-    """
+    """  # noqa: D301 - click leaves a paragraph after \b as it is
     if (kind is not None) + requested + again != 1:
         kinds = ", ".join(_KINDS)
         raise WrongCallError(

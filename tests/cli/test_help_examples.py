@@ -38,6 +38,7 @@ def examples(group: Group) -> Iterator[tuple[str, list[str]]]:
         assert one is not None
         if isinstance(one, Group):
             yield from ((f"{name} {words}", found) for words, found in examples(one))
+        assert r"\b" not in (one.help or ""), f"{name}: a mark for click is printed"
         found = re.findall(r"Examples?: covalt-git (.*(?:\n.+)*)", one.help or "")
         if found or not isinstance(one, Group) or one.invoke_without_command:
             yield name, [shlex.join(shlex.split(text)) for text in found]
