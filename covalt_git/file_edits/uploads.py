@@ -66,8 +66,7 @@ def place(
     """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
 
     If a name already exists, the upload gets a number (``report_1.csv``), unless one of these files has the same
-    content.  With ``existing`` files, a path that some system cannot
-    check out is refused.
+    content.  With ``existing`` files, a path that some system cannot check out is refused.
 
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored.
