@@ -158,6 +158,20 @@ def test_deleting_a_chat_asks_for_confirmation(root: Path) -> None:
         assert (root / "data/chats/c2").exists() == (typed == "n")
 
 
+def test_a_replay_that_needs_approval_asks_only_without_json(root: Path) -> None:
+    assert run("call", "c1", "quiz:steps", cwd=root).returncode == 0
+    with (root / "covalt.yaml").open("a", encoding="utf-8") as config:
+        config.write('approvals: [{pattern: "**", require: true}]\n')
+
+    user = Terminal("chat", "replay", "c1", "HEAD", "--json", cwd=root)
+
+    assert '"asks_first"' in user.end()
+    assert user.exit_code == 1
+    user = Terminal("chat", "replay", "c1", "HEAD", cwd=root)
+    user.answers("run it again? [y/N]: ", "y")
+    assert "the same result" in user.end()
+
+
 def test_declined_grants_are_not_added(root: Path) -> None:
     user = Terminal("grant", "add", "quiz", "--requested", cwd=root)
     user.answers("grant this? [y/N]: ", "n")

@@ -8,7 +8,14 @@ import click
 
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, can_ask, chat_argument, json_option, print_json
+from covalt_git.cli.context import (
+    ask,
+    can_ask,
+    chat_argument,
+    json_option,
+    print_json,
+    wants_json,
+)
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.chats import replays
@@ -62,7 +69,7 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
     try:
         return ask(replays.replay_call, **which, approve=approve)
     except CovaltError as error:
-        if error.code != "asks_first" or not can_ask():
+        if error.code != "asks_first" or wants_json() or not can_ask():
             raise
         output.say(error.message, bold=True)
         if not click.confirm("run it again?"):
