@@ -192,7 +192,7 @@ class Writer:
     ) -> str:
         """Store a commit, and everything that it reaches, durably, without moving a branch to it; return its id.
 
-        A parent that is None, as before the first commit, does not count.
+        Parents can be None: a branch without commits has no newest one.
         """
         store = self.chat.store
         commit = commits.build(

@@ -102,7 +102,7 @@ def _upload(opened: ExitStack, path: Path) -> RequestFile:
             path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR)
         )
     except FileNotFoundError:
-        raise WrongCallError(f"there is no file {shown!r}") from None
+        raise WrongCallError(f"{shown!r} does not exist") from None
     except OSError as error:
         raise WrongCallError(
             f"{shown!r} cannot be read: {(error.strerror or '').lower()}"

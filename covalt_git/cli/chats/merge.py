@@ -197,5 +197,5 @@ def _resolution(pair: str) -> dict[str, Any]:
 def _content(file: Path) -> dict[str, Any]:
     """Return the decision for the content of a file."""
     if not file.is_file():
-        raise WrongCallError(f"there is no file {str(file)!r}")
+        raise WrongCallError(f"{str(file)!r} does not exist")
     return {"decision": "content", "content_base64": base64.b64encode(file.read_bytes())}

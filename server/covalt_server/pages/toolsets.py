@@ -370,7 +370,7 @@ def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
 
 
 def _group(toolset: ToolsetDetail, key: str) -> GrantGroup:
-    """Return the group of a grant, or of a permission that nobody has granted."""
+    """Return the group of the grant with a key, or of a permission that is not granted."""
     grant, name, what = toolset.grants.get(key), None, ""
     match grant:
         case ProcessGrant():
