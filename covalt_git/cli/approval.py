@@ -11,7 +11,8 @@ from covalt_git.cli.approving import check_user, print_approval
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.calls import exit_code
 from covalt_git.cli.calls import show as show_call
-from covalt_git.cli.context import ask, ask_to_print, context, json_option, print_json, wants_json
+from covalt_git.cli.context import ask, ask_to_print, context, print_json
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
     from covalt_git.operations.approvals import ApprovalRow
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List, approve and deny calls that need approval."""
 
 
 @command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also decided and expired calls.")
-@json_option
 def list_approvals(*, everything: bool) -> None:
     """List pending calls, oldest first.
 
@@ -44,7 +44,6 @@ def list_approvals(*, everything: bool) -> None:
 
 @command.command("show")
 @click.argument("execution_id")
-@json_option
 def show(execution_id: str) -> None:
     """Show exactly what would run: the tool, its arguments, and what has changed since.
 
@@ -64,7 +63,6 @@ def show(execution_id: str) -> None:
 @click.argument("execution_id")
 @reason_option
 @click.option("--yes", is_flag=True, help="At a terminal, do not ask.")
-@json_option
 def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
     """Approve a call and run it.
 
@@ -98,7 +96,6 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
 @command.command("deny")
 @click.argument("execution_id")
 @reason_option
-@json_option
 def deny(execution_id: str, *, reason: str | None) -> None:
     """Deny a call, which then never runs.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from covalt_git.cli.context import ask_to_print, json_option
+from covalt_git.cli.context import ask_to_print
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.operations.credentials import logins
 
@@ -12,7 +15,7 @@ _TITLES = ("SERVER", "URL", "ISSUER", "SCOPE", "TOKEN")
 server_argument = click.argument("server", metavar="TOOLSET/SERVER")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Sign in to MCP servers that require a login, and sign out.
 
@@ -26,33 +29,17 @@ def command() -> None:
 @click.option("--client-id", metavar="ID", help="The id of a client that you have registered.")
 @click.option("--client-secret", metavar="NAME", help="The secret with its client secret.")
 @click.option("--client-metadata", metavar="URL", help="The URL of the client's metadata.")
-@json_option
-def login(
-    server: str,
-    *,
-    no_browser: bool,
-    client_id: str | None,
-    client_secret: str | None,
-    client_metadata: str | None,
-) -> None:
+def login(*, no_browser: bool, **fields: Any) -> None:
     """Sign in to the MCP server TOOLSET/SERVER, in your browser.
 
     Example: covalt-git auth login tickets/remote
     """
-    done = ask_to_print(
-        logins.log_in,
-        server=server,
-        browser=not no_browser,
-        client_id=client_id,
-        client_secret=client_secret,
-        client_metadata=client_metadata,
-    )
+    done = ask_to_print(logins.log_in, browser=not no_browser, **fields)
     scope = f", with the scope {done.scope}" if done.scope else ""
     output.say(f"signed in to {done.server} at {done.issuer}{scope}")
 
 
 @command.command("list")
-@json_option
 def list_sign_ins() -> None:
     """List the servers that you are signed in to, from this project.
 
@@ -66,7 +53,6 @@ def list_sign_ins() -> None:
 
 @command.command("logout")
 @server_argument
-@json_option
 def logout(server: str) -> None:
     """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens.
 

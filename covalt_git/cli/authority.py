@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.authority.report import markdown, sarif, summary, text_lines
-from covalt_git.cli.context import ask, ask_to_print, context, json_option, wants_json
+from covalt_git.cli.context import ask, ask_to_print, context
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import authority
@@ -25,7 +26,7 @@ GREW = 3
 """Exit code if authority grew."""
 
 
-class _ShowFirst(click.Group):
+class _ShowFirst(Group):
     """A group in which an id, or no argument, means ``show``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -42,7 +43,6 @@ def command() -> None:
 
 @command.command("show")
 @click.argument("toolset_id", metavar="[ID]", required=False)
-@json_option
 def show(toolset_id: str | None) -> None:
     """Show the permissions of all toolsets, or of the toolset ID: tools, approvals, hosts, secrets, roles.
 
@@ -72,7 +72,6 @@ def show(toolset_id: str | None) -> None:
     show_default=True,
     help="When to exit with 3: if authority grew, if it changed, or never.",
 )
-@json_option
 def diff(revisions: str, *, form: str | None, fail_on: str) -> None:
     """Compare the permissions of BASE and HEAD, with the place of each change.
 

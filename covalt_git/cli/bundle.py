@@ -11,14 +11,15 @@ import click
 
 from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, ask_to_print, can_ask, context, json_option, wants_json
+from covalt_git.cli.context import ask, ask_to_print, can_ask, context
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.toolset_update import is_unresolved, print_update
 from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Export, import and verify toolsets as ZIP files."""
 
@@ -49,7 +50,6 @@ def command() -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Sign it with this SSH key; writes FILE.sig next to it.",
 )
-@json_option
 def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool) -> None:
     """Export the toolset ID to a ZIP file.
 
@@ -115,7 +115,6 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
     help="Print the requested grants and ask; then also grant them, enable the toolset and connect its MCP servers.",
 )
 @click.option("--yes", is_flag=True, help="With --trust: do not ask.")
-@json_option
 def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: Any) -> None:
     """Import a toolset, disabled and without grants.
 

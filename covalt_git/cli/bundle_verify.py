@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import ask, json_option, print_json
+from covalt_git.cli.context import ask, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.operations import bundles
@@ -23,10 +24,9 @@ accept_option = click.option(
 )
 
 
-@click.command("verify")
+@click.command("verify", cls=Command)
 @click.argument("what", metavar="FILE|ID")
 @signature_option
-@json_option
 def verify(what: str, *, signature: Path | None) -> None:
     """Compare a bundle or a toolset with its recorded import.
 

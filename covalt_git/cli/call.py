@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from covalt_git.cli.groups import Command
 from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.runtime import pool
 
@@ -18,7 +19,7 @@ reason_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.argument("tool_id", metavar="[TOOL]", required=False)
 @click.argument("args", metavar="[ARGS]", default="")
@@ -31,7 +32,10 @@ reason_option = click.option(
     help="Read ARGS from a file, - for standard input.",
 )
 @click.option(
-    "--message", metavar="MESSAGE", help="The message of the chat that the call belongs to."
+    "--message",
+    "message_id",
+    metavar="MESSAGE",
+    help="The message of the chat that the call belongs to.",
 )
 @click.option(
     "--id",
@@ -58,7 +62,6 @@ reason_option = click.option(
 @click.option("--yes", is_flag=True, help="At a terminal, approve the call without asking.")
 @reason_option
 @click.option("--open", "opened", is_flag=True, help="Show the result with the tool's renderer.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     chat_id: str | None,
     tool_id: str | None,
@@ -69,7 +72,6 @@ def command(
     yes: bool,
     reason: str | None,
     opened: bool,
-    as_json: bool,  # noqa: ARG001 - wants_json reads it from the context
     **arguments: Any,
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
@@ -111,8 +113,8 @@ def command(
     assert tool_id is not None
     try:
         calls.make(
-            chat_id,
             tool_id,
+            chat_id=chat_id,
             follow=follow,
             yes=yes,
             reason=reason,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli.context import ask, context, read_argument_file, wants_json
+from covalt_git.cli.context import ask, context, read_argument_file
+from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from covalt_git.cli.approving import print_approval
-from covalt_git.cli.context import ask, can_ask, context, print_json, read_argument_file, wants_json
+from covalt_git.cli.context import ask, can_ask, context, print_json, read_argument_file
+from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.errors import WrongCallError, hint_text
@@ -23,35 +24,26 @@ if TYPE_CHECKING:
 
 
 def make(
-    chat_id: str,
     tool_id: str,
     *,
     args: str,
     pairs: tuple[str, ...],
     args_file: Path | None,
-    message: str | None,
-    call_id: str | None,
     follow: bool | None,
     yes: bool,
     reason: str | None,
     opened: bool,
+    **fields: str | None,
 ) -> None:
     """Make a call and print its result; exits with 1 or 130 if it did not succeed.
 
-    A call that needs approval is approved with ``yes`` or for a ``reason``.
+    ``fields`` are the chat, the message and the id of the call.  A call that needs approval is approved with ``yes`` or for a ``reason``.
     """
     followed = following(wanted=follow, asks=not wants_json())
     context(follower=followed.follower)
     given = _arguments(tool_id, args, pairs, args_file)
     with followed.running():
-        answer = ask(
-            calls.call_tool,
-            chat_id=chat_id,
-            tool_id=tool_id,
-            args=given,
-            message_id=message,
-            call_id=call_id,
-        )
+        answer = ask(calls.call_tool, tool_id=tool_id, args=given, **fields)
     if answer.status == "pending" and not followed.is_cancelled:
         says = "yes" if yes or reason is not None else _ask_user(answer)
         if says == "no":

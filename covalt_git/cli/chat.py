@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.lazy_group import LazyGroup
+from covalt_git.cli.groups import Group
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Group,
     places={
         "new": "chats.list.new_chat",
         "list": "chats.list.list_chats",

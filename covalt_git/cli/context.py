@@ -1,14 +1,14 @@
-"""Shared parts of commands: the project, the context of operations, and the option ``--json``."""
+"""Shared parts of commands: the project, the context of operations, and output as JSON."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import WrongCallError
@@ -16,7 +16,6 @@ from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.index.index import Index
@@ -37,24 +36,8 @@ def project() -> Project:
     )
 
 
-def json_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option ``--json`` to a command, which reads it with :func:`wants_json`."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    @wraps(command)
-    def with_option(*args: Any, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - it is in the context
-        command(*args, **options)
-
-    return with_option
-
-
-def wants_json() -> bool:
-    """Return whether the command that runs has the option ``--json``."""
-    return bool(click.get_current_context().params.get("as_json"))
-
-
 def print_json(result: Any, *, exit_code: int = 0) -> None:
-    """Print a result and end the command, if it has the option ``--json``."""
+    """Print a result and end the command, if it was given ``--json``."""
     if wants_json():
         output.as_json(result)
         raise click.exceptions.Exit(exit_code)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import json_option, print_json, project
+from covalt_git.cli.context import print_json, project
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.context import Context
@@ -28,7 +29,7 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
         return operation(context, **fields)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("path", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option(
     "--from",
@@ -51,7 +52,6 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
     help="Write the report to this file, as JSON.",
 )
 @click.option("--dry-run", is_flag=True, help="Only report; write nothing.")
-@json_option
 def command(*, report: Path | None, **how: Any) -> None:
     """Convert tools from one format to another, and report what the target cannot hold.
 

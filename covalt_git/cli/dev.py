@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import json_option, wants_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.project_watch import ProjectScan
 
 
-@click.command()
+@click.command(cls=Command)
 @port_option
 @host_option
 @click.option(
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     help="Scan the files at intervals, for file systems that report no changes.",
 )
 @open_option
-@json_option
 def command(port: int | None, host: str | None, *, poll: bool, opened: bool) -> None:
     """Serve the project in your browser and check its files on every change, until Ctrl-C.
 

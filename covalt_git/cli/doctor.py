@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import json_option, print_json, wants_json
+from covalt_git.cli.context import print_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
@@ -29,10 +30,9 @@ _HOLDING = ("full", "landlock", "seatbelt")
 """The levels that must block every probe."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--quick", is_flag=True, help="Do not run the probes.")
 @click.option("--verbose", is_flag=True, help="Print a line for every probe of every level.")
-@json_option
 def command(*, quick: bool, verbose: bool) -> None:
     """Test the sandbox on this machine, and show what the machine supports.
 

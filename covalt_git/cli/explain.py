@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import json_option, print_json
+from covalt_git.cli.context import print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.problems.explain import Explanation, explanation, problems_page, titles
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("code", required=False)
 @click.option("--markdown", is_flag=True, hidden=True, help="Print docs/problems.md.")
-@json_option
 def command(code: str | None, *, markdown: bool) -> None:
     """Explain a problem CODE that validate prints; without one, list them all.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import json_option, print_json
+from covalt_git.cli.context import print_json
 from covalt_git.cli.convert import perform
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.operations.formats import conversions
 
 
-@click.command()
-@json_option
+@click.command(cls=Command)
 def command() -> None:
     """List the tool formats that `covalt-git convert` reads and writes.
 

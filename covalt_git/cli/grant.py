@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, can_ask, json_option, wants_json
+from covalt_git.cli.context import ask, ask_to_print, can_ask
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.errors import WrongCallError
@@ -33,14 +34,13 @@ _KINDS = ("network", *_NAMED, "unsandboxed")
 _TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Grant toolsets hosts, secrets and MCP servers; list and revoke grants."""
 
 
 @command.command("list")
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
-@json_option
 def list_grants(toolset_id: str | None) -> None:
     """List grants, and whether each is still valid.
 
@@ -68,7 +68,6 @@ def list_grants(toolset_id: str | None) -> None:
 @click.argument("words", metavar="[NAME] [HOST...]", nargs=-1)
 @click.option("--requested", is_flag=True, help="Grant everything that TOOLSET requests and lacks.")
 @click.option("--again", is_flag=True, help="Renew the grants that a change has ended.")
-@json_option
 def add(
     toolset_id: str, kind: str | None, words: tuple[str, ...], *, requested: bool, again: bool
 ) -> None:
@@ -113,7 +112,6 @@ def add(
 @toolset_argument
 @click.argument("kind", metavar="KIND", type=click.Choice([*_KINDS, "all"]))
 @click.argument("words", metavar="[NAME] [HOST...]", nargs=-1)
-@json_option
 def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
     """Revoke a grant of TOOLSET, or hosts of a grant.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import json_option, print_json, project, synced
+from covalt_git.cli.context import print_json, project, synced
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.index.index import Index
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.project import Project
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Rebuild or inspect the index, a cache of the files."""
 
@@ -37,7 +38,6 @@ def command() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --at: the new file; default: a file in data/, named after the commit.",
 )
-@json_option
 def rebuild(revision: str | None, out: Path | None) -> None:
     """Delete the index and build it again from the files and the chats.
 
@@ -75,7 +75,6 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None) -> None:
 
 
 @command.command("status")
-@json_option
 def status() -> None:
     """Bring the index up to date and count its rows.
 

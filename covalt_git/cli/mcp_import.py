@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.bundle import print_import
-from covalt_git.cli.context import ask, ask_to_print, can_ask, json_option, print_json, wants_json
+from covalt_git.cli.context import ask, ask_to_print, can_ask, print_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.formats import host_servers
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from covalt_git.operations.formats.host_servers import HostFileRow
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.option(
     "--from", "source", metavar="HOST|FILE", help="Host, such as cursor, or configuration file."
 )
 @click.option("--server", "servers", metavar="NAME", multiple=True, help="Import this server.")
 @click.option("--yes", is_flag=True, help="Import without asking.")
 @click.option("--dry-run", is_flag=True, help="Print what would be imported; change nothing.")
-@json_option
 def command(source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool) -> None:
     """Import MCP servers from the configuration file of another MCP client.
 

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import click
 
 from covalt_git.cli import mcp_hosts
-from covalt_git.cli.context import json_option, project, wants_json, warn_without_role
+from covalt_git.cli.context import project, warn_without_role
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _COLOURS = {"+": "green", "-": "red"}
 
 
-@click.command("install")
+@click.command("install", cls=Command)
 @click.argument("host", type=click.Choice(get_args(Host)))
 @click.option(
     "--name", default="covalt-git", show_default=True, help="The server's name in the host."
@@ -35,7 +36,6 @@ _COLOURS = {"+": "green", "-": "red"}
     help="Use the URL of the running covalt-git serve, instead of a command.",
 )
 @click.option("--yes", is_flag=True, help="Write it without asking.")
-@json_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -8,7 +8,8 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from covalt_git import yaml_text
-from covalt_git.cli.context import ask, ask_to_print, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, print_json
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import tool_registry
@@ -21,14 +22,13 @@ tool_argument = click.argument("tool_id", metavar="TOOL_ID")
 _TITLES = ("ID", "TOOL", "CALLS", "PROTOCOLS", "STATE")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Register tools by their entries; list, show and remove them."""
 
 
 @command.command("list")
 @click.option("--protocol", default="", help="Only tools that accept this protocol: mcp, http.")
-@json_option
 def list_tools(protocol: str) -> None:
     """List the registered tools.
 
@@ -41,7 +41,6 @@ def list_tools(protocol: str) -> None:
 
 @command.command("show")
 @tool_argument
-@json_option
 def show(tool_id: str) -> None:
     """Show the entry of a registered tool.
 
@@ -55,7 +54,6 @@ def show(tool_id: str) -> None:
 @command.command("add")
 @click.argument("file", type=click.File("rb"))
 @click.option("--replace", is_flag=True, help="Replace the entry of a registered tool.")
-@json_option
 def add(file: IO[bytes], *, replace: bool) -> None:
     """Register the tool whose entry is in FILE, as JSON or YAML; - is standard input.
 
@@ -81,7 +79,6 @@ def add(file: IO[bytes], *, replace: bool) -> None:
 
 @command.command("remove")
 @tool_argument
-@json_option
 def remove(tool_id: str) -> None:
     """Remove a registered tool, with its grant.
 

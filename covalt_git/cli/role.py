@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask_to_print, json_option
+from covalt_git.cli.context import ask_to_print
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.operations import roles
 
 _TITLES = ("ROLE", "CALLS", "EXCEPT", "APPROVES", "")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List the roles of covalt.yaml.
 
@@ -20,7 +21,6 @@ def command() -> None:
 
 
 @command.command("list")
-@json_option
 def list_roles() -> None:
     """List roles, and the tools that each may call and approve.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, print_json
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations.credentials import secrets
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _TITLES = ("SECRET", "TOOLSET", "SENT TO", "SOURCE")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List the secrets of toolsets and their sources; allow the secret_command.
 
@@ -28,7 +29,6 @@ def command() -> None:
 
 
 @command.command("list")
-@json_option
 def list_secrets() -> None:
     """List the secrets of toolsets, the hosts that may receive them, and their sources.
 
@@ -44,7 +44,6 @@ def list_secrets() -> None:
 
 @command.command("check")
 @click.argument("name")
-@json_option
 def check(name: str) -> None:
     """Look up the secret NAME as a call does, and print its source and its length.
 
@@ -65,7 +64,6 @@ def check(name: str) -> None:
 
 
 @command.command("allow")
-@json_option
 def allow() -> None:
     """Allow the current secret_command of covalt.yaml to run on this machine.
 
@@ -79,7 +77,6 @@ def allow() -> None:
 
 
 @command.command("forbid")
-@json_option
 def forbid() -> None:
     """Forbid the secret_command of covalt.yaml to run on this machine.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import json_option, wants_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server import ServedProject, serve
 
@@ -23,7 +23,7 @@ host_option = click.option("--host", help="Listen on this host, 127.0.0.1 by def
 open_option = click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
 
 
-@click.command()
+@click.command(cls=Command)
 @port_option
 @host_option
 @click.option(
@@ -31,7 +31,6 @@ open_option = click.option("--open", "opened", is_flag=True, help="Open the page
 )
 @open_option
 @click.option("--verbose", is_flag=True, help="Print a line for every request.")
-@json_option
 def command(
     port: int | None,
     host: str | None,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, can_ask, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, can_ask, print_json
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import sources
@@ -24,7 +25,7 @@ sources_argument = click.argument("names", metavar="[SERVER...]", nargs=-1)
 source_argument = click.argument("name", metavar="SERVER")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List, compare and accept the tools of MCP servers.
 
@@ -34,7 +35,6 @@ def command() -> None:
 
 @command.command("list")
 @sources_argument
-@json_option
 def list_sources(names: tuple[str, ...]) -> None:
     """List MCP servers, and how many of their tools are accepted.
 
@@ -50,7 +50,6 @@ def list_sources(names: tuple[str, ...]) -> None:
 @sources_argument
 @click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
-@json_option
 def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool) -> None:
     """List the tools of MCP servers again, and print the changes.
 
@@ -73,7 +72,6 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool) -> No
 
 @command.command("diff")
 @sources_argument
-@json_option
 def diff(names: tuple[str, ...]) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
 
@@ -90,7 +88,6 @@ def diff(names: tuple[str, ...]) -> None:
 @command.command("accept")
 @source_argument
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
-@json_option
 def accept_tools(name: str, tools: tuple[str, ...]) -> None:
     """Accept tools of an MCP server as it listed them last.
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import click
 
-from covalt_git.cli.context import ask_to_print, json_option
+from covalt_git.cli.context import ask_to_print
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.credentials import tokens
@@ -17,7 +18,7 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _MOST_DAYS = 3650
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Create and revoke access tokens for agents at /mcp of the server.
 
@@ -41,7 +42,6 @@ def command() -> None:
     metavar="TIME",
     help="Lifetime: 30d, 12h, 45m, or never.",
 )
-@json_option
 def new(role: str, name: str | None, chat_id: str | None, expires: str) -> None:
     """Create a token for one agent, and print it once: only its digest is stored.
 
@@ -58,7 +58,6 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str) -> None:
 
 
 @command.command("list")
-@json_option
 def list_tokens() -> None:
     """List the tokens, with their roles and chats.
 
@@ -73,7 +72,6 @@ def list_tokens() -> None:
 
 @command.command("revoke")
 @click.argument("named", metavar="NAME|ID")
-@json_option
 def revoke(named: str) -> None:
     """Revoke a token, and close its open connections.
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import (
-    ask,
-    ask_to_print,
-    context,
-    json_option,
-    wants_json,
-    warn_without_role,
-)
-from covalt_git.cli.lazy_group import LazyGroup
+from covalt_git.cli.context import ask, ask_to_print, context, warn_without_role
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.parameters import parameters
 from covalt_git.models.held_back import WHY_HELD_BACK
@@ -21,7 +14,7 @@ from covalt_git.operations import tools
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Group,
     places={
         "test": "tool_test.command",
         "override": "tool_override.override",
@@ -35,7 +28,6 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--toolset", help="Only the tools of this toolset.")
-@json_option
 def list_tools(toolset: str | None) -> None:
     """List the tools that your role may see.
 
@@ -61,7 +53,6 @@ def list_tools(toolset: str | None) -> None:
 @click.argument("query", nargs=-1, required=True)
 @click.option("--role", help="Search with this role; default: the --role of covalt-git.")
 @click.option("--limit", type=int, default=20, show_default=True, help="Number of results.")
-@json_option
 def search_tools(query: tuple[str, ...], role: str | None, limit: int) -> None:
     """Find tools by words of their names, descriptions, parameters and tags.
 
@@ -78,7 +69,6 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int) -> None:
 
 @command.command("show")
 @click.argument("tool_id")
-@json_option
 def show_tool(tool_id: str) -> None:
     """Show one tool: its description, parameters and renderer.
 
@@ -98,7 +88,6 @@ def show_tool(tool_id: str) -> None:
 
 @command.command("schema")
 @click.argument("tool_id")
-@json_option
 def show_schema(tool_id: str) -> None:
     """Print the JSON Schema of a tool's arguments, from its manifest or its Python.
 

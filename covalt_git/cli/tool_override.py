@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option, print_json
+from covalt_git.cli.context import ask, context, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.cli.tool import OVERRIDES
@@ -24,30 +25,30 @@ _TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
 tool_argument = click.argument("tool_id", metavar="TOOL")
 
 
-@click.command("override")
+@click.command("override", cls=Command)
 @tool_argument
 @click.argument("fields", metavar="[FIELD...]", nargs=-1)
-@click.option("--name", help="Its name for users.")
-@click.option("--description", help="Its description for users and models.")
+@click.option("--name", "name_override", help="Its name for users.")
+@click.option("--description", "description_override", help="Its description for users and models.")
 @click.option("--renderer", metavar="TYPE", help="The renderer of its results.")
 @click.option("--renderer-config", metavar="JSON", help="The configuration of the renderer.")
-@click.option("--confirm/--no-confirm", default=None, help="Whether it needs approval.")
+@click.option(
+    "--confirm/--no-confirm",
+    "requires_confirmation",
+    default=None,
+    help="Whether it needs approval.",
+)
 @click.option("--enable/--disable", "enabled", default=None, help="Whether it is enabled.")
 @click.option(
     "--clear", is_flag=True, help="Remove the overrides of FIELD..., or all of this project."
 )
-@json_option
 def override(
     tool_id: str,
     fields: tuple[str, ...],
     *,
-    name: str | None,
-    description: str | None,
-    renderer: str | None,
-    renderer_config: str | None,
-    confirm: bool | None,
-    enabled: bool | None,
     clear: bool,
+    renderer_config: str | None,
+    **options: str | bool | None,
 ) -> None:
     """Override the name, description, renderer or approval of TOOL, or enable it, in this project.
 
@@ -56,15 +57,9 @@ def override(
 
     Example: covalt-git tool override data-lab:summarize --name Summary
     """
-    options = {
-        "name_override": name,
-        "description_override": description,
-        "renderer": renderer,
-        "renderer_config": None if renderer_config is None else _object(renderer_config),
-        "requires_confirmation": confirm,
-        "enabled": enabled,
-    }
-    changes = {field: value for field, value in options.items() if value is not None}
+    changes: JsonObject = {name: value for name, value in options.items() if value is not None}
+    if renderer_config is not None:
+        changes["renderer_config"] = _object(renderer_config)
     cleared = _cleared(fields, clear=clear)
     if both := [_WORDS[field] for field in changes if field in cleared]:
         raise WrongCallError(f"{both[0]} cannot be both set and cleared")
@@ -74,9 +69,8 @@ def override(
     _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes))
 
 
-@click.command("enable")
+@click.command("enable", cls=Command)
 @tool_argument
-@json_option
 def enable(tool_id: str) -> None:
     """Enable a tool; in a disabled toolset it stays disabled.
 
@@ -85,9 +79,8 @@ def enable(tool_id: str) -> None:
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True))
 
 
-@click.command("disable")
+@click.command("disable", cls=Command)
 @tool_argument
-@json_option
 def disable(tool_id: str) -> None:
     """Disable a tool, which is then listed as disabled and cannot be called.
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask_to_print, context, json_option
+from covalt_git.cli.context import ask_to_print, context
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import hint_text
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 
-@click.command("test")
+@click.command("test", cls=Command)
 @click.argument("patterns", metavar="[TOOL]...", nargs=-1)
 @click.option("--keep", is_flag=True, help="Keep the scratch chats in the project.")
 @click.option("--strict", is_flag=True, help="Also exit with 1 when an example was skipped.")
-@json_option
 def command(patterns: tuple[str, ...], *, keep: bool, strict: bool) -> None:
     """Run the examples of tools and compare the results with `expected`.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask_to_print, context, json_option
-from covalt_git.cli.lazy_group import LazyGroup
+from covalt_git.cli.context import ask_to_print, context
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import toolset_imports, toolsets
@@ -15,7 +15,7 @@ _TITLES = ("TOOLSET", "VERSION", "TOOLS", "STATE", "DESCRIPTION")
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Group,
     places={
         "update": "toolset_update.update_command",
         "diff": "toolset_update.diff_command",
@@ -35,7 +35,6 @@ def command() -> None:
     help="The template.",
 )
 @click.option("--name", default="", help="Its name for users; default: derived from ID.")
-@json_option
 def new_toolset(toolset_id: str, template: Template, name: str) -> None:
     """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results.
 
@@ -52,7 +51,6 @@ def new_toolset(toolset_id: str, template: Template, name: str) -> None:
 
 
 @command.command("list")
-@json_option
 def list_toolsets() -> None:
     """List the toolsets with tools that your role may see.
 
@@ -75,7 +73,6 @@ def list_toolsets() -> None:
 
 @command.command("show")
 @click.argument("toolset_id")
-@json_option
 def show_toolset(toolset_id: str) -> None:
     """Show one toolset: its tools, files, declarations and problems.
 
@@ -98,7 +95,6 @@ def show_toolset(toolset_id: str) -> None:
 
 @command.command("enable")
 @click.argument("toolset_id")
-@json_option
 def enable(toolset_id: str) -> None:
     """Enable a toolset.
 
@@ -109,7 +105,6 @@ def enable(toolset_id: str) -> None:
 
 @command.command("disable")
 @click.argument("toolset_id")
-@json_option
 def disable(toolset_id: str) -> None:
     """Disable a toolset, whose tools are then listed as disabled and cannot be called.
 
@@ -121,7 +116,6 @@ def disable(toolset_id: str) -> None:
 @command.command("uninstall")
 @click.argument("toolset_id")
 @click.option("--force", is_flag=True, help="Also if git cannot restore its files.")
-@json_option
 def uninstall_toolset(toolset_id: str, *, force: bool) -> None:
     """Remove a toolset and its state; chats keep its results.
 

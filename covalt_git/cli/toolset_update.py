@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, ask_to_print, context, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, context, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import bundles, toolset_imports
@@ -28,14 +29,13 @@ _MARKS = {
 _WORDS = {"merged": "with local changes", "kept": "local change"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("toolset_id", metavar="ID")
 @click.option("--from", "source", metavar="FILE|DIR|URL", help="The source of the newer version.")
 @signature_option
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the result for each file; change nothing.")
 @click.option("--force", is_flag=True, help="Use the new files; local changes are stored as a ZIP.")
-@json_option
 def update_command(
     toolset_id: str,
     source: str | None,
@@ -66,11 +66,10 @@ def update_command(
         raise click.exceptions.Exit(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("toolset_id", metavar="ID")
 @click.option("--granted", "grant", metavar="GRANT", help="Compare with the version at this grant.")
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")
-@json_option
 def diff_command(toolset_id: str, grant: str | None, *, names_only: bool) -> None:
     """Show the local changes of the imported toolset ID, as a patch for git apply.
 

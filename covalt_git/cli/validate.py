@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option, wants_json
+from covalt_git.cli.context import ask, context
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.errors import WrongCallError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--format",
@@ -50,7 +51,6 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     is_flag=True,
     help="Write the current problems to the baseline.",
 )
-@json_option
 def command(
     paths: tuple[Path, ...],
     *,

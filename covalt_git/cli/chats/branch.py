@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask_to_print, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command, Group
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import branches
 
 
-class _Branches(click.Group):
+class _Branches(Group):
     """A group in which a chat's id can take the place of a command.
 
     ``branch c1`` is ``branch list c1``, and ``branch c1 idea`` is ``branch new c1 idea``.
@@ -42,7 +43,6 @@ def command() -> None:
 @click.option(
     "--deleted", is_flag=True, help="List deleted branches with commits that no branch has."
 )
-@json_option
 def list_branches(chat_id: str, *, deleted: bool) -> None:
     """List the branches; `*` marks the active one.
 
@@ -66,7 +66,6 @@ def list_branches(chat_id: str, *, deleted: bool) -> None:
     metavar="COMMIT",
     help="Start at this commit; default: the current workspace.",
 )
-@json_option
 def new_branch(chat_id: str, name: str, start: str | None) -> None:
     """Create a branch, without checking it out.
 
@@ -81,7 +80,6 @@ def new_branch(chat_id: str, name: str, start: str | None) -> None:
 @chat_argument
 @click.argument("old")
 @click.argument("new")
-@json_option
 def rename_branch(chat_id: str, old: str, new: str) -> None:
     """Rename a branch.
 
@@ -99,7 +97,6 @@ def rename_branch(chat_id: str, old: str, new: str) -> None:
     is_flag=True,
     help="Even if it has commits that no other branch has, or a pending call.",
 )
-@json_option
 def delete_branch(chat_id: str, name: str, *, force: bool) -> None:
     """Delete a branch.
 
@@ -115,10 +112,9 @@ def delete_branch(chat_id: str, name: str, *, force: bool) -> None:
     output.say(f"restore it: {gone.back}", dim=True)
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("name", metavar="BRANCH")
-@json_option
 def checkout(chat_id: str, name: str) -> None:
     """Switch to a BRANCH.
 

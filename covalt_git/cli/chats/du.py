@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask_to_print, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import disk_usage
 from covalt_git.text import display
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.option(
     "--limit", type=int, default=20, show_default=True, help="Maximum number of rows of each table."
 )
-@json_option
 def du(chat_id: str, *, limit: int) -> None:
     """Show the disk usage of a chat, by path and by call.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import workspace_edits, workspace_files
@@ -16,10 +17,9 @@ from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
 
 
-@click.command("files")
+@click.command("files", cls=Command)
 @chat_argument
 @click.argument("commit", default="HEAD")
-@json_option
 def files(chat_id: str, commit: str) -> None:
     """List the files of a COMMIT; default: HEAD.
 
@@ -30,12 +30,11 @@ def files(chat_id: str, commit: str) -> None:
         output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
 
 
-@click.command("diff")
+@click.command("diff", cls=Command)
 @chat_argument
 @click.argument("old", metavar="[COMMIT]", default="HEAD")
 @click.argument("new", metavar="[COMMIT]", default="")
 @click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
-@json_option
 def diff(chat_id: str, old: str, new: str, *, only_names: bool) -> None:
     """Show changes between two COMMITs, or since one.
 
@@ -57,13 +56,12 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool) -> None:
             result_text.patch(one.patch or "")
 
 
-@click.command("upload")
+@click.command("upload", cls=Command)
 @chat_argument
 @click.argument(
     "paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
 @click.option("--to", "folder", default="", help="Folder of the workspace to add them to.")
-@json_option
 def upload(chat_id: str, paths: tuple[Path, ...], folder: str) -> None:
     """Add FILEs to a chat's workspace, in a new commit.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask_to_print, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import chats
 from covalt_git.text import display
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 _TITLES = ("CHAT", "BRANCH", "COMMITS", "CALLS", "CREATED", "TITLE")
 
 
-@click.command("new")
+@click.command("new", cls=Command)
 @click.option("--id", "chat_id", help="Its id; default: c1, c2, ...")
 @click.option("--title", default="", help="Its title.")
-@json_option
 def new_chat(chat_id: str | None, title: str) -> None:
     """Create a chat with an empty workspace.
 
@@ -31,8 +31,7 @@ def new_chat(chat_id: str | None, title: str) -> None:
     output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
 
 
-@click.command("list")
-@json_option
+@click.command("list", cls=Command)
 def list_chats() -> None:
     """List the chats, newest first.
 
@@ -45,10 +44,9 @@ def list_chats() -> None:
     output.table(rows, titles=_TITLES, empty="no chats yet; create one: covalt-git chat new")
 
 
-@click.command("rename")
+@click.command("rename", cls=Command)
 @chat_argument
 @click.argument("title")
-@json_option
 def rename(chat_id: str, title: str) -> None:
     """Change the TITLE of a chat; its id stays.
 
@@ -58,9 +56,8 @@ def rename(chat_id: str, title: str) -> None:
     output.say(f"the title of {renamed.id} is now {renamed.title!r}")
 
 
-@click.command("status")
+@click.command("status", cls=Command)
 @chat_argument
-@json_option
 def status(chat_id: str) -> None:
     """Show the branch, changes, conflicts and pending calls.
 

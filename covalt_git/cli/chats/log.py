@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, print_json
+from covalt_git.cli.context import ask, chat_argument, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
@@ -21,7 +22,7 @@ _MOST_NAMES = 4
 _PAGE = 500
 
 
-class _LogCommand(click.Command):
+class _LogCommand(Command):
     """A command with a path after ``--``, as git has it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -42,7 +43,6 @@ class _LogCommand(click.Command):
 @click.option("--graph", is_flag=True, help="Draw the branches: all, or the history of COMMIT.")
 @click.option("--oneline", is_flag=True, help="Leave out dates and changed files.")
 @click.option("--path", hidden=True)
-@json_option
 def log(
     chat_id: str,
     commit: str | None,

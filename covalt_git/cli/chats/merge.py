@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import merges
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _CHOICES = ("ours", "theirs", "union", "both")
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("branch", metavar="BRANCH")
 @click.option("--message", default="", metavar="TEXT", help="Subject of the merge commit.")
@@ -44,17 +45,8 @@ _CHOICES = ("ours", "theirs", "union", "both")
     "--no-ff", is_flag=True, help="Create a merge commit even if a fast-forward is possible."
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would happen.")
-@json_option
 def merge(
-    chat_id: str,
-    branch: str,
-    message: str,
-    prefer: str | None,
-    pairs: tuple[str, ...],
-    *,
-    keep_both: bool,
-    no_ff: bool,
-    dry_run: bool,
+    prefer: str | None, pairs: tuple[str, ...], *, keep_both: bool, no_ff: bool, **fields: Any
 ) -> None:
     """Merge BRANCH into the active branch.
 
@@ -71,22 +63,19 @@ def merge(
         raise WrongCallError("--keep-both and --prefer cannot be combined")
     done = ask(
         merges.merge_branch,
-        chat_id=chat_id,
-        branch=branch,
-        message=message,
         conflicts="both" if keep_both else prefer,
         resolutions=[_resolution(pair) for pair in pairs],
         fast_forward=not no_ff,
-        dry_run=dry_run,
+        **fields,
     )
     has_conflicts = done.status == "conflicts"
     print_json(done, exit_code=int(has_conflicts))
-    _print_merge(chat_id, done, dry_run=dry_run)
+    _print_merge(fields["chat_id"], done, dry_run=fields["dry_run"])
     if has_conflicts:
         raise SystemExit(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("path", required=False)
 @click.option("--ours", is_flag=True, help="Keep the active branch's version.")
@@ -99,7 +88,6 @@ def merge(
     type=click.Path(path_type=Path),
     help="Take the content of FILE.",
 )
-@json_option
 def resolve(
     chat_id: str,
     path: str | None,

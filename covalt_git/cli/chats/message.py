@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
+from covalt_git.cli.context import ask, ask_to_print, chat_argument
+from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import messages
 from covalt_git.text.display import shorten
@@ -15,6 +16,7 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from covalt_git.operations.chats.conversation import TurnMessage
     from covalt_git.operations.chats.messages import MessagePlace, MessageRow
+    from covalt_git.operations.registry import Operation, RequestT
 
 _MOST_LETTERS = 72
 _INDENT = "  "
@@ -25,7 +27,7 @@ branch_option = click.option("--branch", metavar="NAME", help="Name of the new b
 ref_option = click.option("--ref", metavar="ID", help="The application's id of the message.")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Add, list, retry, edit and continue messages.
 
@@ -41,15 +43,7 @@ def command() -> None:
 @ref_option
 @click.option("--parent", metavar="MESSAGE", help="Add it after this one; default: the last one.")
 @branch_option
-@json_option
-def add(
-    chat_id: str,
-    text: str | None,
-    role: str,
-    ref: str | None,
-    parent: str | None,
-    branch: str | None,
-) -> None:
+def add(text: str | None, **fields: Any) -> None:
     """Add a message with a TEXT, a --ref, or both.
 
     `-` reads the TEXT from standard input.  If other messages follow --parent, the new one is on a
@@ -57,21 +51,11 @@ def add(
 
     Example: covalt-git chat message add c1 "make a chart of it"
     """
-    place = ask(
-        messages.add_message,
-        chat_id=chat_id,
-        role=role,
-        text=_text(text),
-        ref=ref,
-        parent=parent,
-        branch=branch,
-    )
-    _print(chat_id, place)
+    _go(messages.add_message, text=_text(text), **fields)
 
 
 @command.command("list")
 @chat_argument
-@json_option
 def list_messages(chat_id: str) -> None:
     """Show the messages as a tree.
 
@@ -97,7 +81,6 @@ def list_messages(chat_id: str) -> None:
 @command.command("show")
 @chat_argument
 @last_message_argument
-@json_option
 def show(chat_id: str, message: str | None) -> None:
     """Show a MESSAGE and what its calls changed.
 
@@ -119,8 +102,7 @@ def show(chat_id: str, message: str | None) -> None:
 @chat_argument
 @last_message_argument
 @branch_option
-@json_option
-def retry(chat_id: str, message: str | None, branch: str | None) -> None:
+def retry(**fields: Any) -> None:
     """Start a branch for another answer to a MESSAGE.
 
     For a user's MESSAGE, the branch starts after it, with the files from before its calls.  For
@@ -129,8 +111,7 @@ def retry(chat_id: str, message: str | None, branch: str | None) -> None:
 
     Example: covalt-git chat message retry c1 app-77
     """
-    place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
-    _print(chat_id, place)
+    _go(messages.retry_message, **fields)
 
 
 @command.command("edit")
@@ -140,15 +121,7 @@ def retry(chat_id: str, message: str | None, branch: str | None) -> None:
 @click.option("--role", help="Its role; default: the same.")
 @ref_option
 @branch_option
-@json_option
-def edit(
-    chat_id: str,
-    message: str,
-    text: str | None,
-    role: str | None,
-    ref: str | None,
-    branch: str | None,
-) -> None:
+def edit(text: str | None, **fields: Any) -> None:
     """Edit a MESSAGE: add the new TEXT on a new branch.
 
     `-` reads the TEXT from standard input.  The files are those from before the calls of the MESSAGE.
@@ -156,52 +129,39 @@ def edit(
 
     Example: covalt-git chat message edit c1 app-77 "make a map of it"
     """
-    place = ask(
-        messages.edit_message,
-        chat_id=chat_id,
-        message=message,
-        text=_text(text),
-        ref=ref,
-        role=role,
-        branch=branch,
-    )
-    _print(chat_id, place)
+    _go(messages.edit_message, text=_text(text), **fields)
 
 
 @command.command("switch")
 @chat_argument
 @message_argument
-@json_option
-def switch(chat_id: str, message: str) -> None:
+def switch(**fields: Any) -> None:
     """Check out the longest branch after a MESSAGE.
 
     If several branches are equally long, the newest is checked out.
 
     Example: covalt-git chat message switch c1 app-77
     """
-    place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
-    _print(chat_id, place)
+    _go(messages.switch_to_message, **fields)
 
 
 @command.command("continue")
 @chat_argument
 @last_message_argument
 @branch_option
-@json_option
-def go_on(chat_id: str, message: str | None, branch: str | None) -> None:
+def go_on(**fields: Any) -> None:
     """Continue after a MESSAGE and its calls.
 
     Checks out the branch that ends with the MESSAGE, or a new branch continue-1, ...
 
     Example: covalt-git chat message continue c1 app-77
     """
-    place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
-    _print(chat_id, place)
+    _go(messages.continue_message, **fields)
 
 
-def _print(chat_id: str, place: MessagePlace) -> None:
-    """Print the current branch, commit and message of the chat."""
-    print_json(place)
+def _go(operation: Operation[RequestT, MessagePlace], *, chat_id: str, **fields: object) -> None:
+    """Perform an operation, and print the current branch, commit and message of the chat."""
+    place = ask_to_print(operation, chat_id=chat_id, **fields)
     output.changes(place.changes)
     at = place.manifest_id[: output.SHORT] if place.manifest_id else "no commit yet"
     output.say(f"on {place.branch}, at {at}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.chats.message import number
-from covalt_git.cli.context import ask_to_print, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import conversation
 from covalt_git.text.display import shorten
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 _MOST_LETTERS = 72
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("branch", required=False)
 @click.option(
     "-n", "--max-count", type=click.IntRange(1, 500), help="Read at most this many commits."
 )
 @click.option("--before", metavar="COMMIT", help="Read only what is older than this commit.")
-@json_option
 def read(chat_id: str, branch: str | None, max_count: int | None, before: str | None) -> None:
     """Read the conversation of a BRANCH, default: the active one.
 

@@ -8,14 +8,8 @@ import click
 
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import (
-    ask,
-    can_ask,
-    chat_argument,
-    json_option,
-    print_json,
-    wants_json,
-)
+from covalt_git.cli.context import ask, can_ask, chat_argument, print_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.chats import replays
@@ -25,14 +19,13 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.replays import RanAs, Replayed
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("call")
 @click.option("--keep", "always", is_flag=True, help="Keep the branch, even if nothing differs.")
 @click.option("--discard", is_flag=True, help="Keep no branch, even if something differs.")
 @click.option("--yes", is_flag=True, help="Approve the call if it needs approval, at a terminal.")
 @reason_option
-@json_option
 def command(
     chat_id: str,
     call: str,

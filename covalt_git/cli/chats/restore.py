@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, print_json
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import workspace_edits
 
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.workspace_edits import WorkspaceRestored
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
-@click.argument("commit")
+@click.argument("manifest", metavar="COMMIT")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option(
     "--keep-files", is_flag=True, help="Create a branch at COMMIT, and keep the present files."
@@ -24,15 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--branch", metavar="NAME", help="With --keep-files: its name; default: restore-1, ..."
 )
-@json_option
-def restore(
-    chat_id: str,
-    commit: str,
-    paths: tuple[str, ...],
-    branch: str | None,
-    *,
-    keep_files: bool,
-) -> None:
+def restore(*, keep_files: bool, **fields: Any) -> None:
     """Restore all files, or the PATHs, from a COMMIT.
 
     A PATH is relative to the workspace.  A folder is restored with everything in it; files that
@@ -41,15 +34,7 @@ def restore(
 
     Example: covalt-git chat restore c1 HEAD~2 report.md
     """
-    done = ask(
-        workspace_edits.restore_workspace,
-        chat_id=chat_id,
-        manifest=commit,
-        paths=paths,
-        keep_files=keep_files,
-        branch=branch,
-    )
-    print_json(done)
+    done = ask_to_print(workspace_edits.restore_workspace, keep_files=keep_files, **fields)
     if keep_files:
         output.changes(done.changes)
         output.say(f"on {done.branch}, at {_at(done)}, with the files as they were")
@@ -57,9 +42,8 @@ def restore(
         _print(done)
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
-@json_option
 def undo(chat_id: str) -> None:
     """Undo the last change of the files, in a new commit.
 
@@ -68,12 +52,11 @@ def undo(chat_id: str) -> None:
 
     Example: covalt-git chat undo c1
     """
-    _print(ask(workspace_edits.undo_change, chat_id=chat_id))
+    _print(ask_to_print(workspace_edits.undo_change, chat_id=chat_id))
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
-@json_option
 def redo(chat_id: str) -> None:
     """Revert the last undo, in a new commit.
 
@@ -81,11 +64,10 @@ def redo(chat_id: str) -> None:
 
     Example: covalt-git chat redo c1
     """
-    _print(ask(workspace_edits.redo_change, chat_id=chat_id))
+    _print(ask_to_print(workspace_edits.redo_change, chat_id=chat_id))
 
 
 def _print(done: WorkspaceRestored) -> None:
-    print_json(done)
     output.changes(done.changes)
     if done.made:
         output.say(f"{_at(done)} on {done.branch}", dim=True)

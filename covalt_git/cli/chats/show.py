@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.chats.log import branch_names
-from covalt_git.cli.context import ask_to_print, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.groups import Command
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.operations.chats import manifests
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.manifests import ManifestDetail
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.argument("commit", default="HEAD")
-@json_option
 def show(chat_id: str, commit: str) -> None:
     """Show a COMMIT, default: HEAD, and its changed files.
 

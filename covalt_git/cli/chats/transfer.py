@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import (
-    ask,
-    ask_to_print,
-    chat_argument,
-    context,
-    json_option,
-    print_json,
-    wants_json,
-)
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, context, print_json
+from covalt_git.cli.groups import Command, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import WrongCallError
@@ -36,13 +29,12 @@ if TYPE_CHECKING:
 _MOST_NOTES = 20
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
-@click.option("--at", "manifest", metavar="COMMIT", help="Only the history of this commit.")
-@click.option("--id", "new_id", help="The new chat's id; default: c1, c2, ...")
+@click.option("--at", "from_manifest", metavar="COMMIT", help="Only the history of this commit.")
+@click.option("--id", "new_chat_id", help="The new chat's id; default: c1, c2, ...")
 @click.option("--title", help="Its title; default: the same.")
-@json_option
-def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | None) -> None:
+def fork(chat_id: str, **fields: str | None) -> None:
     """Create an independent chat with the same history.
 
     Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
@@ -50,9 +42,7 @@ def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | No
 
     Example: covalt-git chat fork c1 --title "Another way"
     """
-    made = ask_to_print(
-        chats.fork_chat, chat_id=chat_id, from_manifest=manifest, new_chat_id=new_id, title=title
-    )
+    made = ask_to_print(chats.fork_chat, chat_id=chat_id, **fields)
     start = made.forked_from.manifest_id if made.forked_from else None
     where = f" at {start[: output.SHORT]}" if start else ""
     output.say(f"{made.id}: forked from {chat_id}{where}")
@@ -60,7 +50,7 @@ def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | No
     output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.option(
     "-o",
@@ -76,7 +66,6 @@ def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | No
     is_flag=True,
     help="Write a CJSON conversation (experimental), without files of the workspace.",
 )
-@json_option
 def export(chat_id: str, path: Path | None, branch: str | None, *, of_conversation: bool) -> None:
     """Write a chat to a git bundle.
 
@@ -117,11 +106,10 @@ def _export_conversation(chat_id: str, path: Path | None, branch: str | None) ->
     output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--id", "chat_id", help="Its id; default: the one it had, or c1, c2, ...")
 @click.option("--title", help="Its title; default: the one it had.")
-@json_option
 def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
     """Import an exported chat or a git repository.
 
@@ -148,13 +136,12 @@ def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
     output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All chats.")
 @click.option(
     "--now", is_flag=True, help="Also delete objects of the last hour and deleted branches."
 )
-@json_option
 def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
     """Delete unreachable objects, and repack the store.
 
@@ -179,10 +166,9 @@ def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command()
+@click.command(cls=Command)
 @chat_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
 def delete(chat_id: str, *, yes: bool) -> None:
     """Delete a chat with its history and its folder for good.
 
