@@ -38,7 +38,7 @@ os.environ["GIT_TEMPLATE_DIR"] = ""
 # How fast this machine makes examples is no fact about us.
 slow = [hypothesis.HealthCheck.too_slow]
 hypothesis.settings.register_profile(
-    "covalt", max_examples=examples(100), deadline=None, suppress_health_check=slow
+    "covalt", max_examples=examples(60), deadline=None, suppress_health_check=slow
 )
 hypothesis.settings.load_profile("covalt")
 

@@ -77,7 +77,7 @@ def asked(rules: Rules, tool: Tool) -> list[bool]:
     return [bool(confirmation(config, tool, args)) for args in CALLS]
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(60))
 @given(edited() | st.tuples(rules, rules))
 def test_rules_are_judged_as_they_decide_about_calls(pair: tuple[Rules, Rules]) -> None:
     old, new = pair
@@ -95,7 +95,7 @@ def test_rules_are_judged_as_they_decide_about_calls(pair: tuple[Rules, Rules]) 
             assert whole.verdict == "narrowing" or not whole.certain
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(rules, rules)
 def test_the_lines_about_rules_have_the_verdict_of_all_rules(old: Rules, new: Rules) -> None:
     verdict = judge_rules(old, new).verdict

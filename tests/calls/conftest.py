@@ -3,7 +3,6 @@
 import atexit
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -118,10 +117,8 @@ class World:
         roles = [] if role is None else ["--role", role]
         return command.run("-C", str(self.root), *roles, *args)
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
-        program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-        command = [*program, "-C", str(self.root), *args]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, *args: str) -> command.Piped:
+        return command.Piped("-C", str(self.root), *args)
 
     # Reading
 

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -49,10 +50,11 @@ def test_several_approvers_run_a_call_once(world: World) -> None:
         world.start("approval", "approve", waiting, "--no-terminal", "tested", "--json")
         for _ in range(3)
     ]
-    printed = [approver.communicate()[1] for approver in approvers]
+    ended = [approver.end() for approver in approvers]
 
-    refusals = [json.loads(err[err.index("{") :])["error"] for err in printed if "{" in err]
-    assert sorted(approver.returncode for approver in approvers) == [0, 1, 1]
+    errors = [one.stderr for one in ended if "{" in one.stderr]
+    refusals = [json.loads(err[err.index("{") :])["error"] for err in errors]
+    assert sorted(one.returncode for one in ended) == [0, 1, 1]
     assert refusals == ["already_settled"] * 2
     assert world.codes() == ["success"]
     assert world.runs() == 1
@@ -63,8 +65,8 @@ def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: 
     approver = world.start("approval", "approve", waiting, "--no-terminal", "tested")
     tool = running(world)
 
-    approver.send_signal(signal.SIGKILL)
-    approver.communicate()
+    os.kill(approver.pid, signal.SIGKILL)
+    approver.end()
 
     until(lambda: not is_alive(tool))
     with pytest.raises(AlreadyDecidedError):

@@ -1,6 +1,8 @@
 """A call with an idempotency key runs once, and repeating it returns what was recorded."""
 
 import json
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,9 +32,10 @@ def lose_index(world: World, how: str) -> None:
 def test_several_processes_run_a_call_once(world: World, key: str) -> None:
     command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", key, "--json")
     callers = [world.start(*command) for _ in range(3)]
-    answers = [json.loads(caller.communicate()[0]) for caller in callers]
+    ended = [caller.end() for caller in callers]
+    answers = [json.loads(one.stdout) for one in ended]
 
-    assert {caller.returncode for caller in callers} == {0}
+    assert {one.returncode for one in ended} == {0}
     assert sorted(one.pop("repeated") for one in answers) == [False, True, True]
     assert all(one == answers[0] for one in answers)
     assert world.runs() == 1
@@ -45,8 +48,8 @@ def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str)
     with ThreadPoolExecutor() as pool:
         second = pool.submit(world.call, "wait", call_id=key)
         until(world.has_next_writer)
-        first.terminate()
-        first.communicate()
+        os.kill(first.pid, signal.SIGTERM)
+        first.end()
         outcome = second.result()
 
     assert (outcome.call.id, outcome.repeated, code(outcome)) == (key, True, "interrupted")

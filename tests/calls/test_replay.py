@@ -1,5 +1,7 @@
 """Replaying a call on the files that it had: what differs is reported, and approval is required again."""
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -143,8 +145,8 @@ def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world:
     until(lambda: any(world.workspace.parent.glob("beside-*/workspace/runs.txt")))
     files = layout_of(world.workspace)
 
-    process.kill()
-    process.communicate()
+    os.kill(process.pid, signal.SIGKILL)
+    process.end()
     with world.project().chats.open("c1") as chat, writing(chat):
         pass
 

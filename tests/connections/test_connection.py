@@ -94,11 +94,11 @@ def test_time_that_an_elicitation_takes_does_not_count(
 
     def answer(method: str, params: dict[str, Any], _: object) -> dict[str, Any]:
         requests.append((method, params["message"]))
-        time.sleep(2.2)  # longer than the time limit
+        time.sleep(1.2)  # longer than the time limit
         return {"action": "accept", "content": {"name": "Ann"}}
 
     handlers = EventHandlers(ask=answer)
-    result = call_tool(connections, first_era, "name_person", handlers=handlers, timeout_s=2)
+    result = call_tool(connections, first_era, "name_person", handlers=handlers, timeout_s=1)
 
     assert requests == [("elicitation/create", "Who?")]
     assert json.loads(text(result)) == {"action": "accept", "content": {"name": "Ann"}}

@@ -33,16 +33,21 @@ def on_port(port: int, transport: str = "streamable-http") -> Definition:
 
 @pytest.mark.requirement("cjson-toolsets.headers")
 @transports
-def test_a_server_at_a_url_is_called_with_its_headers(
+@pytest.mark.usefixtures("config_folder")
+def test_a_server_at_a_url_is_called_with_its_headers_and_with_the_token_that_it_requires(
     connections: Connections, transport: str
 ) -> None:
     def answer(*_: object) -> dict[str, Any]:
         return {"action": "accept", "content": {"name": "Ann"}}
 
-    with serving(SERVER, transport) as (port,):
-        defined = replace(on_port(port, transport), headers={"X-Team": "red"})
-        use = partial(call_tool, connections, defined)
+    with serving(SERVER, transport, TOKEN="t0ken") as (port,):
+        defined = on_port(port, transport)
+        with pytest.raises(SignInNeededError) as raised:
+            connections.begin(defined)
+        assert raised.value.hint == "covalt-git auth login demo/remote"
 
+        headers = {"Authorization": "Bearer t0ken", "X-Team": "red"}
+        use = partial(call_tool, connections, replace(defined, headers=headers))
         assert text(use("echo", args={"text": "hello"})) == "hello"
         assert text(use("ask", handlers=EventHandlers(ask=answer))) == "accept Ann"
         assert text(use("headers")) == "red"
@@ -50,22 +55,7 @@ def test_a_server_at_a_url_is_called_with_its_headers(
             assert len(text(use("long", args={"text": "3000000"}))) == 3_000_000
         (health,) = connections.health(PROJECT)
         assert (health.protocol, health.server) == ("2026-07-28", "over-http 1")
-        connections.close()
 
-
-@transports
-@pytest.mark.usefixtures("config_folder")
-def test_a_server_that_requires_a_token_gets_the_header_or_the_stored_login(
-    connections: Connections, transport: str
-) -> None:
-    with serving(SERVER, transport, TOKEN="t0ken") as (port,):
-        defined = on_port(port, transport)
-        with pytest.raises(SignInNeededError) as raised:
-            connections.begin(defined)
-        assert raised.value.hint == "covalt-git auth login demo/remote"
-
-        headers = {"Authorization": "Bearer t0ken"}
-        assert len(connections.tools(replace(defined, headers=headers))) == 4
         SignInFile.of(defined.name, defined.url).write(stored_login(PROJECT, defined.url))
         assert len(connections.tools(defined)) == 4
         connections.close()

@@ -183,7 +183,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(60))
 @given(annotation=st.sampled_from(SIMPLE), data=st.data())
 def test_invoke_accepts_exactly_what_the_schema_accepts(
     annotation: str, data: st.DataObject

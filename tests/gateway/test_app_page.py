@@ -24,6 +24,7 @@ from covalt_git.toolsets.new_project import create_project
 from tests.browser import DRAWN
 from tests.mcp_client import TOOLSETS, read, talk
 from tests.server.outside import Outside
+from tests.settling import until
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 HOST = Path(__file__).with_name("app_host.html").read_bytes()
@@ -235,9 +236,8 @@ def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(
             outside.pages["/"] = (HTML, f"<!doctype html><body>{page}".encode())
             tab = profile.new_page()
             tab.goto(outside.url, wait_until="commit")
-            tab.wait_for_timeout(100)
         names = {f"/{name}" for kind in ATTEMPTS.values() for name in kind}
-        assert names <= {one.path for one in outside.requests}
+        until(lambda: names <= {one.path for one in outside.requests})
 
 
 def test_a_page_cannot_call_tools_through_the_host(chromium: Browser, project_root: Path) -> None:

@@ -195,7 +195,7 @@ def test_without_a_resource_nothing_is_left_out(*, structured: bool) -> None:
     assert structured or content == [TextContent(text=json.dumps(value))]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(st.text("aä€𝄞\n", max_size=60), st.integers(4, 9))
 def test_the_pages_of_a_text_join_to_the_text(whole: str, size: int) -> None:
     _, pages = page_of(whole, 1, size)

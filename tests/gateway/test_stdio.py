@@ -26,15 +26,13 @@ from tests.mcp_client import (
     talk,
     text,
     tool_names,
-    versions,
 )
 from tests.settling import until
 
 PAGES = "http://127.0.0.1:1"
 
 
-@versions
-def test_a_host_lists_calls_is_asked_and_cancels(root: Path, version: str) -> None:
+def test_a_host_lists_calls_is_asked_and_cancels(root: Path) -> None:
     urls: list[str] = []
     steps, slow = Progress(), Progress()
 
@@ -60,9 +58,9 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path, version: str) -> No
         await client.call_tool("demo.steps", {})
         assert text(await client.call_tool("demo.read", {"path": "begun.txt"})) == "x"
 
-    names = talk(root, tool_names, version=version)
+    names = talk(root, tool_names, version="legacy")
     with register(root, PAGES):
-        over_stdio(root, say, version=version, elicitation_callback=answer)
+        over_stdio(root, say, version="legacy", elicitation_callback=answer)
 
     assert steps.reports == [(1, 2, "first"), (2, 2, "last")]
     assert {one.record.by for one in commits(root)} == {"agent:mcp"}

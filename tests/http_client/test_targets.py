@@ -59,37 +59,40 @@ def test_a_connection_is_seen_where_nothing_stops_it(there: Upstream) -> None:
     assert begun == [("127.0.0.1", there.port)]
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_target_is_not_reached_where_every_public_host_may_be(host: str) -> None:
+def test_a_target_is_not_reached_where_every_public_host_may_be() -> None:
     client = HttpClient(Reach(anywhere=True), resolve=lenient)
+    urls = [f"{start}/" for host in HOSTS for start in (f"https://{host}", f"http://{host}:8080")]
 
     with Connections() as begun:
-        codes = {refusal(client, f"{url}/") for url in (f"https://{host}", f"http://{host}:8080")}
+        reached = [url for url in urls if refusal(client, url) not in REFUSED]
 
-    assert codes <= REFUSED
-    assert begun == []
+    assert (reached, begun) == ([], [])
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_a_target_is_not_reached_by_a_granted_name(address: str) -> None:
-    answers = [[address], [PUBLIC, address], [address, PUBLIC]]
-    client = HttpClient(Reach.of("*.example.com"), resolve=lambda _, __: answers.pop(0))
+def test_a_target_is_not_reached_by_a_granted_name() -> None:
+    answers = [answer for one in ADDRESSES for answer in ([one], [PUBLIC, one], [one, PUBLIC])]
+    left = iter(answers)
+    client = HttpClient(Reach.of("*.example.com"), resolve=lambda _, __: next(left))
 
     with Connections() as begun:
-        codes = {refusal(client, "https://api.example.com/latest/meta-data") for _ in range(3)}
+        codes = {refusal(client, "https://api.example.com/latest/meta-data") for _ in answers}
 
     assert (codes, begun) == ({"refused_destination"}, [])
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_target_is_not_reached_by_a_redirect(there: Upstream, host: str) -> None:
+def test_a_target_is_not_reached_by_a_redirect(there: Upstream) -> None:
     client = HttpClient(Reach.of(there.address, "*.example.com"), resolve=lenient)
-    targets = [f"302&url={quote(f'https://{host}/')}", f"307&url={quote(f'//{host}/')}"]
+    targets = [
+        target
+        for host in HOSTS
+        for target in (f"302&url={quote(f'https://{host}/')}", f"307&url={quote(f'//{host}/')}")
+    ]
 
     with Connections() as begun:
-        codes = {refusal(client, f"{there.url}/to?code={target}") for target in targets}
+        urls = [f"{there.url}/to?code={target}" for target in targets]
+        reached = [url for url in urls if refusal(client, url) not in REFUSED]
 
-    assert codes <= REFUSED
+    assert reached == []
     assert set(begun) == {("127.0.0.1", there.port)}
 
 
@@ -103,15 +106,14 @@ def test_a_redirect_is_checked_like_a_first_request(there: Upstream, target: str
     assert begun == [("127.0.0.1", there.port)]
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_a_target_is_not_reached_by_a_redirect_to_a_granted_name(
-    there: Upstream, address: str
-) -> None:
+def test_a_target_is_not_reached_by_a_redirect_to_a_granted_name(there: Upstream) -> None:
+    left = iter(ADDRESSES)
+
     def resolve(host: str, _: int) -> Sequence[str]:
-        return [address if host == "api.example.com" else host]
+        return [next(left) if host == "api.example.com" else host]
 
     client = HttpClient(Reach.of(there.address, "*.example.com"), resolve=resolve)
     with Connections() as begun:
-        code = refusal(client, f"{there.url}/to?url=https://api.example.com/")
+        codes = {refusal(client, f"{there.url}/to?url=https://api.example.com/") for _ in ADDRESSES}
 
-    assert (code, begun) == ("refused_destination", [("127.0.0.1", there.port)])
+    assert (codes, {*begun}) == ({"refused_destination"}, {("127.0.0.1", there.port)})

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,13 @@ import pytest
 from covalt_git.index.database import VERSION, IndexUnusableError, connect
 from covalt_git.toolsets.new_project import SAMPLES
 from tests.index.rows import Rows, anew, dump, open_index, synced
+
+
+@pytest.fixture(scope="module")
+def root(lively_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of this module: each test leaves its index as it was."""
+    folder = tmp_path_factory.mktemp("damaged") / "project"
+    return Path(shutil.copytree(lively_project, folder, symlinks=True))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import pytest
 from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder
 from covalt_git.index.revision import write_revision
 from covalt_git.toolsets.new_project import create_project
-from tests import command
 from tests.workspaces.stores import git
 
 
@@ -42,6 +41,11 @@ def project(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "work", symlinks=True)) / "demo"
 
 
+@pytest.fixture
+def root(project: Path) -> Path:
+    return project
+
+
 def dumped(file: Path) -> list[str]:
     with closing(sqlite3.connect(file)) as connection:
         return list(connection.iterdump())
@@ -52,13 +56,15 @@ def tool_ids(file: Path) -> set[str]:
         return {row[0] for row in connection.execute("SELECT tool_id FROM tools")}
 
 
-@pytest.mark.parametrize("revision", ["HEAD~1", "main^", "v1", "v1~0"])
-def test_tools_are_those_of_the_commit(project: Path, tmp_path: Path, revision: str) -> None:
-    commit, _ = write_revision(project, revision, tmp_path / "then.db")
+def test_tools_are_those_of_the_commit(template: Path, tmp_path: Path) -> None:
+    project = template / "demo"
+    first = git(project, "rev-parse", "HEAD~1").strip()
 
-    assert commit == git(project, "rev-parse", "HEAD~1").strip()
-    assert "app-builder:run_command" in tool_ids(tmp_path / "then.db")
-    assert "app-builder:start_program" not in tool_ids(tmp_path / "then.db")
+    for revision in ("HEAD~1", "main^", "v1", "v1~0"):
+        file = tmp_path / f"{revision}.db"
+        assert write_revision(project, revision, file)[0] == first
+        assert "app-builder:run_command" in tool_ids(file)
+        assert "app-builder:start_program" not in tool_ids(file)
 
 
 def test_the_same_commit_gives_the_same_dump_in_clones_and_worktrees(
@@ -97,29 +103,24 @@ def test_a_link_of_a_commit_is_written_as_a_link_and_not_followed(
     assert not any("root:" in line for line in dumped(tmp_path / "a.db"))
 
 
-@pytest.mark.parametrize("revision", ["nope", "HEAD~9", "HEAD:demo", "", "v1^{tree}", "@{u}", "é"])
-def test_a_name_that_is_not_a_commit_is_refused(
-    project: Path, tmp_path: Path, revision: str
-) -> None:
-    with pytest.raises(UnknownRevisionError):
-        write_revision(project, revision, tmp_path / "a.db")
-    assert not (tmp_path / "a.db").exists()
+def test_a_name_that_is_not_a_commit_is_refused(template: Path, tmp_path: Path) -> None:
+    for revision in ("nope", "HEAD~9", "HEAD:demo", "", "v1^{tree}", "@{u}", "é"):
+        with pytest.raises(UnknownRevisionError):
+            write_revision(template / "demo", revision, tmp_path / "a.db")
+        assert not (tmp_path / "a.db").exists(), revision
 
 
 def test_the_command_prints_where_the_index_is_and_overwrites_no_file(
-    project: Path, tmp_path: Path
+    project: Path, tmp_path: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
-    def rebuild(*words: str) -> subprocess.CompletedProcess[str]:
-        return command.run("-C", str(project), "index", "rebuild", *words)
-
-    made = json.loads(rebuild("--at", "v1", "--json").stdout)
+    made = json.loads(cli("index", "rebuild", "--at", "v1", "--json")[1])
     out = tmp_path / "mine.txt"
     out.write_text("mine")
 
     assert Path(made["file"]).parent == project / "data"
     assert made["commit"] == git(project, "rev-parse", "v1^{commit}").strip()
     assert len(tool_ids(Path(made["file"]))) == made["rows"]["tools"] > 0
-    assert rebuild("--at", "v1", "--out", str(out)).returncode == 2
-    assert rebuild("--out", str(out)).returncode == 2
+    assert cli("index", "rebuild", "--at", "v1", "--out", str(out))[0] == 2
+    assert cli("index", "rebuild", "--out", str(out))[0] == 2
     assert out.read_text() == "mine"
     assert not (project / "data/index.db").exists()

@@ -81,7 +81,7 @@ def test_tools_with_all_words_rank_before_tools_with_some(connection: sqlite3.Co
     assert sorted(ids[1:]) == ["garden:delete_bed", "garden:get_bed", "weather:list_stations"]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(["", "  ", "?!", "zeppelin", "zz", '"', "AND", "name:bed*"])
     | st.text(max_size=60)

@@ -105,7 +105,7 @@ def test_fixing_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
         assert changed == [(f"  {wrong}: x", f"  {key}: x")]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(st.text(alphabet="abid:{}[]-\n \"'#&*|>\r\t,?!é", max_size=80))
 def test_fixing_twice_is_fixing_once(text: str) -> None:
     once = fix_text(text, PATH).text

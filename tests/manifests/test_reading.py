@@ -142,7 +142,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=manifests())
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 def test_reading_never_raises_and_every_problem_has_a_place(data: Any, root: Path) -> None:
     text = json.dumps(data, indent=1)
     (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)

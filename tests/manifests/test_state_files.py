@@ -63,7 +63,7 @@ states = st.fixed_dictionaries(
 
 
 @given(facts=states)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 def test_every_state_comes_back_and_is_written_the_same(
     facts: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,21 +92,17 @@ def verdict_of(word: str) -> int:
 
 
 @every_machine
-@pytest.mark.parametrize(("name", "arguments", "verdict"), TABLES["everywhere"])
+@pytest.mark.parametrize(
+    ("rules", "table"), [(everywhere, "everywhere"), (alone, "without_namespaces")]
+)
 def test_verdict_depends_on_the_arguments(
-    machine: str, name: str | int, arguments: list[int], verdict: str
+    machine: str, rules: Callable[[str], bytes], table: str
 ) -> None:
-    name = LAST_KNOWN + 1 if name == "beyond-the-last" else name
-
-    assert answer(everywhere(machine), machine, name, *arguments) == verdict_of(verdict)
-
-
-@every_machine
-@pytest.mark.parametrize(("name", "arguments", "verdict"), TABLES["without_namespaces"])
-def test_verdict_without_namespaces(
-    machine: str, name: str, arguments: list[int], verdict: str
-) -> None:
-    assert answer(alone(machine), machine, name, *arguments) == verdict_of(verdict)
+    program = rules(machine)
+    for name, arguments, verdict in TABLES[table]:
+        number = LAST_KNOWN + 1 if name == "beyond-the-last" else name
+        found = answer(program, machine, number, *arguments)
+        assert found == verdict_of(verdict), (name, arguments)
 
 
 @every_machine

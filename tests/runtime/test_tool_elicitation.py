@@ -64,7 +64,7 @@ def test_a_tool_receives_the_answer_of_the_user(workshop: Workshop) -> None:
 
 
 def test_the_time_limit_pauses_while_the_user_answers(workshop: Workshop) -> None:
-    outcome = asked(workshop, NAME, answers(3.2, who=ADA), limits={"timeout_s": 3})
+    outcome = asked(workshop, NAME, answers(1.7, who=ADA), limits={"timeout_s": 1.5})
 
     assert outcome.result == "Ada"
 

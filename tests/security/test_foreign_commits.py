@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,12 +82,17 @@ class Eve:
             assert pushing.push(chat, asked, stream).refused == {}
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A project whose chat c1 has one call on the branch main."""
-    world = make_world(tmp_path / "project")
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A project whose chat c1 has one call on the branch main; not to be changed."""
+    world = make_world(tmp_path_factory.mktemp("called") / "project")
     world.call("add", text="first")
     return world
+
+
+@pytest.fixture
+def world(called: World, tmp_path: Path) -> World:
+    return World(Path(shutil.copytree(called.root, tmp_path / "project", symlinks=True)))
 
 
 @pytest.fixture

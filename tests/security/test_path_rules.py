@@ -102,7 +102,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(60))
 @given(spelled=spellings(), rules=RULES, by_itself=st.booleans())
 def test_no_spelling_that_ctx_path_follows_asks_less(
     workspace: Path,
@@ -129,7 +129,7 @@ def files(load: Callable[[str, str], ModuleType]) -> Iterator[ModuleType]:
     forget_tools()
 
 
-@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spelled=spellings(), absolute=st.booleans())
 def test_app_builder_takes_one_spelling_of_each_file(
     files: ModuleType,

@@ -79,7 +79,7 @@ answers = st.sampled_from([None, True, False])
     "cjson-toolsetDefaults.requiresApproval",
 )
 @given(default=answers, declared=answers, decorated=st.booleans(), override=answers, local=answers)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 def test_only_the_project_waives_approval(
     *,
     default: bool | None,

@@ -69,7 +69,7 @@ def test_the_audit_hook_sees_writes_deletions_and_code_of_toolsets(tmp_path: Pat
 
 
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 def test_no_invalid_toolset_breaks_the_reader(seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
