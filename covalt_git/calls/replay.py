@@ -17,6 +17,8 @@ from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
+from covalt_git.models.base import StrictModel
+from covalt_git.models.calls import SandboxLevel, ToolsetVersion
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.writer import Writer
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import PendingCall, SandboxLevel, ToolsetVersion
+    from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.commit_record import CallRecord, WorkspaceNote
     from covalt_git.workspaces.chat import ChatStore
@@ -63,8 +65,8 @@ class ReplayNeedsApprovalError(CovaltError):
         self.reasons = reasons
 
 
-class RunWith(NamedTuple):
-    """The toolset version and the sandbox level with which a call ran."""
+class RanAs(StrictModel):
+    """The code that ran, and the level of its sandbox; null if the tool has not run."""
 
     toolset: ToolsetVersion
     sandbox: SandboxLevel | None
@@ -97,8 +99,8 @@ class Replay(NamedTuple):
     changes: tuple[FileChange, ...]
     empty_folders: tuple[str, ...]
     printed_the_same: bool
-    then: RunWith
-    now: RunWith
+    then: RanAs
+    now: RanAs
     missing: tuple[WorkspaceNote, ...]
 
     @property
@@ -245,8 +247,8 @@ def _compare(
         changes=tuple(chat.changes(end.id, post.id)),
         empty_folders=tuple(sorted(then ^ now)),
         printed_the_same=recorded.output == with_home_paths(replayed.output, copy, chat),
-        then=RunWith(recorded.toolset, recorded.sandbox),
-        now=RunWith(replayed.toolset, replayed.sandbox),
+        then=RanAs(toolset=recorded.toolset, sandbox=recorded.sandbox),
+        now=RanAs(toolset=replayed.toolset, sandbox=replayed.sandbox),
         missing=tuple(note for one in before for note in one.record.workspace.not_stored),
     )
 

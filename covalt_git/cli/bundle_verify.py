@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from covalt_git.cli.context import ask, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.operations import bundles
@@ -24,7 +24,7 @@ accept_option = click.option(
 )
 
 
-@click.command("verify", cls=Command)
+@click.command("verify", cls=JsonCommand)
 @click.argument("what", metavar="FILE|ID")
 @signature_option
 def verify(what: str, *, signature: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.runtime import pool
 
@@ -19,7 +19,7 @@ reason_option = click.option(
 )
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.argument("tool_id", metavar="[TOOL]", required=False)
 @click.argument("args", metavar="[ARGS]", default="")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli.context import print_json, project
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.context import Context
@@ -29,7 +29,7 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
         return operation(context, **fields)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("path", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option(
     "--from",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.project_watch import ProjectScan
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @port_option
 @host_option
 @click.option(

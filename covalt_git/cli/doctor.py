@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import print_json
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
@@ -30,7 +30,7 @@ _HOLDING = ("full", "landlock", "seatbelt")
 """The levels that must block every probe."""
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.option("--quick", is_flag=True, help="Do not run the probes.")
 @click.option("--verbose", is_flag=True, help="Print a line for every probe of every level.")
 def command(*, quick: bool, verbose: bool) -> None:

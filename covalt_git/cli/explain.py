@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli.context import print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.problems.explain import Explanation, explanation, problems_page, titles
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("code", required=False)
 @click.option("--markdown", is_flag=True, hidden=True, help="Print docs/problems.md.")
 def command(code: str | None, *, markdown: bool) -> None:

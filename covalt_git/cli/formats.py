@@ -6,12 +6,12 @@ import click
 
 from covalt_git.cli.context import print_json
 from covalt_git.cli.convert import perform
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.formats import conversions
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 def command() -> None:
     """List the tool formats that `covalt-git convert` reads and writes.
 

@@ -23,7 +23,7 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> None
     ctx.meta[_JSON] = value
 
 
-class Command(click.Command):
+class JsonCommand(click.Command):
     """A command with the option ``--json``, which :func:`wants_json` reads."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -41,7 +41,7 @@ class Group(click.Group):
         places: ``module.name`` in this package, by command.
     """
 
-    command_class = Command
+    command_class = JsonCommand
 
     def __init__(
         self, *args: Any, places: Mapping[str, str] = MappingProxyType({}), **more: Any

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from covalt_git.cli.context import print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_project
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 def command(folder: Path) -> None:
     """Create a project with three sample toolsets in FOLDER, by default the current folder.

@@ -9,7 +9,7 @@ import click
 
 from covalt_git.cli.bundle import print_import
 from covalt_git.cli.context import ask, ask_to_print, can_ask, print_json
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.formats import host_servers
@@ -17,10 +17,10 @@ from covalt_git.operations.formats import host_servers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.operations.formats.host_servers import HostFileRow
+    from covalt_git.formats.mcp_clients.host_files import HostFileRow
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=JsonCommand)
 @click.option(
     "--from", "source", metavar="HOST|FILE", help="Host, such as cursor, or configuration file."
 )
@@ -74,10 +74,10 @@ def _file(
         matching = [one for one in files if servers and _has(one, servers)]
         files = tuple(matching[:1]) or files  # a project's file comes before that of the user
     if len(files) == 1 and source is not None:
-        return Path(files[0].path), files[0].host
+        return files[0].path, files[0].host
     if source is None:
         print_json(found)
-    rows = [(str(at), one.title, one.path) for at, one in enumerate(files, 1)]
+    rows = [(str(at), one.title, str(one.path)) for at, one in enumerate(files, 1)]
     if rows:
         output.table(rows, titles=("", "HOST", "FILE"))
     else:
@@ -87,11 +87,11 @@ def _file(
             raise WrongCallError(f"{source!r} has several files: add --from FILE")
         return None
     at = click.prompt("file", type=click.IntRange(1, len(rows)))
-    return Path(files[at - 1].path), files[at - 1].host
+    return files[at - 1].path, files[at - 1].host
 
 
 def _has(file: HostFileRow, servers: Sequence[str]) -> bool:
-    found = ask(host_servers.list_host_servers, path=Path(file.path), host=file.host)
+    found = ask(host_servers.list_host_servers, path=file.path, host=file.host)
     return set(servers) <= set(found.servers)
 
 

@@ -10,7 +10,7 @@ import click
 
 from covalt_git.cli import mcp_hosts
 from covalt_git.cli.context import project, warn_without_role
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COLOURS = {"+": "green", "-": "red"}
 
 
-@click.command("install", cls=Command)
+@click.command("install", cls=JsonCommand)
 @click.argument("host", type=click.Choice(get_args(Host)))
 @click.option(
     "--name", default="covalt-git", show_default=True, help="The server's name in the host."

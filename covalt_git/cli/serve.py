@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server import ServedProject, serve
 
@@ -23,7 +23,7 @@ host_option = click.option("--host", help="Listen on this host, 127.0.0.1 by def
 open_option = click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @port_option
 @host_option
 @click.option(

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, context, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.cli.tool import OVERRIDES
 from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import overrides
+from covalt_git.toolsets.overrides import ToolOverridden
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
+    from covalt_git.toolsets.overrides import ToolOverrides
 
 _WORDS = {field: word for word, field in OVERRIDES.items()}
 _TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
@@ -25,7 +27,7 @@ _TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
 tool_argument = click.argument("tool_id", metavar="TOOL")
 
 
-@click.command("override", cls=Command)
+@click.command("override", cls=JsonCommand)
 @tool_argument
 @click.argument("fields", metavar="[FIELD...]", nargs=-1)
 @click.option("--name", "name_override", help="Its name for users.")
@@ -69,7 +71,7 @@ def override(
     _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes))
 
 
-@click.command("enable", cls=Command)
+@click.command("enable", cls=JsonCommand)
 @tool_argument
 def enable(tool_id: str) -> None:
     """Enable a tool; in a disabled toolset it stays disabled.
@@ -79,7 +81,7 @@ def enable(tool_id: str) -> None:
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True))
 
 
-@click.command("disable", cls=Command)
+@click.command("disable", cls=JsonCommand)
 @tool_argument
 def disable(tool_id: str) -> None:
     """Disable a tool, which is then listed as disabled and cannot be called.
@@ -112,9 +114,9 @@ def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
     return tuple(OVERRIDES[word] for word in fields or OVERRIDES) if clear else ()
 
 
-def _print(found: overrides.ToolOverrides) -> None:
+def _print(found: ToolOverrides) -> None:
     print_json(found)
-    if isinstance(found, overrides.ToolOverridden) and not found.changed:
+    if isinstance(found, ToolOverridden) and not found.changed:
         output.say(f"{found.tool_id} already has these overrides")
     by_us, by_toolset = (
         one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
@@ -125,7 +127,7 @@ def _print(found: overrides.ToolOverrides) -> None:
         if field in by_us or field in by_toolset
     ]
     output.table(rows, titles=_TITLES, empty=f"{found.tool_id} has no overrides")
-    if isinstance(found, overrides.ToolOverridden):
+    if isinstance(found, ToolOverridden):
         print_problems(found.warnings, context().project.root)
 
 

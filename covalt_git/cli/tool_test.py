@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask_to_print, context
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import hint_text
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 
-@click.command("test", cls=Command)
+@click.command("test", cls=JsonCommand)
 @click.argument("patterns", metavar="[TOOL]...", nargs=-1)
 @click.option("--keep", is_flag=True, help="Keep the scratch chats in the project.")
 @click.option("--strict", is_flag=True, help="Also exit with 1 when an example was skipped.")

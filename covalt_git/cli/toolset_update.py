@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, ask_to_print, context, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import bundles, toolset_imports
@@ -29,7 +29,7 @@ _MARKS = {
 _WORDS = {"merged": "with local changes", "kept": "local change"}
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("toolset_id", metavar="ID")
 @click.option("--from", "source", metavar="FILE|DIR|URL", help="The source of the newer version.")
 @signature_option
@@ -66,7 +66,7 @@ def update_command(
         raise click.exceptions.Exit(1)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("toolset_id", metavar="ID")
 @click.option("--granted", "grant", metavar="GRANT", help="Compare with the version at this grant.")
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")

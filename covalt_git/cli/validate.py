@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, context
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.errors import WrongCallError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--format",

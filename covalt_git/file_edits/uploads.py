@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import Field
+
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
 from covalt_git.git_store import EXECUTABLE, FILE, LINK, TreeEntry, blob_id
@@ -28,16 +30,17 @@ class NewFile(NamedTuple):
     executable: bool = False
 
 
-class Placed(UploadedFile):
-    """The path of an upload; ``was_there`` is whether the path already had the same content."""
+class Uploaded(UploadedFile):
+    """An uploaded file; ``renamed_from`` is the requested path, if that already existed."""
 
-    was_there: bool = False
+    renamed_from: str | None
+    was_there: bool = Field(description="Whether the same content was at that path before.")
 
 
 class Placing(NamedTuple):
     """The path of each upload, in order, and the files to write by path."""
 
-    placed: tuple[Placed, ...]
+    placed: tuple[Uploaded, ...]
     fresh: dict[str, NewFile]
 
 
@@ -76,7 +79,7 @@ def place(
         raise CovaltError(
             f"{folder!r} is not a folder of the workspace", hint="choose another for --to"
         )
-    placed: list[Placed] = []
+    placed: list[Uploaded] = []
     fresh: dict[str, NewFile] = {}
     for upload in uploads:
         if "/" in upload.name:
@@ -100,7 +103,7 @@ def place(
             if path in fresh and fresh[path].content == upload.content:
                 break
         renamed_from = wanted if path != wanted else None
-        placed.append(Placed(path=path, renamed_from=renamed_from, was_there=was_there))
+        placed.append(Uploaded(path=path, renamed_from=renamed_from, was_there=was_there))
     return Placing(tuple(placed), fresh)
 
 
@@ -116,7 +119,7 @@ def _names(wanted: str) -> Iterator[str]:
 
 def upload(
     writer: Writer, files: Sequence[NewFile], *, folder: str = "", portable: bool = False
-) -> tuple[Placed, ...]:
+) -> tuple[Uploaded, ...]:
     """Add files to the workspace in one commit; return their paths.
 
     If a name already exists, the file gets a number (``report_1.csv``), unless the content is the same.

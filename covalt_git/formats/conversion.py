@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
@@ -33,8 +33,9 @@ _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MAX_SHOWN: Final = 200
 
 
-class Loss(NamedTuple):
-    """A value or a file of the input that the output does not have."""
+@dataclass(frozen=True, slots=True, order=True)
+class LostValue:
+    """A value or a file of the input that the output does not have: its JSON pointer; credentials in it are masked."""
 
     pointer: str
     value: str
@@ -51,7 +52,7 @@ class Conversion(NamedTuple):
     target: Format
     files: dict[str, bytes]
     notes: tuple[Note, ...]
-    lost: tuple[Loss, ...]
+    lost: tuple[LostValue, ...]
     consumed: tuple[Loc, ...]
     carried: tuple[Loc, ...]
     toolsets: int
@@ -225,21 +226,21 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
     return {target.file_name: text.encode()}
 
 
-def _loss(document: Document, loc: Loc, reason: str) -> Loss:
+def _loss(document: Document, loc: Loc, reason: str) -> LostValue:
     value = document.value
     for part in loc:
         value = value[part]
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
-    return Loss(pointer_text(loc), shown, reason)
+    return LostValue(pointer_text(loc), shown, reason)
 
 
-def _lost_files(imported: Imported, target: Format) -> list[Loss]:
+def _lost_files(imported: Imported, target: Format) -> list[LostValue]:
     """Return the files that the reader cannot place, and the skills that the target does not have."""
     found = dict(imported.lost_files)
     for files in imported.files if target.kind != "folder" else ():
         paths = map(skill_path, names_of_skills(files))
         found |= dict.fromkeys(paths, f"{target.title} has no skills")
-    return [Loss(pointer_text((path,)), "", reason) for path, reason in found.items()]
+    return [LostValue(pointer_text((path,)), "", reason) for path, reason in found.items()]
 
 
 def _destructive_tools(manifest: JsonObject) -> int:

@@ -7,7 +7,8 @@ not included, because no manifest lists them.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access.grants import granted, rule_of
 from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-class RequestedGrant(NamedTuple):
-    """A requested host or secret; ``host`` has the form of a grant, and is None if it is unknown.
+@dataclass(frozen=True, slots=True)
+class GrantAsked:
+    """A requested host or secret; ``host`` has the form of a grant, and is null if it is unknown.
 
     A secret is not ``needed`` if the request has a default for it, or if only MCP servers use it, because
     their grants cover it.
@@ -46,7 +48,7 @@ class RequestedGrant(NamedTuple):
         return f"send the secret {self.name!r} to {self.host}" if self.host else use
 
 
-def requested(toolset: Toolset) -> list[RequestedGrant]:
+def requested(toolset: Toolset) -> list[GrantAsked]:
     """Return the hosts of a toolset's HTTP tools and the secrets that it declares, sorted.
 
     Registered tools are not included, because each has a grant of its own.
@@ -62,7 +64,7 @@ def requested(toolset: Toolset) -> list[RequestedGrant]:
         one.name for server in toolset.manifest.mcp_servers for one in references_of(server)
     }
     found |= {
-        RequestedGrant(
+        GrantAsked(
             "secret",
             name,
             None,
@@ -102,15 +104,15 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     return found
 
 
-def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[RequestedGrant]:
+def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
     if tool.http is None or (origin := _origin(tool.http)) is None:
         return
     may = granted(toolset.id, toolset.state, toolset.digest, tool)
     host = rule_of(origin)
-    yield RequestedGrant("network", None, host, may.reach.covers(origin))
+    yield GrantAsked("network", None, host, may.reach.covers(origin))
     for one in secrets_of(tool.http):
         covered = may.secrets.get(one.name, Reach()).covers(origin)
-        yield RequestedGrant("secret", one.name, host, covered, needed=one.default is None)
+        yield GrantAsked("secret", one.name, host, covered, needed=one.default is None)
 
 
 def _origin(http: HttpRequest) -> WebOrigin | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from covalt_git.bundles.archive_reader import read_folder
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -27,15 +28,16 @@ class VersionGoneError(CovaltError):
     http_status = 409
 
 
-class LocalChange(NamedTuple):
-    """A changed file with its git patch."""
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """A file that has changed, with git's patch of it."""
 
     path: str
     kind: Literal["added", "modified", "deleted"]
-    patch: bytes
+    patch: str
 
 
-def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[LocalChange]:
+def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[FileDifference]:
     """Return the changes since the import, or since the grant with the key ``grant``.
 
     Raises:
@@ -51,10 +53,12 @@ def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[L
     old = {one.path: one for one in before}
     new = {one.path: one for one in read_folder(toolset.folder)}
     return [
-        LocalChange(
+        FileDifference(
             path,
             "added" if path not in old else "modified" if path in new else "deleted",
-            file_patch(f"toolsets/{toolset_id}/{path}", _side(old.get(path)), _side(new.get(path))),
+            file_patch(
+                f"toolsets/{toolset_id}/{path}", _side(old.get(path)), _side(new.get(path))
+            ).decode(errors="replace"),
         )
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)

@@ -7,8 +7,9 @@ until the user resolves them; the other version of a binary file is written next
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
@@ -34,7 +35,8 @@ class ClashingNamesError(CovaltError):
     http_status = 409
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UpdateStep:
     """The merge result of one file; the kind ``kept`` is a local change of a file that the update does not change."""
 
     path: str
@@ -44,7 +46,7 @@ class Step(NamedTuple):
 
 def merge_files(
     base: Sequence[Entry], ours: Sequence[Entry], theirs: Sequence[Entry], names: Sides
-) -> tuple[list[Entry], list[Step]]:
+) -> tuple[list[Entry], list[UpdateStep]]:
     """Return the merged files, sorted, and a step for each file that the sides changed.
 
     ``names`` are the labels of the sides in conflict markers, ours first.
@@ -65,7 +67,9 @@ def merge_files(
     return [merged[path] for path in sorted(merged)], steps
 
 
-def take_theirs(ours: Sequence[Entry], theirs: Sequence[Entry]) -> tuple[list[Entry], list[Step]]:
+def take_theirs(
+    ours: Sequence[Entry], theirs: Sequence[Entry]
+) -> tuple[list[Entry], list[UpdateStep]]:
     """Return their files, and a step for each of our files that changes."""
     _, steps = merge_files(ours, ours, theirs, ("", ""))
     return sorted(theirs, key=lambda one: one.path), steps
@@ -73,23 +77,23 @@ def take_theirs(ours: Sequence[Entry], theirs: Sequence[Entry]) -> tuple[list[En
 
 def _merge_file(
     path: str, base: Entry | None, ours: Entry | None, theirs: Entry | None, names: Sides
-) -> tuple[list[Entry], Step | None]:
+) -> tuple[list[Entry], UpdateStep | None]:
     files = [one for one in (ours,) if one is not None]
     if ours == theirs:
         return files, None
     if theirs == base:
         words = "added here" if base is None else "removed here" if ours is None else ""
-        return files, Step(path, "kept", words)
+        return files, UpdateStep(path, "kept", words)
     if ours == base:
         if theirs is None:
-            return [], Step(path, "removed")
-        return [theirs], Step(path, "added" if ours is None else "updated")
+            return [], UpdateStep(path, "removed")
+        return [theirs], UpdateStep(path, "added" if ours is None else "updated")
     if theirs is None:
-        return files, Step(
+        return files, UpdateStep(
             path, "conflict", f"removed in {names[1]}, changed here: your file is kept"
         )
     if ours is None:
-        return [theirs], Step(
+        return [theirs], UpdateStep(
             path, "conflict", f"changed in {names[1]}, removed here: the file is restored"
         )
     return _both_changed(base, ours, theirs, names)
@@ -97,7 +101,7 @@ def _merge_file(
 
 def _both_changed(
     base: Entry | None, ours: Entry, theirs: Entry, names: Sides
-) -> tuple[list[Entry], Step]:
+) -> tuple[list[Entry], UpdateStep]:
     path = ours.path
     executable = (
         ours.executable if base and theirs.executable == base.executable else theirs.executable
@@ -107,13 +111,19 @@ def _both_changed(
     if not line_merge.is_text(*contents):
         if ours.content == before or theirs.content in (before, ours.content):
             content = theirs.content if ours.content == before else ours.content
-            return [Entry(path, content, executable)], Step(path, "merged")
+            return [Entry(path, content, executable)], UpdateStep(path, "merged")
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", names[1])[:_LONGEST_LABEL].strip(".-")
         copy = f"{path}.theirs-{label}"
         words = f"binary file changed in both: your file is kept, the other one is {copy}"
-        return [ours, Entry(copy, theirs.content, theirs.executable)], Step(path, "conflict", words)
+        return [ours, Entry(copy, theirs.content, theirs.executable)], UpdateStep(
+            path, "conflict", words
+        )
     merged = merge_texts(path, *contents, names)
-    step = Step(path, "merged") if merged.clean else Step(path, "conflict", "changed in both")
+    step = (
+        UpdateStep(path, "merged")
+        if merged.clean
+        else UpdateStep(path, "conflict", "changed in both")
+    )
     return [Entry(path, merged.content, executable)], step
 
 

@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.grants.status import changes
 from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import fsync_all, incoming, staging, write_entries
-from covalt_git.installs.three_way import Step, merge_files, take_theirs
+from covalt_git.installs.three_way import UpdateStep, merge_files, take_theirs
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import replace, toolsets_lock
@@ -55,7 +55,7 @@ class Update(NamedTuple):
 
     old_version: str | None
     new_version: str | None
-    steps: tuple[Step, ...]
+    steps: tuple[UpdateStep, ...]
     before: Toolset
     toolset: Toolset
     theirs: Toolset
@@ -64,7 +64,7 @@ class Update(NamedTuple):
     replaced: Path | None = None
 
     @property
-    def conflicts(self) -> list[Step]:
+    def conflicts(self) -> list[UpdateStep]:
         """The files that the user has to resolve."""
         return [step for step in self.steps if step.kind == "conflict"]
 

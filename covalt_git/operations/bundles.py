@@ -6,14 +6,14 @@ import hashlib
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.installs import verify
-from covalt_git.installs.local_changes import differences
+from covalt_git.installs.local_changes import FileDifference, differences
 from covalt_git.installs.signatures import sign, signature_path
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
@@ -22,10 +22,9 @@ from covalt_git.operations.results import Failure
 from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
 from covalt_git.toolsets.export import bundle_name, pack_bundle
-from covalt_git.toolsets.placeholders import copy_with_placeholders
+from covalt_git.toolsets.placeholders import ReplacedCredential, copy_with_placeholders
 
 if TYPE_CHECKING:
-    from covalt_git.toolsets.placeholders import Placeholder
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -65,26 +64,11 @@ class VerifyBundle(Request):
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
 
 
-class FileDifference(Result):
-    """A file that has changed, with git's patch of it."""
-
-    path: str
-    kind: Literal["added", "modified", "deleted"]
-    patch: str
-
-
 class ToolsetDifference(Result):
     """The local changes of a toolset."""
 
     toolset_id: str
     files: tuple[FileDifference, ...]
-
-
-class ReplacedCredential(Result):
-    """A credential that was replaced in the exported copy."""
-
-    name: str = Field(description="Name of the secret that replaces it.")
-    path: str = Field(description="The keys that lead to it: mcp_servers.web.env.KEY.")
 
 
 class BundleWritten(Result):
@@ -146,13 +130,7 @@ def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Compare a toolset with its imported version, or with its version at a grant."""
     toolset = find_visible_toolset(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
-    return ToolsetDifference(
-        toolset_id=toolset.id,
-        files=tuple(
-            FileDifference(path=one.path, kind=one.kind, patch=one.patch.decode(errors="replace"))
-            for one in found
-        ),
-    )
+    return ToolsetDifference(toolset_id=toolset.id, files=tuple(found))
 
 
 @operation(errors=(404, 409, 416))
@@ -186,9 +164,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
         sha256=hashlib.sha256(content).hexdigest(),
         digest=toolset.digest,
         signature=signature_path(path) if key else None,
-        placeholders=tuple(
-            ReplacedCredential(name=one.name, path=one.path) for one in placeholders
-        ),
+        placeholders=placeholders,
     )
 
 
@@ -241,10 +217,10 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
 
 def _packed(
     context: Context, request: ExportToolset
-) -> tuple[Toolset, bytes, tuple[Placeholder, ...]]:
+) -> tuple[Toolset, bytes, tuple[ReplacedCredential, ...]]:
     toolset = find_visible_toolset(context, request.toolset_id)
     root = context.project.root
-    placeholders: tuple[Placeholder, ...] = ()
+    placeholders: tuple[ReplacedCredential, ...] = ()
     secrets = SecretStore.of_this_machine().known()
     with ExitStack() as opened:
         if request.placeholders:

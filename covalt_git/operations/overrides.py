@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, StrictBool
 
-from covalt_git.errors import Problem
 from covalt_git.json_values import JsonObject
-from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Result, ToolRequest, operation
+from covalt_git.operations.registry import ToolRequest, operation
 from covalt_git.toolsets import overrides
+from covalt_git.toolsets.overrides import ToolOverridden, ToolOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,27 +45,12 @@ class EnableTool(ToolRequest):
     enabled: StrictBool
 
 
-class ToolOverrides(Result):
-    """Overrides of a tool by its toolset and by this project, which takes precedence; null: not overridden."""
-
-    tool_id: str
-    project: LocalOverride
-    toolset: LocalOverride
-
-
-class ToolOverridden(ToolOverrides):
-    """Current overrides of a tool by its toolset and by this project, which takes precedence."""
-
-    changed: bool = Field(description="Whether anything has changed.")
-    warnings: tuple[Problem, ...] = Field(description="About the new values.")
-
-
 @operation(errors=(404,))
 def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
     """Return the overrides of a tool by its toolset and by this project."""
     if not context.is_admin:
         context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
-    return ToolOverrides.of(overrides.overrides(context.project.root, request.tool_id))
+    return overrides.overrides(context.project.root, request.tool_id)
 
 
 @operation(changes=True, errors=(404,), admin="change tools")
@@ -92,4 +76,4 @@ def _overridden(
     root = context.project.root
     found = overrides.override_tool(root, tool_id, values, clear)
     context.update_toolset_index()
-    return ToolOverridden.of(found)
+    return found

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
 
-_ID = Field(max_length=200, description="The id in the entry, such as com.example/weather.")
-
 
 class ListRegisteredTools(Request):
     """Request: the registered tools to list."""
@@ -37,7 +35,9 @@ class ListRegisteredTools(Request):
 class GetRegisteredTool(Request):
     """Request: the registered tool to return."""
 
-    tool_id: str = _ID
+    tool_id: str = Field(
+        max_length=200, description="The id in the entry, such as com.example/weather."
+    )
 
 
 class RegisterTool(Request):
@@ -48,17 +48,14 @@ class RegisterTool(Request):
     )
 
 
-class ReplaceRegisteredTool(Request):
+class ReplaceRegisteredTool(GetRegisteredTool):
     """Request: a registered tool, and its new entry."""
 
-    tool_id: str = _ID
     entry: JsonObject = Field(description="The complete new entry.")
 
 
-class RemoveRegisteredTool(Request):
+class RemoveRegisteredTool(GetRegisteredTool):
     """Request: the registered tool to remove."""
-
-    tool_id: str = _ID
 
 
 class RegisteredTool(Result):

@@ -13,11 +13,14 @@ from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.grants.requested import requested, variable_base_urls
+from covalt_git.grants.status import missing_grants
 from covalt_git.installs import importing, uninstall, updating
 from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
+from covalt_git.installs.three_way import UpdateStep
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
+from covalt_git.models.server_definition import grant_facts
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
@@ -26,7 +29,6 @@ from covalt_git.operations.formats.conversions import (
     converted_upload,
     source_at,
 )
-from covalt_git.operations.grant_results import GrantToAdd, grants_to_add
 from covalt_git.operations.registry import (
     Request,
     RequestFile,
@@ -37,15 +39,7 @@ from covalt_git.operations.registry import (
 )
 from covalt_git.operations.results import Failure
 from covalt_git.operations.sources import RefreshOutcome, check_trusted, trust_toolset
-from covalt_git.operations.toolsets import (
-    GrantAsked,
-    McpServerRow,
-    ToolsetFile,
-    file_rows,
-    packages,
-    requested_grants,
-    server_rows,
-)
+from covalt_git.operations.toolsets import ToolsetContent, content
 
 if TYPE_CHECKING:
     from covalt_git.installs.importing import ImportedToolset
@@ -147,14 +141,6 @@ class ImportedTool(Result):
     requires_confirmation: tuple[str, ...]
 
 
-class UpdateStep(Result):
-    """The result of one file; ``kept`` is a local change that the update does not affect."""
-
-    path: str
-    kind: Literal["added", "updated", "removed", "merged", "kept", "conflict"]
-    words: str
-
-
 class ToolsetUpdated(Result):
     """The result of an update or of its dry run.
 
@@ -183,7 +169,23 @@ class ToolsetUpdated(Result):
     dry_run: bool
 
 
-class ToolsetImported(Result):
+class GrantToAdd(Result):
+    """A grant that a toolset requests and lacks; ``name`` is the secret or the MCP server."""
+
+    kind: Literal["network", "secret", "process", "server"]
+    name: str | None
+    host: str | None
+    digest: str = Field(
+        description="Digest of what is granted: the toolset's files, or the server with its files."
+    )
+
+    @property
+    def words(self) -> str:
+        """The grant in the words of ``grant add``."""
+        return " ".join(filter(None, (self.kind, self.name, self.host)))
+
+
+class ToolsetImported(ToolsetContent):
     """An imported toolset, disabled and without grants; with ``dry_run``, one that would be imported.
 
     ``update`` is set if the toolset was imported before; it stays enabled or disabled, and keeps its
@@ -205,11 +207,7 @@ class ToolsetImported(Result):
     signer_problem: Failure | None = Field(
         None, description="With dry_run: why an import would be refused because of that key."
     )
-    files: tuple[ToolsetFile, ...]
     tools: tuple[ImportedTool, ...]
-    mcp_servers: tuple[McpServerRow, ...]
-    python_packages: tuple[str, ...]
-    asks: tuple[GrantAsked, ...]
     wants: dict[str, tuple[str, ...]] = Field(
         description="The grants and packages that the toolset needs, by kind."
     )
@@ -451,13 +449,10 @@ def _import_result(
         unknown_key=unknown.public_key if unknown else "",
         signer_problem=Failure.of_error(unknown) if unknown else None,
         digest=toolset.digest,
-        files=file_rows(toolset),
+        **content(toolset, manifest.mcp_servers),
         tools=tuple(_tool(context, tool) for tool in toolset.tools),
-        mcp_servers=server_rows(toolset, manifest.mcp_servers),
-        python_packages=packages(toolset),
-        asks=requested_grants(toolset),
         wants=_wants(toolset),
-        grants=grants_to_add(toolset),
+        grants=_grants_to_add(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
         update=None
         if found.update is None
@@ -481,6 +476,18 @@ def _update_result(context: Context, found: Update, *, dry_run: bool) -> Toolset
         newly_wants=_newly_wants(found),
         problems=found.toolset.problems,
         dry_run=dry_run,
+    )
+
+
+def _grants_to_add(toolset: Toolset) -> tuple[GrantToAdd, ...]:
+    """Return the grants that a toolset requests and lacks."""
+    servers = {one.id: one for one in toolset.manifest.mcp_servers} if toolset.manifest else {}
+    digests = {"network": toolset.digest, "secret": toolset.digest}
+    for name, server in servers.items():
+        digests[name] = grant_facts(server, toolset.files.hashes)["digest"]
+    return tuple(
+        GrantToAdd.of(one, digest=digests[one.server or one.kind])
+        for one in missing_grants(toolset)
     )
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, JsonValue
 
 from covalt_git.errors import Problem
-from covalt_git.grants.requested import requested
+from covalt_git.grants.requested import GrantAsked, requested
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
-from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
+from covalt_git.operations.validation import GrantLacking
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
 from covalt_git.toolsets.new_toolset import Template
@@ -102,16 +102,16 @@ class McpServerRow(Result):
     headers: tuple[str, ...] = Field(description="Names of the headers that it gets.")
 
 
-class GrantAsked(Result):
-    """A requested grant of a toolset: a host, or a secret with the host that receives it."""
+class ToolsetContent(Result):
+    """The content of a toolset."""
 
-    kind: Literal["network", "secret"]
-    name: str | None = Field(description="The secret's name.")
-    host: str | None = Field(description="In the form of add_grant; null if it is unknown.")
-    granted: bool = Field(description="Whether it is granted for the current files.")
+    files: tuple[ToolsetFile, ...]
+    mcp_servers: tuple[McpServerRow, ...]
+    python_packages: tuple[str, ...]
+    asks: tuple[GrantAsked, ...]
 
 
-class ToolsetDetail(ToolsetFacts):
+class ToolsetDetail(ToolsetFacts, ToolsetContent):
     """A toolset with its content.
 
     ``came`` describes the import: source, time, version, digest and signer.  It is empty for the
@@ -123,11 +123,7 @@ class ToolsetDetail(ToolsetFacts):
 
     came: dict[str, JsonValue]
     tools: tuple[ToolRow, ...]
-    files: tuple[ToolsetFile, ...]
-    mcp_servers: tuple[McpServerRow, ...]
     skills: tuple[SkillHeader, ...]
-    python_packages: tuple[str, ...]
-    asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
     ended: dict[str, tuple[str, ...]] = Field(
         description="The grants that are no longer valid, by their keys: the changes that ended them."
@@ -196,18 +192,18 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    shown = [one for one in servers if catalog.sees_one_of(one.id, ())]
+    hidden = dict.fromkeys(ToolsetContent.model_fields, ())
     return ToolsetDetail(
         **_shared_fields(row, everything=everything),
+        **(content(toolset, shown) if everything else hidden),
         came=_import_facts(toolset),
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
-        files=file_rows(toolset) if everything else (),
-        mcp_servers=_servers(context, toolset) if everything else (),
         skills=toolset.skills if everything else (),
-        python_packages=packages(toolset) if everything else (),
-        asks=requested_grants(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
-        lacking=_lacking(toolset) if everything else (),
+        lacking=missing_grants(toolset) if everything else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
@@ -251,10 +247,6 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _lacking(toolset: Toolset) -> tuple[GrantLacking, ...]:
-    return tuple(map(GrantLacking.of, missing_grants(toolset)))
-
-
 def _manifest(toolset: Toolset) -> JsonObject | None:
     if toolset.manifest is None:
         return None
@@ -275,32 +267,22 @@ def _import_facts(toolset: Toolset) -> JsonObject:
     return toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
 
 
-def file_rows(toolset: Toolset) -> tuple[ToolsetFile, ...]:
-    """Return the files of a toolset."""
-    return tuple(map(ToolsetFile.of, toolset.files.files))
-
-
-def packages(toolset: Toolset) -> tuple[str, ...]:
-    """Return the packages that its Python needs."""
-    return toolset.manifest.python.dependencies if toolset.manifest else ()
-
-
-def requested_grants(toolset: Toolset) -> tuple[GrantAsked, ...]:
-    """Return the requested grants of a toolset, and whether each is granted."""
-    return tuple(map(GrantAsked.of, requested(toolset)))
-
-
-def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
-    """Return MCP servers of a toolset as declared."""
-    return tuple(
-        McpServerRow.of(
-            server,
-            enabled=toolset.enabled and server.enabled,
-            env=tuple(sorted(server.env)),
-            headers=tuple(sorted(server.headers)),
-        )
-        for server in servers
-    )
+def content(toolset: Toolset, servers: Iterable[McpServer]) -> JsonObject:
+    """Return the fields of :class:`ToolsetContent`, with some of the toolset's MCP servers as declared."""
+    return {
+        "files": toolset.files.files,
+        "mcp_servers": tuple(
+            McpServerRow.of(
+                server,
+                enabled=toolset.enabled and server.enabled,
+                env=tuple(sorted(server.env)),
+                headers=tuple(sorted(server.headers)),
+            )
+            for server in servers
+        ),
+        "python_packages": toolset.manifest.python.dependencies if toolset.manifest else (),
+        "asks": requested(toolset),
+    }
 
 
 def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
@@ -312,10 +294,3 @@ def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
         if not isinstance(grant, ProcessGrant | ServerGrant)
         or catalog.sees_one_of(grant.server, ())
     }
-
-
-def _servers(context: Context, toolset: Toolset) -> tuple[McpServerRow, ...]:
-    """Return the MCP servers with a tool that the role may see."""
-    declared = toolset.manifest.mcp_servers if toolset.manifest else ()
-    catalog = context.catalog
-    return server_rows(toolset, [one for one in declared if catalog.sees_one_of(one.id, ())])

@@ -13,7 +13,6 @@ from covalt_git.errors import CovaltError, Problem
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
-from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
 from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, update
 from covalt_git.system import atomic_write
@@ -63,6 +62,14 @@ class KnownProblem(Result):
     code: str
     item: str
     message: str
+
+
+class GrantLacking(Result):
+    """A missing grant of a host, a secret or an MCP server: the reason, and the command that adds it."""
+
+    server: str = Field(description="The MCP server; empty for a host or a secret.")
+    why: str
+    command: str
 
 
 class Validation(Result):

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from covalt_git.file_edits.uploads import Uploaded
     from covalt_git.models.calls import CallError, CallStatus, RenderPlan
     from covalt_git.models.chats import Branch
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.chats.merges import Merged
     from covalt_git.operations.chats.messages import MessageRow
-    from covalt_git.operations.chats.workspace_edits import Uploaded
     from covalt_git.operations.chats.workspace_files import FileDiff, WorkspaceFile
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.python_api.session import Session

@@ -6,7 +6,9 @@ They are stored in ``toolsets/state/<id>.yaml``.  Cleared overrides are removed 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, UnknownNameError
@@ -14,6 +16,7 @@ from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.reading import Reading, check
 from covalt_git.manifests.state_files import write_state
 from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BadNameError, ToolId
@@ -38,33 +41,39 @@ class BadOverrideError(CovaltError):
     code = "bad_override"
 
 
-class Overrides(NamedTuple):
-    """The overrides of a tool by its toolset and by the project, by the names of :data:`FIELDS`.
-
-    ``project`` takes precedence.  ``warnings`` are problems of new overrides.
-    """
+class ToolOverrides(StrictModel):
+    """Overrides of a tool by its toolset and by this project, which takes precedence; null: not overridden."""
 
     tool_id: str
-    toolset: JsonObject
-    project: JsonObject
-    changed: bool = False
-    warnings: tuple[Problem, ...] = ()
+    project: LocalOverride
+    toolset: LocalOverride
 
 
-def overrides(root: Path, tool_id: str) -> Overrides:
+class ToolOverridden(ToolOverrides):
+    """Current overrides of a tool by its toolset and by this project, which takes precedence."""
+
+    changed: bool = Field(description="Whether anything has changed.")
+    warnings: tuple[Problem, ...] = Field(description="About the new values.")
+
+
+def overrides(root: Path, tool_id: str) -> ToolOverrides:
     """Return the overrides of a tool.
 
     Raises:
         UnknownNameError: if the tool does not exist; the hint has the most similar one.
     """
     toolset, name = _find(root, tool_id)
-    return Overrides(tool_id, _own_override(toolset, name), _local(toolset, name))
+    return ToolOverrides(
+        tool_id=tool_id,
+        project=LocalOverride.model_validate(_local(toolset, name)),
+        toolset=LocalOverride.model_validate(_own_override(toolset, name)),
+    )
 
 
 @locks_toolsets
 def override_tool(
     root: Path, tool_id: str, changes: Mapping[str, Any], clear: Collection[str] = ()
-) -> Overrides:
+) -> ToolOverridden:
     """Override fields of a tool, and remove the project's overrides of the fields in ``clear``.
 
     A change of ``renderer`` also removes ``renderer_config``.  ``enabled: true`` is not stored if the
@@ -86,12 +95,18 @@ def override_tool(
     after |= changes
     if after.get("enabled") is True and _enabled_by_toolset(toolset, name):
         del after["enabled"]
-    if after == before:
-        return Overrides(tool_id, _own_override(toolset, name), before)
-    reading = _state_with(root, toolset, name, after)
-    warnings = _refuse_new_errors(root, toolset, reading)
-    write_state(state_file(root, toolset.id), reading.valid)
-    return Overrides(tool_id, _own_override(toolset, name), after, changed=True, warnings=warnings)
+    warnings: tuple[Problem, ...] = ()
+    if after != before:
+        reading = _state_with(root, toolset, name, after)
+        warnings = _refuse_new_errors(root, toolset, reading)
+        write_state(state_file(root, toolset.id), reading.valid)
+    return ToolOverridden(
+        tool_id=tool_id,
+        project=LocalOverride.model_validate(after),
+        toolset=LocalOverride.model_validate(_own_override(toolset, name)),
+        changed=after != before,
+        warnings=warnings,
+    )
 
 
 def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:

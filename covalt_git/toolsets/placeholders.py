@@ -10,7 +10,8 @@ import json
 import re
 import shutil
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import credentials
@@ -33,8 +34,9 @@ _RESOLVED = frozenset({"mcp_servers", "sources", "auth"})
 _SECRETS = re.compile(r"(?m)^secrets:[ ]*\[[^\]\n]*\]")
 
 
-class Placeholder(NamedTuple):
-    """A name that replaces a credential, and the keys that lead to its text: ``mcp_servers.web.env.KEY``."""
+@dataclass(frozen=True, slots=True)
+class ReplacedCredential:
+    """A credential of a copy: the name of the secret that replaces it, and the keys that lead to it: mcp_servers.web.env.KEY."""
 
     name: str
     path: str
@@ -42,7 +44,7 @@ class Placeholder(NamedTuple):
 
 def copy_with_placeholders(
     folder: Path, toolset: Toolset, secrets: Mapping[str, str]
-) -> tuple[Toolset, tuple[Placeholder, ...]]:
+) -> tuple[Toolset, tuple[ReplacedCredential, ...]]:
     """Write a copy of a toolset to the project ``folder``, and return it as it is read there.
 
     ``secrets`` are values of this machine by name, which are replaced too.  The names become ``secrets`` of
@@ -53,7 +55,7 @@ def copy_with_placeholders(
         (target / file.path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(toolset.folder / file.path, target / file.path)
     manifest = target / MANIFEST
-    placeholders: tuple[Placeholder, ...] = ()
+    placeholders: tuple[ReplacedCredential, ...] = ()
     try:
         document = yaml_text.load(manifest.read_bytes(), MANIFEST)
     except yaml_text.YamlProblems:
@@ -66,7 +68,7 @@ def copy_with_placeholders(
 
 def _replaced(
     text: str, data: JsonObject, secrets: Mapping[str, str]
-) -> tuple[str, tuple[Placeholder, ...]]:
+) -> tuple[str, tuple[ReplacedCredential, ...]]:
     """Return a manifest with placeholders; its comments stay if the text can be edited in place."""
     known = {reference.name for _, reference in references(data)}
     names = list(data.get("secrets") or sorted(known))
@@ -77,7 +79,7 @@ def _replaced(
         for value in _credentials(data, loc, old, secrets):
             name = _available(_path(data, loc), taken)
             taken.add(name)
-            found.append(Placeholder(name, ".".join(_path(data, loc))))
+            found.append(ReplacedCredential(name, ".".join(_path(data, loc))))
             new = new.replace(value, f"${{{name}}}")
         if new != old:
             plain, quoted = plain.replace(old, new, 1), quoted.replace(old, json.dumps(new), 1)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
 from covalt_git.names import check_branch, new_id
@@ -68,12 +70,16 @@ class OnlyThereError(CovaltError):
     http_status = 409
 
 
-class DeletedBranch(StrictModel):
-    """A deleted branch; ``manifests`` is the number of commits that no other branch has."""
+class BranchDeleted(StrictModel):
+    """A deleted branch: its last commit, and the number of commits that no other branch has.
+
+    create_branch at ``manifest_id`` restores it.
+    """
 
     name: str
     manifest_id: str
     manifests: int
+    back: str = Field(description="The command that restores it.")
 
 
 class Rename(StrictModel):
@@ -186,7 +192,7 @@ def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:
     return store.read_ref(new) == at or store.swap_ref(new, None, at)
 
 
-def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
+def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
     """Delete a branch; with ``force``, even if it has commits that no other branch has, or a pending call.
 
     Raises:
@@ -219,27 +225,28 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
     if count:
         chat.store.swap_ref(f"{DELETED}{new_id()}/{name}", None, at)
     move_branch(chat.store, name, at, None)
-    return DeletedBranch(name=name, manifest_id=at, manifests=count)
+    return _deleted(chat, name, at, count)
 
 
-def deleted(chat: ChatStore) -> list[DeletedBranch]:
+def deleted(chat: ChatStore) -> list[BranchDeleted]:
     """Return the deleted branches with commits that no branch has, the most recently deleted first."""
     reachable = chat.reachable()
     refs = reversed(chat.store.refs(DELETED).items())
     return [
-        DeletedBranch(
-            name=ref.removeprefix(DELETED).partition("/")[2],
-            manifest_id=at,
-            manifests=len(chat.above(at, without=reachable)),
+        _deleted(
+            chat,
+            ref.removeprefix(DELETED).partition("/")[2],
+            at,
+            len(chat.above(at, without=reachable)),
         )
         for ref, at in refs
         if at not in reachable
     ]
 
 
-def restore_command(chat: ChatStore, branch: DeletedBranch) -> str:
-    """Return the command that restores a deleted branch."""
-    return f"covalt-git chat branch new {chat.id} {branch.name} --from {branch.manifest_id[:12]}"
+def _deleted(chat: ChatStore, name: str, at: str, commits: int) -> BranchDeleted:
+    back = f"covalt-git chat branch new {chat.id} {name} --from {at[:12]}"
+    return BranchDeleted(name=name, manifest_id=at, manifests=commits, back=back)
 
 
 def _own_commits(chat: ChatStore, name: str) -> Collection[str]:

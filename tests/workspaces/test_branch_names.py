@@ -8,7 +8,7 @@ from covalt_git.models.chats import Branch
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import (
-    DeletedBranch,
+    BranchDeleted,
     Rename,
 )
 from covalt_git.workspaces.chat import ChatStore, finished_call, write_stored
@@ -50,7 +50,7 @@ def rename(chat: ChatStore, old: str, new: str) -> Branch:
         return branches.rename(writer, old, new)
 
 
-def delete(chat: ChatStore, name: str, *, force: bool = False) -> DeletedBranch:
+def delete(chat: ChatStore, name: str, *, force: bool = False) -> BranchDeleted:
     with writing(chat) as writer:
         return branches.delete(writer, name, force=force)
 

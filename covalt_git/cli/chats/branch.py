@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command, Group
+from covalt_git.cli.groups import Group, JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import branches
 
@@ -112,7 +112,7 @@ def delete_branch(chat_id: str, name: str, *, force: bool) -> None:
     output.say(f"restore it: {gone.back}", dim=True)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("name", metavar="BRANCH")
 def checkout(chat_id: str, name: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import disk_usage
 from covalt_git.text import display
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.option(
     "--limit", type=int, default=20, show_default=True, help="Maximum number of rows of each table."

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import workspace_edits, workspace_files
@@ -17,7 +17,7 @@ from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
 
 
-@click.command("files", cls=Command)
+@click.command("files", cls=JsonCommand)
 @chat_argument
 @click.argument("commit", default="HEAD")
 def files(chat_id: str, commit: str) -> None:
@@ -30,7 +30,7 @@ def files(chat_id: str, commit: str) -> None:
         output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
 
 
-@click.command("diff", cls=Command)
+@click.command("diff", cls=JsonCommand)
 @chat_argument
 @click.argument("old", metavar="[COMMIT]", default="HEAD")
 @click.argument("new", metavar="[COMMIT]", default="")
@@ -56,7 +56,7 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool) -> None:
             result_text.patch(one.patch or "")
 
 
-@click.command("upload", cls=Command)
+@click.command("upload", cls=JsonCommand)
 @chat_argument
 @click.argument(
     "paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)

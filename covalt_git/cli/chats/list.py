@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import chats
 from covalt_git.text import display
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TITLES = ("CHAT", "BRANCH", "COMMITS", "CALLS", "CREATED", "TITLE")
 
 
-@click.command("new", cls=Command)
+@click.command("new", cls=JsonCommand)
 @click.option("--id", "chat_id", help="Its id; default: c1, c2, ...")
 @click.option("--title", default="", help="Its title.")
 def new_chat(chat_id: str | None, title: str) -> None:
@@ -31,7 +31,7 @@ def new_chat(chat_id: str | None, title: str) -> None:
     output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=JsonCommand)
 def list_chats() -> None:
     """List the chats, newest first.
 
@@ -44,7 +44,7 @@ def list_chats() -> None:
     output.table(rows, titles=_TITLES, empty="no chats yet; create one: covalt-git chat new")
 
 
-@click.command("rename", cls=Command)
+@click.command("rename", cls=JsonCommand)
 @chat_argument
 @click.argument("title")
 def rename(chat_id: str, title: str) -> None:
@@ -56,7 +56,7 @@ def rename(chat_id: str, title: str) -> None:
     output.say(f"the title of {renamed.id} is now {renamed.title!r}")
 
 
-@click.command("status", cls=Command)
+@click.command("status", cls=JsonCommand)
 @chat_argument
 def status(chat_id: str) -> None:
     """Show the branch, changes, conflicts and pending calls.

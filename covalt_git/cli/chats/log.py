@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, chat_argument, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
@@ -22,7 +22,7 @@ _MOST_NAMES = 4
 _PAGE = 500
 
 
-class _LogCommand(Command):
+class _LogCommand(JsonCommand):
     """A command with a path after ``--``, as git has it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import merges
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CHOICES = ("ours", "theirs", "union", "both")
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("branch", metavar="BRANCH")
 @click.option("--message", default="", metavar="TEXT", help="Subject of the merge commit.")
@@ -75,7 +75,7 @@ def merge(
         raise SystemExit(1)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("path", required=False)
 @click.option("--ours", is_flag=True, help="Keep the active branch's version.")

@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli.chats.message import number
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import conversation
 from covalt_git.text.display import shorten
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_LETTERS = 72
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("branch", required=False)
 @click.option(

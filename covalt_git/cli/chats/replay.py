@@ -9,17 +9,18 @@ import click
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, can_ask, chat_argument, print_json
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.chats import replays
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.chats.replays import RanAs, Replayed
+    from covalt_git.calls.replay import RanAs
+    from covalt_git.operations.chats.replays import Replayed
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("call")
 @click.option("--keep", "always", is_flag=True, help="Keep the branch, even if nothing differs.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import workspace_edits
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.workspace_edits import WorkspaceRestored
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("manifest", metavar="COMMIT")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
@@ -42,7 +42,7 @@ def restore(*, keep_files: bool, **fields: Any) -> None:
         _print(done)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 def undo(chat_id: str) -> None:
     """Undo the last change of the files, in a new commit.
@@ -55,7 +55,7 @@ def undo(chat_id: str) -> None:
     _print(ask_to_print(workspace_edits.undo_change, chat_id=chat_id))
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 def redo(chat_id: str) -> None:
     """Revert the last undo, in a new commit.

@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli.chats.log import branch_names
 from covalt_git.cli.context import ask_to_print, chat_argument
-from covalt_git.cli.groups import Command
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.operations.chats import manifests
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.manifests import ManifestDetail
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.argument("commit", default="HEAD")
 def show(chat_id: str, commit: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, ask_to_print, chat_argument, context, print_json
-from covalt_git.cli.groups import Command, wants_json
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import WrongCallError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_NOTES = 20
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.option("--at", "from_manifest", metavar="COMMIT", help="Only the history of this commit.")
 @click.option("--id", "new_chat_id", help="The new chat's id; default: c1, c2, ...")
@@ -50,7 +50,7 @@ def fork(chat_id: str, **fields: str | None) -> None:
     output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.option(
     "-o",
@@ -106,7 +106,7 @@ def _export_conversation(chat_id: str, path: Path | None, branch: str | None) ->
     output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=JsonCommand)
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--id", "chat_id", help="Its id; default: the one it had, or c1, c2, ...")
 @click.option("--title", help="Its title; default: the one it had.")
@@ -136,7 +136,7 @@ def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
     output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All chats.")
 @click.option(
@@ -166,7 +166,7 @@ def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(cls=Command)
+@click.command(cls=JsonCommand)
 @chat_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(chat_id: str, *, yes: bool) -> None:

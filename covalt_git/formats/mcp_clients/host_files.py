@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.formats.documents import Document
@@ -32,8 +33,9 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
 """The files of each host; ``{config}`` is the user's folder for configuration."""
 
 
-class HostConfigFile(NamedTuple):
-    """A configuration file of a host, in a project or of the user."""
+@dataclass(frozen=True, slots=True)
+class HostFileRow:
+    """A configuration file of an MCP client, in a project or of the user."""
 
     host: str
     title: str
@@ -46,11 +48,11 @@ def config_path(host: str, project: Path) -> Path:
     return _located(_PATHS[host][0], project)
 
 
-def existing_files(project: Path) -> list[HostConfigFile]:
+def existing_files(project: Path) -> list[HostFileRow]:
     """Return the files that exist, without opening them."""
     titles = {host.name: host.title for host in HOSTS}
     found = [
-        HostConfigFile(name, titles[name], _located(path, project), _scope(path))
+        HostFileRow(name, titles[name], _located(path, project), _scope(path))
         for name, paths in _PATHS.items()
         for path in paths
     ]

@@ -14,9 +14,9 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Result, operation
 from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.branches import BranchDeleted
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.branches import DeletedBranch
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -41,18 +41,6 @@ class BranchRenamed(Result):
     """The branch under its new name."""
 
     branch: Branch
-
-
-class BranchDeleted(Result):
-    """A deleted branch: its last commit, and the number of commits that no other branch has.
-
-    create_branch at ``manifest_id`` restores it.
-    """
-
-    name: str
-    manifest_id: str
-    manifests: int
-    back: str = Field(description="The command that restores it.")
 
 
 class DeletedBranchList(Result):
@@ -117,16 +105,14 @@ def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
-        gone = branches.delete(writer, request.branch, force=request.force)
-    return _deleted(chat, gone)
+        return branches.delete(writer, request.branch, force=request.force)
 
 
 @operation(errors=(404,))
 def list_deleted_branches(context: Context, request: ChatRequest) -> DeletedBranchList:
     """List the deleted branches with commits that no branch has."""
     chat = context.chat(request.chat_id)
-    found = branches.deleted(chat)
-    return DeletedBranchList(branches=tuple(_deleted(chat, one) for one in found))
+    return DeletedBranchList(branches=tuple(branches.deleted(chat)))
 
 
 @operation(errors=(404,))
@@ -180,7 +166,3 @@ def _require_branch(chat: ChatStore, name: str) -> None:
                 f"--from {name}, or restore its files: covalt-git chat restore {chat.id} {name}"
             )
         raise
-
-
-def _deleted(chat: ChatStore, gone: DeletedBranch) -> BranchDeleted:
-    return BranchDeleted.of(gone, back=branches.restore_command(chat, gone))

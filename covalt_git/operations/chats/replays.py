@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from covalt_git.calls import replay
+from covalt_git.calls.replay import RanAs
 from covalt_git.json_values.difference import Difference
-from covalt_git.models.calls import SandboxLevel, ToolsetVersion
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, PathText, Result, operation
 from covalt_git.operations.results import Change, PathNote
@@ -21,13 +21,6 @@ class ReplayCall(ChatRequest):
         None, min_length=1, max_length=1000, description="Recorded with the approval."
     )
     keep: replay.Keep = Field("different", description="When to keep the branch of the replay.")
-
-
-class RanAs(Result):
-    """The code that ran, and the level of its sandbox."""
-
-    toolset: ToolsetVersion
-    sandbox: SandboxLevel | None
 
 
 class Replayed(Result):

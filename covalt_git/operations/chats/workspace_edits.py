@@ -12,7 +12,7 @@ from covalt_git.conversations import commit_names
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.file_edits import edits, restoring, uploads
 from covalt_git.file_edits.edits import check_portable
-from covalt_git.file_edits.uploads import NewFile, check_size
+from covalt_git.file_edits.uploads import NewFile, Uploaded, check_size
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
@@ -86,14 +86,6 @@ class FileDeleted(Result):
     """The commit that deleted the file."""
 
     manifest_id: str | None
-
-
-class Uploaded(Result):
-    """An uploaded file; ``renamed_from`` is the requested path, if that already existed."""
-
-    path: str
-    renamed_from: str | None
-    was_there: bool = Field(description="Whether the same content was at that path before.")
 
 
 class FilesUploaded(Result):

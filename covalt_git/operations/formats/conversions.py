@@ -15,6 +15,7 @@ from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.formats import conversion, documents
+from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
@@ -24,12 +25,12 @@ from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, UploadField, operation
+from covalt_git.operations.registry import EmptyRequest, Request, Result, UploadField, operation
 from covalt_git.system import atomic_write
 from covalt_git.yaml_text import YamlProblems, read_file
 
 if TYPE_CHECKING:
-    from covalt_git.formats.conversion import Conversion, Loss
+    from covalt_git.formats.conversion import Conversion
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Format
 
@@ -47,12 +48,8 @@ class DocumentBundle(NamedTuple):
     """The bundle of a document's toolset; ``secrets`` are the names that replace its credentials."""
 
     bundle: Bundle
-    lost: tuple[Loss, ...]
+    lost: tuple[LostValue, ...]
     secrets: tuple[str, ...]
-
-
-class ListFormats(Request):
-    """Request for all formats."""
 
 
 class ConvertSent(Request):
@@ -103,14 +100,6 @@ class ConvertedFile(Result):
     encoding: Literal["utf-8", "base64"]
 
 
-class LostValue(Result):
-    """A value of the input that the output does not have; credentials in it are masked."""
-
-    pointer: str = Field(description="JSON pointer of the value in the input.")
-    value: str
-    reason: str
-
-
 class ConversionNote(Result):
     """A value of the input that the output has in another form."""
 
@@ -142,7 +131,7 @@ class Converted(Result):
 
 
 @operation()
-def list_formats(_context: Context, _request: ListFormats) -> FormatList:
+def list_formats(_context: Context, _request: EmptyRequest) -> FormatList:
     """List the formats that convert_document can read and write."""
     rows = [
         FormatRow.of(one, syntax=one.kind, reads=bool(one.read), writes=bool(one.write))

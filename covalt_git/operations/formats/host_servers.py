@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.formats import conversion
+from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.mcp_clients import host_files
+from covalt_git.formats.mcp_clients.host_files import HostFileRow
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats.conversions import LostValue, bundle_of, document_at
-from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.formats.conversions import bundle_of, document_at
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
 if TYPE_CHECKING:
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
     from covalt_git.formats.mcp_clients.mcp_configs import Host
 
 _HOST = "The host, such as claude-code; null: recognized from the content."
-
-
-class ListHostFiles(Request):
-    """Request without fields: the configuration files on this machine."""
 
 
 class ListHostServers(Request):
@@ -42,15 +40,6 @@ class ImportHostServers(Request):
     host: str | None = Field(None, description=_HOST)
     servers: tuple[str, ...] = Field(min_length=1)
     dry_run: bool = Field(default=False, description="Only return what would be imported.")
-
-
-class HostFileRow(Result):
-    """A configuration file of an MCP client."""
-
-    host: str
-    title: str
-    path: str
-    scope: Literal["project", "user"]
 
 
 class HostFileList(Result):
@@ -75,10 +64,9 @@ class HostServersImported(Result):
 
 
 @operation(local=True)
-def list_host_files(context: Context, _request: ListHostFiles) -> HostFileList:
+def list_host_files(context: Context, _request: EmptyRequest) -> HostFileList:
     """List the configuration files of MCP clients that exist; no file is opened."""
-    files = host_files.existing_files(context.project.root)
-    return HostFileList(files=tuple(HostFileRow.of(one, path=str(one.path)) for one in files))
+    return HostFileList(files=tuple(host_files.existing_files(context.project.root)))
 
 
 @operation(local=True)
