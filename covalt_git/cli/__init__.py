@@ -6,6 +6,7 @@ the first line of its docstring from the source, which takes 1 ms for all module
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -96,8 +97,10 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
     # pydantic's search for plugins in other packages takes a tenth of a command's start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Most objects of a command live until it ends, so that frequent garbage collection frees little.
+    # Most objects of a command live until it ends, so that frequent garbage collection frees little, and the
+    # collection at the end of the interpreter nothing that the end of the process does not.
     gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
     argv = list(sys.argv[1:] if args is None else args)
     try:
         code = cli.main(argv, prog_name="covalt-git", standalone_mode=False)

@@ -218,8 +218,8 @@ class ForkServerProcess:
         sandbox.pid, sandbox.scratch = opened["pid"], Path(opened["scratch"])
         return sandbox
 
-    def missing_levels(self) -> dict[SandboxLevel, str]:
-        """Return why this machine cannot enter each sandbox level; empty where it can.
+    def why_missing(self, level: SandboxLevel) -> str:
+        """Return why this machine cannot enter a sandbox level; empty if it can.
 
         Raises:
             NoWorkerError: if the fork server has ended, or does not answer within 30 s.
@@ -229,11 +229,11 @@ class ForkServerProcess:
         ours.settimeout(_TRIAL_S)
         with ours:
             with theirs:
-                self._send(None, [theirs.fileno()])
-            missing: dict[SandboxLevel, str] = self._answer(ours)
-            return missing
+                self._send({"try": level}, [theirs.fileno()])
+            why: str = self._answer(ours)
+            return why
 
-    def _send(self, request: JsonObject | None, descriptors: list[int]) -> None:
+    def _send(self, request: JsonObject, descriptors: list[int]) -> None:
         """Send a request, and copies of the descriptors; the first one is for the answer."""
         with self._requesting, contextlib.suppress(OSError):  # then no answer arrives
             wire.send(self._control, request, descriptors)

@@ -1,7 +1,7 @@
 """Sandbox levels of this machine, and which toolsets may run at them.
 
 Distributions, containers and administrators disable features of the kernel in many ways.  So the fork server
-enters each level for a trial (:mod:`covalt_git.runtime.sandbox.trial`).
+enters a level for a trial (:mod:`covalt_git.runtime.sandbox.trial`) before the level counts as available.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
 
 _HOLDING: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt")
-"""The levels at which imported toolsets may run."""
+"""The levels that restrict a tool, strongest first: imported toolsets may run at them."""
 
 
 class Available(NamedTuple):
@@ -29,25 +29,30 @@ class Available(NamedTuple):
     hint: str = ""
 
 
-@functools.cache
 def levels() -> tuple[Available, ...]:
     """Return every level, strongest first, and whether this machine has it.
 
     Raises:
-        NoWorkerError: if the levels could not be tried; the next call tries them again.
+        NoWorkerError: if a level could not be tried; the next call tries it again.
     """
-    from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
-
-    found = [
-        Available(one, here=not why, why=why, hint=_hint() if why and one == "full" else "")
-        for one, why in pool.shared().start().missing_levels().items()
-    ]
-    return (*found, Available("process", here=True))
+    return (*map(_tried, _HOLDING), Available("process", here=True))
 
 
 def level() -> SandboxLevel:
-    """Return the strongest level that this machine has."""
-    return next(one.level for one in levels() if one.here)
+    """Return the strongest level that this machine has; weaker ones are not tried.
+
+    Raises:
+        NoWorkerError: as :func:`levels`.
+    """
+    return next((one for one in _HOLDING if _tried(one).here), "process")
+
+
+@functools.cache
+def _tried(level: SandboxLevel) -> Available:
+    from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
+
+    why = pool.shared().start().why_missing(level)
+    return Available(level, here=not why, why=why, hint=_hint() if why and level == "full" else "")
 
 
 def _hint() -> str:

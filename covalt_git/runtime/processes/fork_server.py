@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.runtime.processes import child_processes, wire
 from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
-from covalt_git.runtime.sandbox.trial import missing_levels
+from covalt_git.runtime.sandbox.trial import why_missing
 from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class ForkServer:
             return False
         request, (answer_end, *descriptors) = received
         answer = socket.socket(fileno=answer_end)
-        if request is None:
+        if "try" in request:
             with answer, contextlib.suppress(OSError):  # the other end is closed
-                wire.send(answer, missing_levels())
+                wire.send(answer, why_missing(request["try"]))
         else:
             self._open(request, answer, descriptors)
         return True

@@ -22,6 +22,8 @@ def main() -> None:
     packages.  The interpreter of covalt-git itself is ``own``: tools find only the standard library, pydantic and the SDK
     in it, so that they cannot come to depend on packages that covalt-git happens to use.
     """
+    # What is imported stays: garbage collection would find little, and touch memory that the forks share.
+    gc.disable()
     control = socket.socket(fileno=int(sys.argv[1]))
     for folder in sys.argv[3:]:
         _import_package(Path(folder))
@@ -31,8 +33,8 @@ def main() -> None:
         import_module("docstring_parser")  # the SDK imports it only when it reads a docstring
         installed = site.getsitepackages()
         sys.path[:] = [folder for folder in sys.path if folder not in installed]
-    gc.collect()
     gc.freeze()
+    gc.enable()
     fork_server.ForkServer(control).run()
 
 

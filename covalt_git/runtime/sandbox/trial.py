@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
@@ -29,17 +29,16 @@ if TYPE_CHECKING:
 
 Verdict = Literal["refused", "through", "broken"]
 
-_LINUX: Final[tuple[SandboxLevel, ...]] = ("full", "landlock")
 _ATTEMPT_S, _END_S = 20.0, 2.0
 
 
-def missing_levels() -> dict[SandboxLevel, str]:
-    """Return why this machine cannot enter each level that restricts a tool, strongest first; empty if it can."""
+def why_missing(level: SandboxLevel) -> str:
+    """Return why this machine cannot enter a level that restricts a tool; empty if it can."""
     if sys.platform == "darwin":
-        linux = dict.fromkeys(_LINUX, "only Linux has it")
-        no_call = "this macOS has no sandbox_init_with_parameters"
-        return {**linux, "seatbelt": "" if seatbelt.is_here() else no_call}
-    return {**{level: _why_not(level) for level in _LINUX}, "seatbelt": "only macOS has it"}
+        if level != "seatbelt":
+            return "only Linux has it"
+        return "" if seatbelt.is_here() else "this macOS has no sandbox_init_with_parameters"
+    return "only macOS has it" if level == "seatbelt" else _why_not(level)
 
 
 def attempt(
