@@ -1,7 +1,5 @@
 """Models of tool calls: pending and finished calls, errors, approvals."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

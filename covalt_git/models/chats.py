@@ -1,7 +1,5 @@
 """Models of chats: commits (workspace manifests), branches, files and changes."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

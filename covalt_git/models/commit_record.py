@@ -5,9 +5,7 @@ of git alone.  The record contains everything that is not in the tree: the call 
 uploaded files, empty folders, and files that could not be stored.
 """
 
-from __future__ import annotations
-
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -52,9 +50,9 @@ class WorkspaceNotes(StrictModel):
     not_stored: tuple[WorkspaceNote, ...] = ()
     unportable: tuple[WorkspaceNote, ...] = ()
 
-    def without(self, earlier: WorkspaceNotes) -> WorkspaceNotes:
+    def without(self, earlier: Self) -> Self:
         """Return the notes that are not in ``earlier``."""
-        return WorkspaceNotes(
+        return type(self)(
             empty_folders=_without(self.empty_folders, earlier.empty_folders),
             not_stored=_without(self.not_stored, earlier.not_stored),
             unportable=_without(self.unportable, earlier.unportable),

@@ -4,8 +4,6 @@ They have the form of MCP 2026-07-28 ("Elicitation", "Sampling", "Roots").  Requ
 and the client's responses, are forwarded unchanged.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

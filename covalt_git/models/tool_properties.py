@@ -1,7 +1,5 @@
 """Properties of tools in manifests, locks and ``covalt.yaml``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator

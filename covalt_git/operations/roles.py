@@ -1,7 +1,5 @@
 """Operation on roles: list the roles of ``covalt.yaml``."""
 
-from __future__ import annotations
-
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, operation
 

@@ -1,7 +1,5 @@
 """Operation that returns the disk usage of a chat."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from covalt_git.operations.chats.manifests import manifest_row

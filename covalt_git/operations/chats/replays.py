@@ -1,7 +1,5 @@
 """Replay of a recorded call: the operation, its request and its result."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from covalt_git.calls import replay

@@ -1,7 +1,5 @@
 """Operations on the access tokens of agents, which are valid at ``/mcp`` of the server only."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import timedelta
 
