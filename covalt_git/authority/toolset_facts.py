@@ -14,7 +14,6 @@ from covalt_git.access.grants import holds, keeping
 from covalt_git.authority.facts import Fact, Loc, Place, place_in
 from covalt_git.authority.kinds import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
-from covalt_git.checks.toolset_checks import module_path
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.skills import SKILL, skill_path
@@ -191,7 +190,7 @@ def _tool_places(toolset: Toolset, tool: Tool) -> ToolPlaces:
     code = _manifest_place(toolset, *above, "entrypoint")
     if source is not None and tool.entrypoint is not None:
         module = tool.entrypoint.partition(":")[0]
-        path = module_path(module, [one.path for one in toolset.files.files])
+        path = toolset.files.module_path(module)
         if path is not None:
             code = Place(f"toolsets/{toolset.id}/{path}", source.line, source.col)
 

@@ -50,8 +50,6 @@ def read_sources(
     sources: Sources = {}
     problems: list[Problem] = []
     imports: dict[str, tuple[Loc, str]] = {}
-    # A dict: membership is tested for each tool, and the order is kept.
-    modules = {file.path: None for file in files.files if file.path.endswith(".py")}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
             continue
@@ -61,10 +59,10 @@ def read_sources(
         paths = {
             module: path
             for module in (declared, f"tools.{declared}")
-            if (path := module_path(module, modules)) is not None
+            if (path := files.module_path(module)) is not None
         }
         if not paths:
-            problems.append(_no_module(manifest, loc, declared, modules))
+            problems.append(_no_module(manifest, loc, declared, files.modules))
             continue
         (module, path), *others = paths.items()
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
@@ -89,7 +87,7 @@ def read_sources(
         except OSError as error:
             message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
-    problems += _check_imports(manifest, imports, modules)
+    problems += _check_imports(manifest, imports, files.modules)
     return sources, problems
 
 
@@ -114,12 +112,6 @@ def _check_imports(
             message = f"{path} imports {name!r}, which is not installed for this toolset"
             hint = "name its package under python.dependencies"
             yield manifest.warning(codes.UNDECLARED_IMPORT, loc, message, hint=hint)
-
-
-def module_path(module: str, modules: Collection[str]) -> str | None:
-    """Return the file that Python imports for a module: a package takes precedence over a file."""
-    stem = module.replace(".", "/")
-    return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in modules), None)
 
 
 def check_manifest(

@@ -67,6 +67,17 @@ class BundleFiles:
         """The hexadecimal SHA-256 of every file, by path."""
         return {file.path: file.sha256 for file in self.files}
 
+    @cached_property
+    def modules(self) -> dict[str, None]:
+        """The paths of the Python files, in order."""
+        return {file.path: None for file in self.files if file.path.endswith(".py")}
+
+    def module_path(self, module: str) -> str | None:
+        """Return the file that Python imports for a module: a package takes precedence over a file."""
+        stem = module.replace(".", "/")
+        candidates = (f"{stem}/__init__.py", f"{stem}.py")
+        return next((path for path in candidates if path in self.modules), None)
+
     def get(self, path: str) -> BundleFile | None:
         """Return the file at a path, or None."""
         return next((file for file in self.files if file.path == path), None)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access import NamedTool
-from covalt_git.checks.toolset_checks import module_path
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import MANIFEST
@@ -220,7 +219,7 @@ def _code(context: Context, found: Found) -> ApprovedCode | None:
     if source is None or tool.entrypoint is None:
         return ApprovedCode(toolset_id=toolset.id, path=MANIFEST, line=None)
     module = tool.entrypoint.partition(":")[0]
-    path = module_path(module, [one.path for one in toolset.files.files])
+    path = toolset.files.module_path(module)
     return ApprovedCode(
         toolset_id=toolset.id, path=path or MANIFEST, line=source.line if path else None
     )
