@@ -123,10 +123,9 @@ class _ReceivedPack(PackFile):
     """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
 
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
-        self._format = store.format
         largest = max(limits.blob, limits.other)
         # The cache stores only objects of at most four fifths of its size.
-        super().__init__(path, self._format.oid_length, largest * 5 // 4 + _CACHE_BYTES)
+        super().__init__(path, store.format, largest * 5 // 4 + _CACHE_BYTES)
         self.offsets: dict[bytes, int] = {}
         self.crcs: dict[int, int] = {}
         self._store = store
@@ -149,8 +148,8 @@ class _ReceivedPack(PackFile):
         Raises:
             BadPackError: when it is malformed or too large.
         """
-        end = len(self._pack) - self.id_length
-        hasher = self._format.new_hash()
+        end = len(self._pack) - self.format.oid_length
+        hasher = self.format.new_hash()
         with memoryview(self._pack) as content:
             hasher.update(content[:end])
         if hasher.digest() != self._pack[end:]:
@@ -216,7 +215,7 @@ class _ReceivedPack(PackFile):
     def _add(self, at: int, kind: bytes, content: bytes) -> None:
         self._check_size(kind, len(content))
         self._count(len(content))
-        oid = bytes.fromhex(object_id(kind, content, self._format.name))
+        oid = bytes.fromhex(object_id(kind, content, self.format.name))
         self._ids[at] = oid
         self.offsets.setdefault(oid, at)
 

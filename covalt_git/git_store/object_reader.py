@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 DAMAGE = (
     ApplyDeltaError,
+    AssertionError,  # of dulwich, for indexes
     DamagedObjectError,
     OSError,
     OverflowError,
@@ -106,7 +107,7 @@ class ObjectReader:
         found = {name for name in names if name.endswith(".pack") and f"{name[:-5]}.idx" in names}
         known = [pack for pack in self._packs if pack.path.name in found]
         new = [
-            PackFile(self.pack_folder / name, self.format.oid_length)
+            PackFile(self.pack_folder / name, self.format)
             for name in found.difference(pack.path.name for pack in known)
         ]
         self._packs = new + known

@@ -17,9 +17,9 @@ import contextlib
 import os
 import zlib
 from collections import deque
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING
 
 from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
@@ -30,7 +30,7 @@ from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dulwich.object_format import ObjectFormat
 
@@ -92,50 +92,46 @@ class PackEncoder:
         return content
 
 
-class PackWriter:
-    """A pack in a folder, under temporary names until :meth:`finish`."""
+def write_pack(
+    folder: Path,
+    object_format: ObjectFormat,
+    entries: Callable[[PackEncoder], Iterable[bytes]],
+    *,
+    durable: bool,
+) -> Path:
+    """Write a pack with its index to a folder of packs, with an fsync of each if ``durable``; return its path.
 
-    def __init__(self, folder: Path, object_format: ObjectFormat) -> None:
-        folder.mkdir(exist_ok=True)
-        self.encoder = PackEncoder(object_format)
-        self._folder = folder
-        self._files = ExitStack()
-        self._pack = self._temporary_file("pack")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.close()
-
-    def write(self, parts: Iterable[bytes]) -> None:
-        """Write parts of the pack that :attr:`encoder` returned, all but the trailer."""
-        self._pack.writelines(parts)
-
-    def finish(self, *, durable: bool) -> Path:
-        """Rename the pack to its final name, after an fsync if ``durable``; return its path."""
-        checksum = self.encoder.trailer()
-        self._pack.write(checksum)
-        index = self._temporary_file("idx")
-        rows = sorted((oid, offset, crc) for oid, (offset, crc) in self.encoder.entries.items())
+    ``entries`` returns the parts of the pack that the encoder returned to it, all but the trailer.
+    """
+    folder.mkdir(exist_ok=True)
+    encoder = PackEncoder(object_format)
+    with _temporary_file(folder, "pack") as pack, _temporary_file(folder, "idx") as index:
+        pack.writelines(entries(encoder))
+        checksum = encoder.trailer()
+        pack.write(checksum)
+        rows = sorted((oid, offset, crc) for oid, (offset, crc) in encoder.entries.items())
         write_pack_index(index, rows, checksum)
-        for file in (self._pack, index):
+        for file in (pack, index):
             file.flush()
             os.fchmod(file.fileno(), 0o444)
             if durable:
                 os.fsync(file.fileno())
-        path = self._folder / f"pack-{checksum.hex()}.pack"
+        path = folder / f"pack-{checksum.hex()}.pack"
         Path(index.name).rename(path.with_suffix(".idx"))
-        Path(self._pack.name).rename(path)
-        if durable:
-            fsync(self._folder)
-        return path
+        Path(pack.name).rename(path)
+    if durable:
+        fsync(folder)
+    return path
 
-    def _temporary_file(self, kind: str) -> IO[bytes]:
-        path = self._folder / f"{TEMPORARY}{kind}_{new_id()}"
-        file = self._files.enter_context(path.open("xb"))
-        self._files.callback(path.unlink, missing_ok=True)
-        return file
+
+@contextlib.contextmanager
+def _temporary_file(folder: Path, kind: str) -> Iterator[IO[bytes]]:
+    path = folder / f"{TEMPORARY}{kind}_{new_id()}"
+    try:
+        with path.open("xb") as file:
+            yield file
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:
@@ -155,9 +151,7 @@ def store_pack(reader: ObjectReader, ids: Iterable[str], folder: Path, *, durabl
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    with PackWriter(folder, reader.format) as writer:
-        writer.write(_entries(reader, ids, writer.encoder))
-        writer.finish(durable=durable)
+    write_pack(folder, reader.format, partial(_entries, reader, ids), durable=durable)
 
 
 def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> Iterator[bytes]:
@@ -192,7 +186,7 @@ def _packed(
         stored = pack.stored(offset, end)
         if zlib.crc32(stored) != crc:
             raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
-        kind, size, base, length = entry_header(stored, pack.id_length)
+        kind, size, base, length = entry_header(stored, pack.format.oid_length)
         base = ids[offset - base] if isinstance(base, int) else base
         # A base may have a higher offset, as in a thin pack that was completed.
         if base in here and base not in encoder.entries and deferred < len(waiting):

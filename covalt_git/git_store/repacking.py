@@ -23,7 +23,7 @@ from covalt_git.git_store.objects import (
     object_id,
     tree_differences,
 )
-from covalt_git.git_store.pack_writer import PackWriter
+from covalt_git.git_store.pack_writer import write_pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -146,14 +146,17 @@ def _replace(
     made = None
     with damage_of("of a pack", store.path):
         for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-            found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
+            found |= dict.fromkeys(map(bytes.decode, packs[path].index), path.stat().st_mtime)
         for oid, path in loose.items():
             found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
         if oids := [oid for oid, written in found.items() if keep(oid, written)]:
-            with PackWriter(store.pack_folder, store.format) as writer:
-                writer.write(_Repacking(store, writer.encoder, oids).run())
-                # Durable also if the store does not fsync, because the old packs are deleted.
-                made = writer.finish(durable=True)
+            # Durable also if the store does not fsync, because the old packs are deleted.
+            made = write_pack(
+                store.pack_folder,
+                store.format,
+                lambda encoder: _Repacking(store, encoder, oids).run(),
+                durable=True,
+            )
         # A multi-pack-index would name removed packs; git writes a new one.
         (store.pack_folder / "multi-pack-index").unlink(missing_ok=True)
         for path in paths:

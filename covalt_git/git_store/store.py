@@ -32,12 +32,14 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_writer import TEMPORARY, PackWriter
+from covalt_git.git_store.pack_writer import TEMPORARY, write_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from covalt_git.git_store.pack_writer import PackEncoder
 
 FORMAT = 2
 """Version of the format of chats, ``covalt.format`` in the store's ``config``; 1 if it is missing."""
@@ -161,15 +163,14 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        with PackWriter(self.pack_folder, self.format) as writer:
-            undeltified = writer.encoder.undeltified
-            writer.write([writer.encoder.header(len(self._pending))])
-            writer.write(
-                undeltified(bytes.fromhex(oid), *found) for oid, found in self._pending.items()
-            )
-            writer.finish(durable=self.durable)
+        write_pack(self.pack_folder, self.format, self._pending_entries, durable=self.durable)
         self.abandon()
         self.refresh()
+
+    def _pending_entries(self, encoder: PackEncoder) -> Iterator[bytes]:
+        yield encoder.header(len(self._pending))
+        for oid, found in self._pending.items():
+            yield encoder.undeltified(bytes.fromhex(oid), *found)
 
     def abandon(self) -> None:
         """Discard the pending objects."""
