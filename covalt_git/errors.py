@@ -1,6 +1,7 @@
 """Base classes of errors for users: what is wrong, where, and what to do next.
 
-Subclasses are defined in the modules that raise them.  The CLI and the server catch only
+Subclasses are defined in the modules that raise them, for errors that are raised at several places or handled by
+code; other errors only have their own ``code``.  The CLI and the server catch only
 :class:`CovaltError`; any other exception is a bug and is reported with its traceback.
 """
 
@@ -67,11 +68,21 @@ class CovaltError(Exception):
     exit_code = 1
     http_status = 400
 
-    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        problems: Sequence[Problem] = (),
+        code: str | None = None,
+        http_status: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.problems = tuple(problems)
+        self.code = code or self.code
+        self.http_status = http_status or self.http_status
 
     def __str__(self) -> str:
         """Return the problems, the message and the hint, a line each."""

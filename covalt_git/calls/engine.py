@@ -109,7 +109,7 @@ class Engine:
             BadNameError: if the call's id is invalid.
             IdTakenError: if another call has the id.
             UnknownNameError: if the tool is not visible to the principal, or the message does not exist.
-            MessageElsewhereError: if the message is not on the active branch.
+            CovaltError: if the message is not on the active branch.
             InvalidArgumentsError: with all problems of the arguments; nothing is recorded.
             SandboxNeededError: if the toolset needs a stronger sandbox than this machine has.
             CovaltError: as :func:`.check_space`.

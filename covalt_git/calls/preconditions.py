@@ -49,7 +49,7 @@ def check_space(tool: Tool, chat: ChatStore) -> None:
 
     Raises:
         DiskFullError: if the file system has too little.
-        StoreFullError: if the chat's store has reached ``workspace.max_store_mb``.
+        CovaltError: if the chat's store has reached ``workspace.max_store_mb``.
     """
     if tool.kind == "builtin" or is_read_only(tool):
         return

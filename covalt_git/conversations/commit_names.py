@@ -45,13 +45,6 @@ SHOWN_DIGITS = 12
 """How much of a commit's id is shown to people."""
 
 
-class AmbiguousNameError(CovaltError):
-    """A name that means several commits."""
-
-    code = "ambiguous"
-    http_status = 409
-
-
 class UnknownCommitError(UnknownNameError):
     """No commit has that name; the error's code has the specification's word, manifest."""
 
@@ -67,7 +60,7 @@ def resolve(chat: ChatStore, name: str) -> str:
 
     Raises:
         UnknownCommitError: if the name is unknown; the hint has the most similar branch or commit.
-        AmbiguousNameError: if the name means several commits; the hint has their ids.
+        CovaltError: if the name means several commits; the hint has their ids.
         CovaltError: if the chat has no commit yet.
     """
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
@@ -137,11 +130,7 @@ def _last_of_message(chat: ChatStore, name: str, matches: list[WorkspaceManifest
     if not matches:
         return None
     own = _only(name, [one.id for one in matches])
-    return next(
-        one.manifest_id
-        for one in Conversation.of(chat).messages.values()
-        if one.own_manifest_id == own
-    )
+    return Conversation.of(chat).messages[str(own)].manifest_id
 
 
 def _by_part(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
@@ -159,7 +148,12 @@ def _only(name: str, found: list[str]) -> str | None:
     """Return the only commit that was found; None if ``found`` is empty."""
     if len(found) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
-        raise AmbiguousNameError(f"{name!r} means {len(found)} commits", hint=f"write one of {few}")
+        raise CovaltError(
+            f"{name!r} means {len(found)} commits",
+            hint=f"write one of {few}",
+            code="ambiguous",
+            http_status=409,
+        )
     return found[0] if found else None
 
 

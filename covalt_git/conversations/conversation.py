@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 _FEWEST_DIGITS = 4
 
 
-class MessageExistsError(CovaltError):
-    """The chat already has a message with this application's id."""
-
-    code = "message_exists"
-    http_status = 409
-
-
-class MessageElsewhereError(CovaltError):
-    """The message is not in the history of the active branch."""
-
-    code = "message_elsewhere"
-    http_status = 409
-
-
 class Message(StrictModel):
     """A message and its place in the conversation.
 
@@ -147,12 +133,14 @@ class Conversation:
         """Check that no message has this application's id yet.
 
         Raises:
-            MessageExistsError: if a message has it.
+            CovaltError: if a message has it.
         """
         if ref is not None and any(ref in {one.id, one.ref} for one in self.messages.values()):
-            raise MessageExistsError(
+            raise CovaltError(
                 f"there is a message {ref!r}",
                 hint=f"covalt-git chat message show {self.chat.id} {ref}",
+                code="message_exists",
+                http_status=409,
             )
 
     def continuation(self, message: Message) -> tuple[str | None, str]:
@@ -297,7 +285,7 @@ def of_call(chat: ChatStore, text: str) -> str:
 
     Raises:
         UnknownNameError: if the message does not exist; the hint has the most similar one.
-        MessageElsewhereError: if the message is not on the active branch.
+        CovaltError: if the message is not on the active branch.
     """
     oid = chat.head()
     while oid is not None:
@@ -310,9 +298,11 @@ def of_call(chat: ChatStore, text: str) -> str:
         return text
     message = talk.find(text)
     if not message.active:
-        raise MessageElsewhereError(
+        raise CovaltError(
             f"the branch {chat.active_branch()!r} does not contain the message {text!r}",
             hint=f"covalt-git chat message switch {chat.id} {text}",
+            code="message_elsewhere",
+            http_status=409,
         )
     return message.id
 

@@ -57,7 +57,7 @@ def add(
 
     Raises:
         BadMessageError: if it has neither text nor id, or one that cannot be stored.
-        MessageExistsError: if a message already has the application's id.
+        CovaltError: if a message already has the application's id.
         UnknownNameError: if ``parent`` does not exist; the hint has the most similar message.
         BranchExistsError: when ``branch`` exists.
     """
@@ -117,7 +117,7 @@ def edit(
 
     Raises:
         BadMessageError: if it has neither text nor id, or one that cannot be stored.
-        MessageExistsError: if a message already has the application's id.
+        CovaltError: if a message already has the application's id.
         UnknownNameError: if the message does not exist; the hint has the most similar one.
         BranchExistsError: when ``branch`` exists.
     """

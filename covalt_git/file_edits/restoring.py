@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 
-class NothingToUndoError(CovaltError):
-    """No earlier commit has other files."""
-
-    code = "nothing_to_undo"
-    http_status = 409
-
-
-class NothingToRedoError(CovaltError):
-    """The last change of the files is not an undo."""
-
-    code = "nothing_to_redo"
-    http_status = 409
-
-
 class Restored(NamedTuple):
     """Result of a restore: the branch and its head; ``made`` is false if there was nothing to restore.
 
@@ -132,15 +118,17 @@ def undo(writer: Writer) -> Restored:
     """Restore the files from before the last change of files, which may be uncommitted.
 
     Raises:
-        NothingToUndoError: when no commit of the active branch has changed a file.
+        CovaltError: when no commit of the active branch has changed a file.
         InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     last = _last_change(chat, writer.commit_changes(), "undo", "redo")
     if last is None:
-        raise NothingToUndoError(
+        raise CovaltError(
             f"there is nothing to undo on {chat.active_branch()!r}",
             hint=f"list the commits of all branches: covalt-git chat log {chat.id} --all",
+            code="nothing_to_undo",
+            http_status=409,
         )
     restored = RestoreRecord(manifest_id=last.parent_id, command="undo")
     subject = f"undo of {last.id[:SHOWN_DIGITS]}"
@@ -151,15 +139,17 @@ def redo(writer: Writer) -> Restored:
     """Restore the files from before the last undo.
 
     Raises:
-        NothingToRedoError: when there was no undo, or files have changed since.
+        CovaltError: when there was no undo, or files have changed since.
         InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     last = _last_undo(chat, writer.commit_changes())
     if last is None:
-        raise NothingToRedoError(
+        raise CovaltError(
             f"there is nothing to redo on {chat.active_branch()!r}",
             hint=f"restore any commit: covalt-git chat restore {chat.id} COMMIT",
+            code="nothing_to_redo",
+            http_status=409,
         )
     restored = RestoreRecord(manifest_id=last.parent_id, command="redo")
     subject = f"redo, takes back {last.id[:SHOWN_DIGITS]}"

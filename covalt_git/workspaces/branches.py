@@ -49,27 +49,6 @@ class BranchExistsError(CovaltError):
     http_status = 409
 
 
-class ActiveBranchError(CovaltError):
-    """The branch is active."""
-
-    code = "active_branch"
-    http_status = 409
-
-
-class CallWaitsError(CovaltError):
-    """A call is pending on the branch."""
-
-    code = "call_waits"
-    http_status = 409
-
-
-class OnlyThereError(CovaltError):
-    """The branch has commits that no other branch has."""
-
-    code = "only_there"
-    http_status = 409
-
-
 class BranchDeleted(StrictModel):
     """A deleted branch: its last commit, and the number of commits that no other branch has.
 
@@ -149,7 +128,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
 
     Raises:
         UnknownNameError: if the branch does not exist; the hint has the most similar one.
-        CallWaitsError: when a call is pending on it.
+        CovaltError: when a call is pending on it.
         BranchExistsError: when the new name exists.
         MovedError: if a push moved the branch in the meantime; it keeps its old name.
     """
@@ -197,25 +176,27 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
 
     Raises:
         UnknownNameError: if the branch does not exist; the hint has the most similar one.
-        ActiveBranchError: when it is active.
-        CallWaitsError: when a call is pending on it.
-        OnlyThereError: when it has commits that no other branch has.
+        CovaltError: when it is active, a call is pending on it, or it has commits that no other branch has.
     """
     chat = writer.chat
     if chat.branch(name).active:
         others = [branch.name for branch in chat.branches() if branch.name != name]
         first = f"covalt-git chat checkout {chat.id} {others[0]}" if others else ""
-        raise ActiveBranchError(
+        raise CovaltError(
             f"{name!r} is the active branch, so it cannot be deleted",
             hint=first or f"create another and check it out: covalt-git chat branch {chat.id} NAME",
+            code="active_branch",
+            http_status=409,
         )
     if not force:
         _check_nothing_pending(chat, name, verb="deleted")
         if count := len(_own_commits(chat, name)):
             commits = "a commit" if count == 1 else f"{count} commits"
-            raise OnlyThereError(
+            raise CovaltError(
                 f"the branch {name!r} has {commits} that no other branch has",
                 hint=f"covalt-git chat branch delete {chat.id} {name} --force",
+                code="only_there",
+                http_status=409,
             )
     for call in _pending(chat, name):
         _cancel(writer, call)
@@ -260,9 +241,11 @@ def _pending(chat: ChatStore, name: str) -> list[PendingCall]:
 
 def _check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
     for call in _pending(chat, name):
-        raise CallWaitsError(
+        raise CovaltError(
             f"a call is pending on the branch {name!r}, so it cannot be {verb}",
             hint=f"covalt-git approval deny {call.execution_id}",
+            code="call_waits",
+            http_status=409,
         )
 
 

@@ -29,13 +29,6 @@ _SHARE = 4
 _PLAIN = re.compile(r"[\w.][\w.-]*/")
 
 
-class StoreFullError(CovaltError):
-    """The store of a chat has reached ``workspace.max_store_mb``; tools that may write are refused."""
-
-    code = "limit_store"
-    http_status = 507
-
-
 class DiskUsage(NamedTuple):
     """Usage in bytes: of the store, by path, and by commit; a folder ends with ``/``."""
 
@@ -87,14 +80,16 @@ def check_store(chat: ChatStore) -> None:
     """Check that the store of a chat is smaller than ``workspace.max_store_mb``, if that is set.
 
     Raises:
-        StoreFullError: if it is not.
+        CovaltError: if it is not.
     """
     most = chat.config.max_store_mb
     size = 0 if most is None else repacking.pack_bytes(chat.store)
     if most is not None and size >= most * MIB:
-        raise StoreFullError(
+        raise CovaltError(
             f"the store of {chat.id} has {size // MIB:,} MiB, and workspace.max_store_mb in covalt.yaml is {most}",
             hint=f"covalt-git chat du {chat.id}\ncovalt-git chat gc {chat.id} --now",
+            code="limit_store",
+            http_status=507,
         )
 
 

@@ -47,12 +47,6 @@ class MissingRecordError(CovaltError):
     http_status = 404
 
 
-class AlteredRecordError(CovaltError):
-    """The bytes of a record do not match its name."""
-
-    code = "altered_record"
-
-
 @dataclass(slots=True)
 class Records:
     """Large fields of one store.  :meth:`save` must run before a commit that refers to them."""
@@ -145,7 +139,7 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
     """Return the records among ``stored`` to which texts, such as commit messages, refer directly or indirectly.
 
     Raises:
-        AlteredRecordError: if the bytes of a record do not match its name.
+        CovaltError: if the bytes of a record do not match its name.
     """
     found: dict[str, str] = {}
     waiting = [digest for text in texts for digest in _REFERENCE.findall(text)]
@@ -154,7 +148,7 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
         if digest in stored and digest not in found:
             content = store.read_blob(stored[digest])
             if hashlib.sha256(content).hexdigest() != digest:
-                raise AlteredRecordError(f"the record sha256:{digest} was altered")
+                raise CovaltError(f"the record sha256:{digest} was altered", code="altered_record")
             found[digest] = stored[digest]
             waiting += _REFERENCE.findall(content.decode("utf-8", "replace"))
     return found

@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 
 from covalt_git.conversations import conversation, messages
-from covalt_git.conversations.conversation import (
-    Conversation,
-    Message,
-    MessageElsewhereError,
-    MessageExistsError,
-)
+from covalt_git.conversations.conversation import Conversation, Message
 from covalt_git.conversations.messages import BadMessageError, MessageStep
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
@@ -112,7 +107,7 @@ def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
 
     assert find(chat, "msg_1").id == first
     for taken in ("msg_1", first):
-        with pytest.raises(MessageExistsError):
+        with pytest.raises(CovaltError, match=f"there is a message {taken!r}"):
             say(chat, None, ref=taken)
 
 
@@ -251,6 +246,6 @@ def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> N
     two = say(chat, "two", "assistant")
     retry(chat, two)
 
-    with pytest.raises(MessageElsewhereError) as caught:
+    with pytest.raises(CovaltError, match="does not contain the message") as caught:
         conversation.of_call(chat, two)
     assert caught.value.hint == f"covalt-git chat message switch c1 {two}"
