@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.conversations import commit_names
-from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging import merge_conflicts
 from covalt_git.merging.merge_conflicts import Choices, ConflictResolution
@@ -63,25 +62,6 @@ class StoppedMerge(StrictModel):
     into: str
 
 
-class _Sides(NamedTuple):
-    """Two histories and their merge base; ``ours`` is the workspace, in a preview with uncommitted changes."""
-
-    branch: str
-    head: str | None
-    ours: FolderState
-    snapshot: Snapshot
-    theirs: str
-    base: str | None
-    fast_forward: bool
-
-    @property
-    def status(self) -> MergeStatus:
-        """The kind of merge that the two histories need."""
-        if self.theirs == self.base:
-            return "already_merged"
-        return "fast_forward" if self.fast_forward and self.head == self.base else "merged"
-
-
 def merge(
     writer: Writer,
     branch: str,
@@ -96,7 +76,7 @@ def merge(
 
     Raises:
         UnknownNameError: if the branch or a conflict does not exist; the hint has the most similar one.
-        AmbiguousNameError: if the name means several commits.
+        CovaltError: if the name means several commits.
         NotMergeableError: if a choice is not possible for its conflict.
         InTheWayError: if an untracked path is where a file of the merge must be written.
         UnsafeTreeError: if the branch contains a path that a scan never stores.
@@ -104,21 +84,17 @@ def merge(
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
     head = writer.commit_changes()
-    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
-    state = chat.state(head)
-    fast = fast_forward or head is None
-    sides = _Sides(branch, head, state, writer.scan(), theirs, base, fast)
-    done = Merge(sides.status, branch, chat.active_branch(), base, head)
+    done = _begin(chat, branch, theirs, head, fast_forward=fast_forward or head is None)
     if done.status == "already_merged":
         return done
     new = theirs
     if done.status == "merged":
-        after, done = _merge_trees(chat, sides, done, choices or Choices())
+        after, done = _merge_trees(chat, done, chat.state(head), theirs, writer.scan(), choices)
         if done.status == "conflicts":
             _remember(chat.store, StoppedMerge(branch=branch, into=done.into))
             return done
         merged = MergeRecord(
-            branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
+            branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts
         )
         subject = message or f"{branch} into {done.into}"
         record = writer.record(done.notes, merge=merged)
@@ -137,18 +113,16 @@ def preview(
     """
     branch, theirs = _theirs(chat, branch)
     head = chat.head()
-    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
     with chat.scan_in_memory() as snapshot:
         is_saved = snapshot.holds(chat.state(head))
         ours = FolderState(snapshot.tree, snapshot.notes.empty_folders)
-        sides = _Sides(branch, head, ours, snapshot, theirs, base, fast_forward and is_saved)
-        done = Merge(sides.status, branch, chat.active_branch(), base, head)
+        done = _begin(chat, branch, theirs, head, fast_forward=fast_forward and is_saved)
         if done.status == "already_merged":
             return done
         if done.status == "fast_forward":
             after, new = chat.state(theirs), theirs
         else:
-            after, done = _merge_trees(chat, sides, done, choices or Choices())
+            after, done = _merge_trees(chat, done, ours, theirs, snapshot, choices)
             new = None
         switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
@@ -172,32 +146,42 @@ def _remember(store: GitStore, merge: StoppedMerge | None) -> None:
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
     """Return the name of the branch or commit to merge, and its id."""
-    if name not in {branch.name for branch in chat.branches()}:
-        theirs = commit_names.resolve(chat, name)
-        return theirs[: commit_names.SHOWN_DIGITS], theirs
-    at = chat.branch(name).manifest_id
-    if at is None:
-        raise CovaltError(
-            f"the branch {name!r} has no commit yet",
-            hint=f"covalt-git chat branch {chat.id} lists the others",
-        )
-    return name, at
+    theirs = commit_names.resolve(chat, name)
+    shown = name if name in chat.branch_names() else theirs[: commit_names.SHOWN_DIGITS]
+    return shown, theirs
+
+
+def _begin(
+    chat: ChatStore, branch: str, theirs: str, head: str | None, *, fast_forward: bool
+) -> Merge:
+    """Return the merge base of two histories, and the kind of merge that they need."""
+    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
+    status: MergeStatus = "fast_forward" if fast_forward and head == base else "merged"
+    if theirs == base:
+        status = "already_merged"
+    return Merge(status, branch, chat.active_branch(), base, head)
 
 
 def _merge_trees(
-    chat: ChatStore, sides: _Sides, done: Merge, choices: Choices
+    chat: ChatStore,
+    done: Merge,
+    ours: FolderState,
+    theirs_id: str,
+    snapshot: Snapshot,
+    choices: Choices | None,
 ) -> tuple[FolderState, Merge]:
-    """Return the merged state of the workspace, and the merge with its conflicts and notes."""
+    """Return the merged state of the workspace, and the merge with its conflicts and notes.
+
+    ``ours`` is the content of the workspace, in a preview with uncommitted changes.
+    """
     store = chat.store
-    base, theirs = chat.state(sides.base), chat.state(sides.theirs)
+    base, theirs = chat.state(done.base_id), chat.state(theirs_id)
     merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
-    merged = merging.merge(base.tree, sides.ours.tree, theirs.tree)
-    unstored = (*sides.snapshot.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
-    resolution = ConflictResolution(chat, sides.branch, choices, merged, unstored)
+    merged = merging.merge(base.tree, ours.tree, theirs.tree)
+    unstored = (*snapshot.left_in_place, *ours.empty_folders, *theirs.empty_folders)
+    resolution = ConflictResolution(chat, done.branch, choices or Choices(), merged, unstored)
     tree, conflicts = resolution.decide()
-    empty = _three_ways(
-        set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
-    )
+    empty = _three_ways(set(base.empty_folders), set(ours.empty_folders), set(theirs.empty_folders))
     after = FolderState(tree, trees.still_empty(store, tree, empty))
     names = (done.into, done.branch)
     lines = {
@@ -211,7 +195,7 @@ def _merge_trees(
         status="conflicts" if lines else done.status,
         conflicts=conflicts,
         lines=lines,
-        notes=trees.notes(store, sides.snapshot.notes, sides.ours.tree, after),
+        notes=trees.notes(store, snapshot.notes, ours.tree, after),
     )
 
 

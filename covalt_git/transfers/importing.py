@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
 
-MOST_PACK_BYTES = 16 << 30
-MOST_OBJECTS = 2_000_000
-_MOST_OTHER_BYTES = 64 << 20
-_MOST_INFLATED = 16 << 30
+_LIMITS = partial(PackLimits, pack=16 << 30, objects=2_000_000, other=64 << 20, together=16 << 30)
 _LONGEST_TITLE = 500
 _PART = 1 << 18
 
@@ -151,7 +148,8 @@ class _Import:
     def carry_out(self, chat_id: str | None, title: str | None) -> ImportedChat:
         """Inspect everything, store it, and rename the chat into place."""
         store = self.store
-        with Quarantine(store, store.path.parent, self._limits()) as quarantine:
+        limits = _LIMITS(blob=self.chats.config.max_file_mb << 20)
+        with Quarantine(store, store.path.parent, limits) as quarantine:
             quarantine.receive(self.source.pack)
             reader = quarantine.reader
             admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
@@ -171,15 +169,6 @@ class _Import:
             commits=len(admitted.commits),
             unportable=admitted.unportable,
             left_out=tuple(ref for ref in sorted(self.source.refs) if not _is_taken(ref)),
-        )
-
-    def _limits(self) -> PackLimits:
-        return PackLimits(
-            pack=MOST_PACK_BYTES,
-            objects=MOST_OBJECTS,
-            blob=self.chats.config.max_file_mb << 20,
-            other=_MOST_OTHER_BYTES,
-            together=_MOST_INFLATED,
         )
 
     def _card_and_records(self, reader: ObjectReader) -> tuple[AboutChat | None, dict[str, str]]:

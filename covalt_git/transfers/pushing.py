@@ -30,22 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.git_store.serving import Command, PushRequest, Stream
-    from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
-MOST_PACK_BYTES = 1 << 30
-MOST_OBJECTS = 1_000_000
-MOST_OBJECTS_BYTES = 8 << 30
-_MOST_OTHER_BYTES = 16 << 20
+LIMITS = partial(PackLimits, pack=1 << 30, objects=1_000_000, other=16 << 20, together=8 << 30)
+"""Limits of a pushed pack, except that of files."""
+
 _MOST_PROBLEMS = 20
 _PART = 1 << 18
-
-
-class NotPushedError(CovaltError):
-    """A push is not allowed to change a ref in this way."""
-
-    code = "not_pushed"
 
 
 class _Accepted(NamedTuple):
@@ -76,17 +68,6 @@ def pushable(chat: ChatStore) -> VisibleRefs:
     return VisibleRefs(chat.store, chat.store.refs(HEADS), chat.store.head())
 
 
-def limits(config: WorkspaceConfig) -> PackLimits:
-    """Return the limits of a pushed pack."""
-    return PackLimits(
-        pack=MOST_PACK_BYTES,
-        objects=MOST_OBJECTS,
-        blob=config.max_file_mb << 20,
-        other=_MOST_OTHER_BYTES,
-        together=MOST_OBJECTS_BYTES,
-    )
-
-
 def push(
     chat: ChatStore,
     request: PushRequest,
@@ -102,7 +83,8 @@ def push(
     if not request.commands:
         return PushReport({})
     try:
-        with Quarantine(chat.store, chat.folder, limits(chat.config)) as quarantine:
+        limits = LIMITS(blob=chat.config.max_file_mb << 20)
+        with Quarantine(chat.store, chat.folder, limits) as quarantine:
             if request.has_pack:
                 quarantine.receive(iter(partial(stream.read, _PART), b""))
             graph = CommitGraph(quarantine.reader)
@@ -161,7 +143,7 @@ class _Push:
             branches.check_free(chat, name)
         admitted = admit(graph, [new], chat.store.refs(HEADS).values(), config=chat.config)
         if command.old and command.old not in graph.ancestors([new]):
-            raise NotPushedError(
+            raise CovaltError(
                 "non-fast-forward",
                 hint="a push does not overwrite commits; push a new branch: "
                 f"git push origin HEAD:{name}-2",
@@ -219,19 +201,18 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
     """Return the branch that a command creates or moves, and its new commit.
 
     Raises:
-        NotPushedError: if the command does something else.
+        CovaltError: if the command does something else.
     """
     name = command.ref.removeprefix(HEADS)
     if name == command.ref:
         kind = "tags" if command.ref.startswith("refs/tags/") else "other refs"
-        raise NotPushedError(
+        raise CovaltError(
             f"only branches can be pushed to a chat, not {kind}",
             hint="git push origin HEAD:refs/heads/NAME",
         )
     if command.new is None:
-        raise NotPushedError(
-            "a push cannot delete a branch",
-            hint=f"covalt-git chat branch delete {chat.id} {name}",
+        raise CovaltError(
+            "a push cannot delete a branch", hint=f"covalt-git chat branch delete {chat.id} {name}"
         )
     return name, command.new
 

@@ -16,7 +16,6 @@ If a process dies after step 2, the next holder of the chat's lock repeats the s
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import stat
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store import GitStore, TreeEntry
-    from covalt_git.models.chats import FileChange
+    from covalt_git.models.chats import FileChange, FileState
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import FolderState
 
@@ -94,14 +93,13 @@ class Switch:
     folder: Path
     old: FolderState
     new: FolderState
-    differences: list[trees.Difference] = field(init=False)
+    changes: list[FileChange] = field(init=False)
     staged: dict[str, Path] = field(default_factory=dict)
     edited: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Compare the two trees."""
-        found = trees.differences(self.store, self.old.tree, self.new.tree)
-        self.differences = sorted(found, key=operator.itemgetter(0))
+        self.changes = trees.changes(self.store, self.old.tree, self.new.tree)
 
     def check(self, left_in_place: Iterable[str] = ()) -> None:
         """Check that the switch is possible, before anything is changed.
@@ -113,7 +111,7 @@ class Switch:
             InTheWayError: if an untracked path is where a file must be written.
             UnsafeTreeError: if the new state contains a path that a scan never stores.
         """
-        arriving = {path: now for path, _, now in self.differences if now is not None}
+        arriving = {one.path: one.new for one in self.changes if one.new is not None}
         for path, now in arriving.items():
             _check_safe(self.store, path, now)
         blocking = set(left_in_place)
@@ -131,56 +129,55 @@ class Switch:
 
     def stage(self, staging: Path) -> None:
         """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
-        for path, _, now in self.differences:
-            if now is not None:
-                self.staged[path] = staging / new_id()
-                create(str(self.staged[path]), now.mode, self.store.read_blob(now.oid))
+        for one in self.changes:
+            if one.new is not None:
+                self.staged[one.path] = staging / new_id()
+                content = self.store.read_blob(one.new.oid)
+                create(str(self.staged[one.path]), one.new.mode, content)
 
     def folders(self) -> set[str]:
         """Return the folders whose entries change, and which must be fsynced."""
         empty = set(self.old.empty_folders) ^ set(self.new.empty_folders)
-        paths = empty.union(path for path, _, _ in self.differences)
+        paths = empty.union(one.path for one in self.changes)
         return empty.union(*map(folders_above, paths), {""}) if paths else empty
 
     def place(self, root: Folder) -> None:
         """Change each path that still has its old content."""
         stay = set[str]().union(*map(folders_above, self.staged))
-        for path, was, now in self.differences:
-            if now is None:
-                self._remove(root, path, was, stay)
+        for one in self.changes:
+            if one.new is None:
+                self._remove(root, one, stay)
         for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
             root.remove_empty(path, but=stay)
-        for path, was, now in self.differences:
-            if now is not None:
-                self._put(root, path, was, now)
+        for one in self.changes:
+            if one.new is not None:
+                self._put(root, one)
         for path in sorted(set(self.new.empty_folders) - set(self.old.empty_folders)):
             if root.is_free(path) and not root.make(path):
                 self.edited.append(path)
 
-    def _remove(
-        self, root: Folder, path: str, was: TreeEntry | None, stay: Collection[str]
-    ) -> None:
+    def _remove(self, root: Folder, change: FileChange, stay: Collection[str]) -> None:
         """Remove a file, and the folders above it that are then empty, except those in ``stay``."""
-        found = root.state(path, self.store.object_format)
+        found = root.state(change.path, self.store.object_format)
         if found is None:  # a killed process may have removed it, and left its folder
-            root.remove_empty(path.rpartition("/")[0], but=stay)
-        elif found == trees.state_of(was):
-            root.remove(path, but=stay)
+            root.remove_empty(change.path.rpartition("/")[0], but=stay)
+        elif found == change.old:
+            root.remove(change.path, but=stay)
         else:
-            self.edited.append(path)
+            self.edited.append(change.path)
 
-    def _put(self, root: Folder, path: str, was: TreeEntry | None, now: TreeEntry) -> None:
+    def _put(self, root: Folder, change: FileChange) -> None:
         """Rename a staged file to its path, unless a user's edit is there."""
-        file = self.staged[path]
-        found = root.state(path, self.store.object_format)
-        if root.is_free(path) if found is None else found == trees.state_of(was):
+        file = self.staged[change.path]
+        found = root.state(change.path, self.store.object_format)
+        if root.is_free(change.path) if found is None else found == change.old:
             # A user may remove or replace a parent folder at the same time.
             with unless_changed():
-                root.move_in(file, path)
+                root.move_in(file, change.path)
                 return
         file.unlink()
-        if found != trees.state_of(now):
-            self.edited.append(path)
+        if found != change.new:
+            self.edited.append(change.path)
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
@@ -209,7 +206,7 @@ def _write_tree(store: GitStore, folder: Folder, tree: str | None, prefix: str =
             _write_tree(store, below, entry.oid, f"{prefix}{name}/")
 
 
-def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
+def _check_safe(store: GitStore, path: str, entry: FileState | TreeEntry) -> None:
     verdict = check_path(path)
     reason = verdict.reason if verdict.kind == "refused" else ""
     if entry.mode not in {FILE, EXECUTABLE, LINK, FOLDER}:
@@ -316,7 +313,7 @@ class WorkingFolder(NamedTuple):
                 self._undo(Switch(store, self.chat.workspace, new, old), journal)
             raise
         self._remove_journal()
-        return trees.as_changes(switch.differences)
+        return switch.changes
 
     def _carry_out(self, switch: Switch, announced: Journal | None = None) -> None:
         """Stage the files, announce the switch and place the files."""

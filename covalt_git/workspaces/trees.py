@@ -25,9 +25,6 @@ EMPTY = frozenset(
 )
 """Git's empty tree in either hash, which everywhere else in this package is None."""
 
-Difference = tuple[str, TreeEntry | None, TreeEntry | None]
-"""A path, and its file or link in each of two trees, or None."""
-
 Edits = dict[str, TreeEntry | None]
 """The file, link or folder for each path, whatever its entry is named, or None to remove it."""
 
@@ -39,19 +36,9 @@ class FolderState(NamedTuple):
     empty_folders: tuple[str, ...] = ()
 
 
-def state_of(entry: TreeEntry | None) -> FileState | None:
-    """Return the state of a file or link."""
-    return None if entry is None else FileState(mode=entry.mode, oid=entry.oid)
-
-
 def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
     """Return every file of a tree by its path, in git's order."""
-    found = walk(store, tree)
-    return {
-        path: FileState(mode=entry.mode, oid=entry.oid)
-        for path, entry in found
-        if entry.mode != FOLDER
-    }
+    return {path: _state(entry) for path, entry in walk(store, tree) if entry.mode != FOLDER}
 
 
 def walk(store: GitStore, tree: str | None, prefix: str = "") -> Iterator[tuple[str, TreeEntry]]:
@@ -66,7 +53,7 @@ def walk(store: GitStore, tree: str | None, prefix: str = "") -> Iterator[tuple[
 def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
     """Return the file or link at a path, or None."""
     entry = find_entry(store, tree, path)
-    return None if entry is None or entry.mode == FOLDER else state_of(entry)
+    return None if entry is None or entry.mode == FOLDER else _state(entry)
 
 
 def find_entry(store: GitStore, tree: str | None, path: str) -> TreeEntry | None:
@@ -88,24 +75,21 @@ def names(store: GitStore, tree: str | None, folder: str) -> list[str]:
 
 
 def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
-    """Return the paths that differ between two trees, sorted."""
-    return as_changes(sorted(differences(store, old, new)))
-
-
-def as_changes(found: Iterable[Difference]) -> list[FileChange]:
-    """Return differences as :class:`FileChange`, the form for users."""
-    return [FileChange(path=path, old=state_of(was), new=state_of(now)) for path, was, now in found]
+    """Return the files and links that differ between two trees, sorted by path; equal subtrees are not read."""
+    return [
+        FileChange(path=path, old=was and _state(was), new=now and _state(now))
+        for path, was, now in sorted(_differences(store, old, new))
+    ]
 
 
 def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str]:
     """Return the paths that differ between two trees, sorted, without their content."""
-    return sorted(path for path, _, _ in differences(store, old, new))
+    return sorted(path for path, _, _ in _differences(store, old, new))
 
 
-def differences(
+def _differences(
     store: GitStore, old: str | None, new: str | None, prefix: str = ""
-) -> Iterator[Difference]:
-    """Yield every file that differs between two trees, in no order; equal subtrees are not read."""
+) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
     if old == new:
         return
     for raw, was, now in store.tree_differences(old, new):
@@ -113,7 +97,7 @@ def differences(
         was_folder = was.oid if was is not None and was.mode == FOLDER else None
         now_folder = now.oid if now is not None and now.mode == FOLDER else None
         if was_folder or now_folder:
-            yield from differences(store, was_folder, now_folder, f"{path}/")
+            yield from _differences(store, was_folder, now_folder, f"{path}/")
         was_file, now_file = None if was_folder else was, None if now_folder else now
         if was_file != now_file:
             yield path, was_file, now_file
@@ -192,6 +176,10 @@ def _put(entries: dict[bytes, TreeEntry], name: bytes, entry: TreeEntry | None) 
     entries.pop(name, None)
     if entry is not None:
         entries[name] = entry._replace(name=name)
+
+
+def _state(entry: TreeEntry) -> FileState:
+    return FileState(mode=entry.mode, oid=entry.oid)
 
 
 def _text(name: bytes) -> str:

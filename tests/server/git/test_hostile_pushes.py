@@ -8,6 +8,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -268,7 +269,7 @@ def test_a_pack_that_contradicts_itself_is_refused(served: GitServed, pack: byte
 def test_a_pack_may_not_unpack_to_too_many_bytes(
     served: GitServed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "MOST_OBJECTS_BYTES", 10 << 20)
+    monkeypatch.setattr(pushing, "LIMITS", partial(pushing.LIMITS, together=10 << 20))
     half = entry("blob", bytes(1 << 19))
 
     assert refused(served, BLOB_ID, pack_of(*[half] * 21)).startswith(
@@ -279,7 +280,7 @@ def test_a_pack_may_not_unpack_to_too_many_bytes(
 def test_a_pack_over_the_limit_is_refused(
     served: GitServed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "MOST_PACK_BYTES", 1 << 20)
+    monkeypatch.setattr(pushing, "LIMITS", partial(pushing.LIMITS, pack=1 << 20))
     noise = random.Random(2)
     pack = pack_of(*(entry("blob", noise.randbytes(1 << 19)) for _ in range(4)))
 
