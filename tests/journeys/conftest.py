@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext
 
 from tests.browser import missing
 from tests.journeys.terminal import Terminal
@@ -61,15 +63,35 @@ def wheel_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
-@pytest.fixture
-def terminal(tmp_path: Path, checkout_scripts: Path) -> Terminal:
-    folder = tmp_path / "here"
-    folder.mkdir()
-    return Terminal(folder, checkout_scripts, forked=True)
-
-
-@pytest.fixture
-def project(terminal: Terminal) -> Terminal:
-    """A terminal in a new project."""
+@pytest.fixture(scope="session")
+def new_project(tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path) -> Terminal:
+    """A terminal in a new project, which tests copy."""
+    terminal = Terminal(tmp_path_factory.mktemp("new"), checkout_scripts, forked=True)
     terminal.covalt("init", "demo")
     return terminal.at(terminal.folder / "demo")
+
+
+@pytest.fixture
+def project(new_project: Terminal, tmp_path: Path) -> Terminal:
+    """A terminal in a project of this test's own."""
+    return new_project.copy(tmp_path / "here")
+
+
+@pytest.fixture(scope="module")
+def shared(new_project: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """A terminal in a project for all tests of a module."""
+    return new_project.copy(tmp_path_factory.mktemp("shared") / "here")
+
+
+@pytest.fixture(scope="module")
+def url(shared: Terminal) -> Iterator[str]:
+    """The URL with its token that ``covalt-git serve`` prints for the shared project."""
+    with shared.serving("serve") as url:
+        yield url
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A browser profile of this test's own, with a window of 400 pixels, so that pages scroll."""
+    with chromium.new_context(viewport={"width": 1280, "height": 400}) as context:
+        yield context

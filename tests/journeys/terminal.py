@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,4 +82,8 @@ class Terminal:
             assert "Traceback" not in err
 
     def at(self, folder: Path) -> Terminal:
-        return Terminal(folder, self.scripts, self.forked)
+        return replace(self, folder=folder)
+
+    def copy(self, parent: Path) -> Terminal:
+        """Copy the folder into another one, and return a terminal there."""
+        return self.at(Path(shutil.copytree(self.folder, parent / self.folder.name, symlinks=True)))

@@ -1,23 +1,17 @@
-"""Tools that come from other systems' files are imported, granted, listed and called."""
+"""Tools that come from other systems' files are imported, granted and called."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
-from covalt_git.connections.pool import CONNECTIONS
-from tests.browser import missing
 from tests.http_tools.upstream import Upstream, upstream
-from tests.mcp_client import talk
 
 Cli = Callable[..., tuple[int, str]]
-SERVERS = Path(sys.prefix) / "servers"
 KEY = "value-of-the-key"
 
 
@@ -115,36 +109,3 @@ def test_a_custom_tool_sends_its_arguments_where_cognipeer_does(
     status, shown = cli("call", "c1", "example-tool:getInfo", "{}")
     assert status != 0
     assert "infoType" in shown
-
-
-@pytest.mark.servers
-def test_the_tools_of_an_imported_server_are_listed_through_the_gateway(
-    root: Path, cli: Cli
-) -> None:
-    if not (SERVERS / ".ready").exists():
-        missing("an MCP server", "make servers")
-    program = SERVERS / "node_modules/.bin/mcp-server-everything"
-    config = {"mcpServers": {"everything": {"command": "node", "args": [str(program)]}}}
-    (root / ".mcp.json").write_text(json.dumps(config))
-    steps = (
-        ("mcp", "import", "--from", "claude-code", "--server", "everything", "--yes"),
-        ("grant", "add", "everything", "process", "everything"),
-        ("toolset", "enable", "everything"),
-        ("source", "refresh", "everything", "--accept"),
-    )
-    for step in steps:
-        status, shown = cli(*step)
-        assert status == 0, shown
-    listed = json.loads(cli("source", "list", "--json")[1])["sources"]
-
-    async def names(client: Client) -> set[str]:
-        tools = (await client.list_tools()).tools
-        return {one.name for one in tools if one.name.startswith("everything.")}
-
-    try:
-        found = talk(root, names)
-    finally:
-        CONNECTIONS.close()
-
-    assert [one["tools"] for one in listed] == [len(found)]
-    assert {"everything.echo", "everything.get-sum", "everything.get-tiny-image"} <= found

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
@@ -16,22 +16,21 @@ from tests.journeys.terminal import Terminal
 PROBLEM = "data-lab has errors, so its last valid version is shown"
 
 
-@pytest.fixture
-def url(project: Terminal) -> Iterator[str]:
-    with project.serving("dev", end=signal.SIGINT) as url:
+@pytest.fixture(scope="module")
+def url(shared: Terminal) -> Iterator[str]:
+    with shared.serving("dev", end=signal.SIGINT) as url:
         yield url
 
 
 @pytest.fixture
-def page(chromium: Browser, url: str) -> Iterator[Page]:
+def page(context: BrowserContext, url: str) -> Iterator[Page]:
     """A browser at the printed address; whatever its console calls an error fails the test."""
-    with chromium.new_context(viewport={"width": 1280, "height": 400}) as context:
-        page = context.new_page()
-        errors = console_errors(page)
-        page.goto(url)
-        yield page
-        # Broken toolsets answer with an error, which the console also reports.
-        assert [one for one in errors if not one.startswith("Failed to load resource")] == []
+    page = context.new_page()
+    errors = console_errors(page)
+    page.goto(url)
+    yield page
+    # Broken toolsets answer with an error, which the console also reports.
+    assert [one for one in errors if not one.startswith("Failed to load resource")] == []
 
 
 def edit(project: Terminal, old: str, new: str) -> None:
@@ -42,11 +41,11 @@ def edit(project: Terminal, old: str, new: str) -> None:
 
 
 def test_a_save_shows_its_problem_on_every_page_until_it_is_fixed(
-    page: Page, project: Terminal
+    page: Page, shared: Terminal
 ) -> None:
     home = page.url
     page.goto(f"{home}tools")
-    edit(project, "\ndescription:", "\ndescriptoin:")
+    edit(shared, "\ndescription:", "\ndescriptoin:")
 
     expect(page.get_by_text(PROBLEM)).to_be_visible()
     expect(
@@ -61,53 +60,55 @@ def test_a_save_shows_its_problem_on_every_page_until_it_is_fixed(
     page.locator("#live").get_by_role("link", name="data-lab").click()
     page.wait_for_url("**/toolsets/data-lab")
 
-    edit(project, "\ndescriptoin:", "\ndescription:")
+    edit(shared, "\ndescriptoin:", "\ndescription:")
 
     expect(page.get_by_text(PROBLEM)).to_have_count(0)
     expect(page.get_by_text("unknown key")).to_have_count(0)
 
 
 def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
-    page: Page, project: Terminal
+    page: Page, shared: Terminal
 ) -> None:
     page.goto(f"{page.url}toolsets/data-lab/files/toolset.yaml")
     page.evaluate("scrollTo(0, 300)")
     page.evaluate("window.old = true")
 
-    edit(project, "# Data Lab reads", "# Data Lab really reads")
+    edit(shared, "# Data Lab ", "# Data Lab really ")
 
-    expect(page.get_by_text("Data Lab really reads")).to_have_count(1)
+    expect(page.get_by_text("Data Lab really ")).to_have_count(1)
     assert page.evaluate("window.old") is None
     page.wait_for_function("scrollY === 300")
 
 
-def test_a_message_is_still_there_after_a_reload(page: Page, project: Terminal) -> None:
+def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -> None:
     page.goto(f"{page.url}toolsets/data-lab")
     message = page.get_by_text("Disabled. Its tools cannot be called.")
     page.route("**/api/events*", lambda route: route.abort())
     page.get_by_role("button", name="Disable").click()
     expect(message).to_be_visible()
-    edit(project, "# Data Lab reads", "# Data Lab really reads")
+    edit(shared, "# Data Lab ", "# Data Lab also ")
 
     with page.expect_event("load"):
         page.unroute("**/api/events*")
 
     expect(message).to_be_visible()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("button", name="Disable")).to_be_visible()
 
 
 def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
-    page: Page, project: Terminal
+    page: Page, shared: Terminal
 ) -> None:
     page.goto(f"{page.url}tools/data-lab:summarize")
     box = page.get_by_label(re.compile("^path"))
     box.fill("weather.csv")
 
-    edit(project, "\ndescription:", "\ndescriptoin:")
+    edit(shared, "\ndescription:", "\ndescriptoin:")
 
     expect(page.get_by_text("The project has changed")).to_be_visible()
     expect(page.get_by_text(PROBLEM)).to_be_visible()
     expect(box).to_have_value("weather.csv")
-    edit(project, "\ndescriptoin:", "\ndescription:")
+    edit(shared, "\ndescriptoin:", "\ndescription:")
     expect(page.get_by_text(PROBLEM)).to_have_count(0)
     page.get_by_role("button", name="Reload").click()
     expect(page.get_by_text("The project has changed")).to_have_count(0)
@@ -115,9 +116,9 @@ def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
 
 
 def test_invalid_settings_are_reported_too_and_the_page_comes_back(
-    page: Page, project: Terminal
+    page: Page, shared: Terminal
 ) -> None:
-    settings = project.folder / "covalt.yaml"
+    settings = shared.folder / "covalt.yaml"
     sound = settings.read_text(encoding="utf-8")
     page.goto(f"{page.url}toolsets")
 

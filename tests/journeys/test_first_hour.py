@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import mcp_types as types
+from anyio.to_thread import run_sync
 from mcp import Client
 
 from tests.journeys.terminal import Terminal
@@ -58,6 +59,10 @@ def test_a_developer_writes_tools(project: Terminal) -> None:
 def test_a_user_manages_the_work_of_an_agent(project: Terminal) -> None:
     ran = project.folder / "data/chats/c1/workspace/ran.txt"
 
+    def decide(yes: str, no: str) -> None:
+        project.covalt("approval", "deny", no, "--no-terminal", "once is enough")
+        project.covalt("approval", "approve", yes, "--no-terminal", "harmless")
+
     async def work(client: Client) -> list[str]:
         await client.call_tool("app-builder.write_file", WRITE)
         ids = []
@@ -65,17 +70,12 @@ def test_a_user_manages_the_work_of_an_agent(project: Terminal) -> None:
             args = {"command": f"echo {word} >> ran.txt"}
             waits: Any = await client.call_tool("app-builder.run_command", args)
             ids.append(waits.structured_content["execution_id"])
-        return ids
-
-    async def resume(client: Client) -> list[str]:
-        results = [await client.call_tool("resume", {"execution_id": one}) for one in (yes, no)]
+        await run_sync(decide, *ids)
+        results = [await client.call_tool("resume", {"execution_id": one}) for one in ids]
         return [text(one).partition(":")[0] for one in results if one.is_error]
 
     agent: Any = {"client_info": types.Implementation(name="claude-code", version="1")}
-    yes, no = over_stdio(project.folder, work, **agent)
-    project.covalt("approval", "deny", no, "--no-terminal", "once is enough")
-    project.covalt("approval", "approve", yes, "--no-terminal", "harmless")
-    assert over_stdio(project.folder, resume, **agent) == ["denied"]
+    assert over_stdio(project.folder, work, **agent) == ["denied"]
     assert ran.read_text(encoding="utf-8") == "one\n"
 
     log = project.json("chat", "log", "c1")["manifests"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
+from tests.operations_client import Operations
 
 PATIENCE_MS = 20_000
 """The promise is 1 second; this machine may be busy."""
@@ -19,38 +20,55 @@ TOP = "row => row.getBoundingClientRect().top"
 
 
 @pytest.fixture
-def open_page(project: Terminal, chromium: Browser) -> Iterator[Callable[[str], Page]]:
-    """A function that opens a page of a served project; an error in its console fails the test."""
-    project.covalt("chat", "new", "--id", "c1", "--title", "A chat")
+def operate(shared: Terminal) -> Operations:
+    """The work of an agent, in another process than the server."""
+    return Operations(shared.folder)
+
+
+@pytest.fixture
+def chat(operate: Operations) -> str:
+    """The id of a chat of this test's own."""
+    return str(operate("create_chat", title="A chat")["id"])
+
+
+@pytest.fixture
+def open_page(context: BrowserContext, url: str) -> Iterator[Callable[[str], Page]]:
+    """A function that opens a page of the served project; an error in its console fails the test."""
     errors: list[list[str]] = []
-    with (
-        project.serving("serve") as url,
-        chromium.new_context(viewport={"width": 1280, "height": 400}) as context,
-    ):
 
-        def opened(path: str) -> Page:
-            page = context.new_page()
-            errors.append(console_errors(page))
-            page.goto(url)
-            page.goto(url.partition("?")[0] + path)
-            return page
+    def opened(path: str) -> Page:
+        page = context.new_page()
+        errors.append(console_errors(page))
+        page.goto(url)
+        page.goto(url.partition("?")[0] + path)
+        return page
 
-        yield opened
+    yield opened
     found = [error for one in errors for error in one]
     assert [error for error in found if "ERR_FAILED" not in error] == []  # a test aborts streams
 
 
-def write(project: Terminal, path: str) -> None:
-    project.covalt(
-        *("call", "c1", "app-builder:write_file", "--arg", f"path={path}", "--arg", "content=a")
-    )
+@pytest.fixture
+def call(operate: Operations, chat: str) -> Callable[..., Any]:
+    """A function that calls a tool of app-builder in the chat."""
+
+    def called(tool: str, **args: str) -> Any:
+        return operate("call_tool", chat_id=chat, tool_id=f"app-builder:{tool}", args=args)
+
+    return called
+
+
+@pytest.fixture
+def write(call: Callable[..., Any]) -> Callable[[str], Any]:
+    """A function that has a tool write a file."""
+    return lambda path: call("write_file", path=path, content="a")
 
 
 def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
-    project: Terminal, open_page: Callable[[str], Page]
+    chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page]
 ) -> None:
-    write(project, "a.txt")
-    page = open_page("chats/c1")
+    write("a.txt")
+    page = open_page(f"chats/{chat}")
     calls = page.locator("[data-new] details.call")
     calls.first.locator("summary").first.click()
     shown = calls.first.get_by_role("heading", name="a.txt")
@@ -59,11 +77,9 @@ def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
     text = page.get_by_label("Message", exact=True)
     text.fill("What I am typing")
 
-    write(project, "b.txt")
-    ended = time.monotonic()
-    expect(calls.filter(has_text="success")).to_have_count(2, timeout=PATIENCE_MS)
-    print(f"the call appeared {time.monotonic() - ended:.2f} s after its command")  # noqa: T201
+    write("b.txt")
 
+    expect(calls.filter(has_text="success")).to_have_count(2, timeout=PATIENCE_MS)
     expect(shown).to_be_visible()
     assert shown.get_attribute("data-old") == "yes"
     expect(text).to_have_value("What I am typing")
@@ -73,31 +89,36 @@ def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
 
 
 def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
-    project: Terminal, open_page: Callable[[str], Page]
+    operate: Operations,
+    chat: str,
+    call: Callable[..., Any],
+    open_page: Callable[[str], Page],
 ) -> None:
-    project.covalt("call", "c1", "app-builder:run_command", "--arg", "command=ls", code=1)
-    page = open_page("chats/c1")
+    waiting = call("run_command", command="ls")
+    page = open_page(f"chats/{chat}")
     page.get_by_role("button", name="Deny").focus()
 
-    (waiting,) = project.json("approval", "list")["approvals"]
-    project.covalt("approval", "deny", waiting["execution_id"], "--no-terminal", "a test")
+    operate("deny_call", execution_id=waiting["execution_id"])
 
     expect(page.get_by_text("denied", exact=False).first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
-    project: Terminal, open_page: Callable[[str], Page]
+    operate: Operations,
+    chat: str,
+    write: Callable[[str], Any],
+    open_page: Callable[[str], Page],
 ) -> None:
-    for name in "abcdefgh":
-        write(project, name)
-    page = open_page("chats/c1/history")
+    for name in "ABCDEFGHabcdefgh":
+        operate.commit(chat, **{name: name})
+    page = open_page(f"chats/{chat}/history")
     oldest = page.locator("[data-new] > *").last
     oldest.evaluate("row => row.scrollIntoView({block: 'end'})")
     top = oldest.evaluate(TOP)
 
-    write(project, "i")
-    write(project, "j")
+    write("i")
+    write("j")
 
     new = page.get_by_role("button", name="2 new")
     expect(new).to_be_visible(timeout=PATIENCE_MS)
@@ -107,15 +128,15 @@ def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
     expect(new).to_be_hidden()
 
 
+@pytest.mark.usefixtures("chat")
 def test_a_pending_approval_is_counted_and_a_typed_title_stays(
-    project: Terminal, open_page: Callable[[str], Page]
+    operate: Operations, call: Callable[..., Any], open_page: Callable[[str], Page]
 ) -> None:
-    write(project, "a.txt")
     approvals, page = open_page("approvals"), open_page("")
     title = page.get_by_label("Title")
     title.fill("What I am typing")
 
-    project.covalt("call", "c1", "app-builder:run_command", "--arg", "command=ls", code=1)
+    waiting = call("run_command", command="ls")
 
     count = page.get_by_role("link", name="Approvals 1 pending")
     expect(count).to_be_visible(timeout=PATIENCE_MS)
@@ -124,21 +145,20 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
     expect(title).to_be_focused()
     listed = approvals.get_by_role("link", name="app-builder:run_command")
     expect(listed).to_be_visible(timeout=PATIENCE_MS)
-    (waiting,) = project.json("approval", "list")["approvals"]
-    project.covalt("approval", "deny", waiting["execution_id"], "--no-terminal", "a test")
+    operate("deny_call", execution_id=waiting["execution_id"])
     expect(count).to_have_count(0, timeout=PATIENCE_MS)
     expect(listed).to_have_count(0, timeout=PATIENCE_MS)
 
 
 def test_the_page_is_updated_by_long_polling_where_streams_fail(
-    project: Terminal, open_page: Callable[[str], Page]
+    chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page]
 ) -> None:
-    write(project, "a.txt")
+    write("a.txt")
     page = open_page("chats")
     no_stream = re.compile(r"/api/events(?!.*poll=true)")
     page.route(no_stream, lambda route: route.abort())
-    page.get_by_role("link", name="A chat").click()
+    page.locator(f"[href='/chats/{chat}']").first.click()
 
-    write(project, "b.txt")
+    write("b.txt")
 
     expect(page.locator("[data-new] .call")).to_have_count(2, timeout=PATIENCE_MS)

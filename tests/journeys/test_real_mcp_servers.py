@@ -11,22 +11,17 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.engine import CallRequest
-from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
-from covalt_git.project import Project
-from covalt_git.toolsets.new_project import create_project
 from tests.browser import missing
-from tests.command import run
+from tests.calls.conftest import World, make_world
 from tests.connections.conftest import processes
 from tests.settling import until
 
@@ -60,34 +55,18 @@ mcp_servers:
 NAMES = ("time", "git", "everything", "filesystem", "memory")
 
 
-@dataclass(frozen=True)
-class World:
+class Real(World):
     """A project that uses all of them, with one chat."""
 
-    root: Path
-
-    @property
-    def workspace(self) -> Path:
-        return self.root / "data" / "chats" / "c1" / "workspace"
-
-    def covalt(self, *args: str, code: int = 0) -> str:
-        done = run("-C", str(self.root), *args, cwd=self.root)
-        assert done.returncode == code, done.stdout + done.stderr
+    def covalt(self, *args: str) -> str:
+        done = self.cli(*args)
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-    def call(self, tool: str, /, follower: Follower | None = None, **args: Any) -> CallOutcome:
-        project = Project.open(self.root)
-        with project.chats.open("c1") as chat:
-            return project.engine(follower=follower).call(chat, CallRequest(tool, args))
 
     def result(self, tool: str, /, **args: Any) -> Any:
         outcome = self.call(tool, **args)
         assert outcome.call.status == "success", outcome.error
         return outcome.call.result
-
-    def files(self) -> dict[str, bytes]:
-        with Project.open(self.root).chats.open("c1") as chat:
-            return {path: chat.read_file(chat.head(), path) for path in chat.files(chat.head())}
 
     def process(self, server: str) -> int:
         (found,) = running(server)
@@ -101,14 +80,11 @@ def running(server: str) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     if not (SERVERS / ".ready").exists():
         missing("an MCP server", "make servers")
-    made = World(tmp_path_factory.mktemp("real") / "project")
-    create_project(made.root)
-    (made.root / "toolsets" / "real").mkdir()
-    (made.root / "toolsets" / "real" / "toolset.yaml").write_text(MANIFEST)
-    Project.open(made.root).chats.new("c1")
+    made = Real(make_world(tmp_path_factory.mktemp("real") / "project").root)
+    made.write("real/toolset.yaml", MANIFEST)
     made.workspace.mkdir(exist_ok=True)
     for name in NAMES:
         made.covalt("grant", "add", "real", "process", name)
@@ -119,7 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     CONNECTIONS.close()
 
 
-def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: World) -> None:
+def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> None:
     listed = json.loads(world.covalt("source", "list", "--json"))["sources"]
 
     assert {one["namespace"]: (one["tools"], one["accepted"]) for one in listed} == {
@@ -135,7 +111,7 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: World) -> No
     assert shown["annotations"]["destructive"] is True
 
 
-def test_what_they_return_is_the_result(world: World) -> None:
+def test_what_they_return_is_the_result(world: Real) -> None:
     assert world.result("time:convert_time", source_timezone="Asia/Tokyo", time="12:00", target_timezone="UTC")["target"]["datetime"].endswith("T03:00:00+00:00")  # fmt: skip
     assert world.result("everything:echo", message="Grüezi") == "Echo: Grüezi"
     weather = world.result("everything:get-structured-content", location="Chicago")
@@ -144,25 +120,26 @@ def test_what_they_return_is_the_result(world: World) -> None:
     assert root.strip() == f"URI: {world.workspace.as_uri()}"
 
 
-def test_an_image_is_a_file_of_the_commit(world: World) -> None:
+def test_an_image_is_a_file_of_the_commit(world: Real) -> None:
     outcome = world.call("everything:get-tiny-image")
 
     assert [(one.kind, one.path) for one in outcome.changes] == [("added", "get-tiny-image.png")]
     image = outcome.call.result[1]
     assert image == {"file": "get-tiny-image.png", "media_type": "image/png", "size": 4033}
-    assert world.files()["get-tiny-image.png"].startswith(b"\x89PNG")
+    assert (world.workspace / "get-tiny-image.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: World) -> None:
+def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: Real) -> None:
     path = str(world.workspace / "notes.txt")
     wrote = world.call("filesystem:write_file", path=path, content="by a server\n")
     entity = {"name": "Ada", "entityType": "person", "observations": ["likes looms"]}
-    change = "modified" if "memory.json" in world.files() else "added"  # other tests' memories
+    # Other tests' memories
+    change = "modified" if (world.workspace / "memory.json").exists() else "added"
     kept = world.call("memory:create_entities", entities=[entity])
 
     assert [(one.kind, one.path) for one in wrote.changes] == [("added", "notes.txt")]
     assert [(one.kind, one.path) for one in kept.changes] == [(change, "memory.json")]
-    assert world.files()["notes.txt"] == b"by a server\n"
+    assert (world.workspace / "notes.txt").read_text() == "by a server\n"
     assert world.result("memory:search_nodes", query="looms")["entities"] == [entity]
     refused = world.call("filesystem:write_file", path="/etc/covalt-git-test", content="x")
     assert refused.error is not None
@@ -170,7 +147,7 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     assert "outside allowed directories" in refused.error.message
 
 
-def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) -> None:
+def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: Real) -> None:
     shown: list[Any] = []
 
     def show(inquiry: Inquiry) -> None:
@@ -182,11 +159,13 @@ def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) 
         threading.Timer(0.05, inquiry.answer, [key, accepted]).start()
 
     ann = Follower(respondent=Respondent(frozenset({"form", "url"}), show))
-    outcome = world.call("everything:trigger-elicitation-request", ann)
-    led = world.call("everything:trigger-url-elicitation", ann, url="https://example.org/pay")
+    outcome = world.call("everything:trigger-elicitation-request", follower=ann)
+    led = world.call(
+        "everything:trigger-url-elicitation", follower=ann, url="https://example.org/pay"
+    )
     led_before = world.call(
         "everything:trigger-url-elicitation",
-        ann,
+        follower=ann,
         url="https://example.org/sign",
         elicitationId="e1",
         errorPath=True,
@@ -201,30 +180,24 @@ def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) 
     ]
     assert "Name: Ann" in outcome.call.result
     assert led.call.status == led_before.call.status == "success"
-    with Project.open(world.root).chats.open("c1") as chat:
-        last = [one.record.call for one in chat.log(chat.head())][:4][::-1]
+    last = [one.record.call for one in world.log()[-4:]]
     asked = [[one.answer for one in call.asked] for call in last if call]
     assert asked == [["accept"], ["accept"], ["accept", "accept"], []]
     assert nobody.error is not None
     assert "there is no user or client that can" in nobody.error.message
 
 
-def test_kill_9_between_calls_is_not_noticed_by_the_next(world: World) -> None:
-    for server, tool, args in (
-        ("everything", "everything:echo", {"message": "there"}),
-        ("memory", "memory:read_graph", {}),
-        ("time", "time:get_current_time", {"timezone": "UTC"}),
-    ):
-        world.result(tool, **args)
-        before = world.process(server)
-        os.kill(before, signal.SIGKILL)
+def test_kill_9_between_calls_is_not_noticed_by_the_next(world: Real) -> None:
+    world.result("memory:read_graph")
+    before = world.process("memory")
+    os.kill(before, signal.SIGKILL)
 
-        world.result(tool, **args)
+    world.result("memory:read_graph")
 
-        assert world.process(server) != before
+    assert world.process("memory") != before
 
 
-def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
+def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
     kept = {"name": "Ann", "entityType": "person", "observations": []}
     world.result("memory:create_entities", entities=[kept])
     world.result("everything:echo", message="there")
@@ -239,7 +212,7 @@ def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
 
 
 @pytest.mark.requirement("covalt-6.3.1")
-def test_disabling_stops_them_all_and_enabling_brings_them_back(world: World) -> None:
+def test_disabling_stops_them_all_and_enabling_brings_them_back(world: Real) -> None:
     for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):
         world.result(tool, **args)
     world.covalt("toolset", "disable", "real")

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.journeys.terminal import Terminal
+from tests.operations_client import Operations
 
 SPECIFICATION = Path(__file__).parents[3] / "shared" / "seeds" / "toolset-system-specification.md"
 pytestmark = pytest.mark.skipif(
     not SPECIFICATION.exists(), reason="the specification is not next to this checkout"
 )
+
+# What section 4.2's functions return, for the tools of section 3.2.
+ANALYZE = """\
+def run(filename: str) -> dict:
+    return {'summary': 'Processed 100 rows', 'stats': {'rows': 100}}
+"""
+TRANSFORM = """\
+from pathlib import Path
+
+
+def run(workspace: Path, output: str) -> dict:
+    (workspace / output).write_text('done')
+    return {'output': output}
+"""
+PAGE = "<html><head></head><body></body></html>"
 
 
 def example(section: str, language: str, number: int = 0) -> str:
@@ -32,29 +49,45 @@ def write(root: Path, files: dict[str, str]) -> None:
         file.write_text(content, encoding="utf-8")
 
 
-@pytest.fixture
-def app_builder(project: Terminal) -> Terminal:
-    """A project whose app-builder is section 10, letter by letter."""
-    folder = project.folder / "toolsets/app-builder"
-    for file in sorted(folder.rglob("*"), reverse=True):
-        file.unlink() if file.is_file() else file.rmdir()
+@pytest.fixture(scope="module")
+def operate(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Operations:
+    """A project with section 10's app-builder and section 3.2's toolset, letter by letter, and a chat c1."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("printed") / "project"))
+    shutil.rmtree(root / "toolsets/app-builder")
     write(
-        folder,
+        root / "toolsets",
         {
-            "toolset.yaml": example("10", "yaml"),
-            "tools/files.py": example("10", "python", 0),
-            "tools/shell.py": example("10", "python", 1),
+            "app-builder/toolset.yaml": example("10", "yaml"),
+            "app-builder/tools/files.py": example("10", "python", 0),
+            "app-builder/tools/shell.py": example("10", "python", 1),
+            "my-toolset/toolset.yaml": example("3.2", "yaml"),
+            "my-toolset/tools/analyze.py": ANALYZE,
+            "my-toolset/tools/transform.py": TRANSFORM,
+            "my-toolset/artifacts/results.html": PAGE,
         },
     )
-    project.covalt("chat", "new", "--id", "c1")
-    return project
+    operate = Operations(root)
+    operate("create_chat", chat_id="c1")
+    return operate
+
+
+@pytest.fixture(scope="module")
+def call(operate: Operations) -> Callable[..., Any]:
+    """A function that calls a tool in the chat."""
+
+    def called(tool_id: str, **args: str) -> Any:
+        return operate("call_tool", chat_id="c1", tool_id=tool_id, args=args)
+
+    return called
 
 
 @pytest.mark.requirement("covalt-10.valid")
-def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Terminal) -> None:
-    problems = app_builder.json("validate")["problems"]
+def test_both_are_valid_and_only_old_renderers_warn(operate: Operations) -> None:
+    problems = operate("validate")["problems"]
 
-    assert [(one["code"], one["severity"]) for one in problems] == [("CG206", "warning")] * 3
+    assert [one for one in problems if one["severity"] == "error"] == []
+    of_section_10 = [one["code"] for one in problems if "app-builder" in one["path"]]
+    assert of_section_10 == ["CG206"] * 3
 
 
 @pytest.mark.requirement(
@@ -63,21 +96,14 @@ def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Termi
     "covalt-10.functions",
     "covalt-10.files",
     "covalt-10.command",
+    "covalt-10.confirmation",
     "covalt-10.input_schema",
 )
-def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
-    written = app_builder.json(
-        "call", "c1", "app-builder:write_file", '{"path": "a/b.py", "content": "print(1)"}'
-    )
-    read = app_builder.json("call", "c1", "app-builder:read_file", '{"path": "a/b.py"}')
-    ran = app_builder.json(
-        "call",
-        "c1",
-        "app-builder:run_command",
-        '{"command": "cat a/b.py"}',
-        "--no-terminal",
-        "tested",
-    )
+def test_section_10_writes_reads_and_runs(operate: Operations, call: Callable[..., Any]) -> None:
+    written = call("app-builder:write_file", path="a/b.py", content="print(1)")
+    read = call("app-builder:read_file", path="a/b.py")
+    waiting = call("app-builder:run_command", command="cat a/b.py")
+    ran = operate("approve_call", execution_id=waiting["execution_id"])
 
     assert written["result"] == {"written": "a/b.py", "size": 8}
     assert written["render_plan"] == {
@@ -87,46 +113,14 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
         "artifact": None,
     }
     assert read["result"] == {"path": "a/b.py", "content": "print(1)", "size": 8}
+    assert waiting["status"] == "pending"
     assert ran["result"] == {"command": "cat a/b.py", "output": "print(1)", "exit_code": 0}
     assert ran["render_plan"]["config"] == {"content": "print(1)", "language": "shell"}
 
 
-@pytest.mark.requirement("covalt-10.confirmation")
-def test_section_10_needs_approval_to_run_a_command(app_builder: Terminal) -> None:
-    command = ("call", "c1", "app-builder:run_command", '{"command": "touch x"}')
+def test_section_3_2_has_its_server_declared_and_not_started(operate: Operations) -> None:
+    shown = operate("get_toolset", toolset_id="my-toolset")
 
-    assert app_builder.json(*command, code=1)["status"] == "pending"
-
-
-@pytest.fixture
-def my_toolset(project: Terminal) -> Terminal:
-    """A project with section 3.2's toolset, around the functions of section 4.2."""
-    functions = {
-        "analyze": "def run(filename: str) -> dict:\n"
-        "    return {'summary': 'Processed 100 rows', 'stats': {'rows': 100}}\n",
-        "transform": "def run(workspace: Path, output: str) -> dict:\n"
-        "    (workspace / output).write_text('done')\n    return {'output': output}\n",
-    }
-    write(
-        project.folder / "toolsets/my-toolset",
-        {
-            "toolset.yaml": example("3.2", "yaml"),
-            "artifacts/results.html": "<html><head></head><body></body></html>",
-            **{
-                f"tools/{name}.py": f"from pathlib import Path\n\n\n{body}"
-                for name, body in functions.items()
-            },
-        },
-    )
-    project.covalt("chat", "new", "--id", "c1")
-    return project
-
-
-def test_section_3_2_loads_with_its_server_declared_and_not_started(my_toolset: Terminal) -> None:
-    said: Any = my_toolset.json("validate")
-    shown = my_toolset.json("toolset", "show", "my-toolset")
-
-    assert [one for one in said["problems"] if one["severity"] == "error"] == []
     assert shown["manifest"]["mcp_servers"] == [
         {
             "id": "my-mcp-server",
@@ -138,23 +132,20 @@ def test_section_3_2_loads_with_its_server_declared_and_not_started(my_toolset: 
 
 
 @pytest.mark.requirement("covalt-4.3.9", "covalt-5.2.return", "covalt-5.3.plan")
-def test_section_5_3_gives_the_printed_plan(my_toolset: Terminal) -> None:
-    call = my_toolset.json("call", "c1", "my-toolset:analyze_data", '{"filename": "x.csv"}')
+def test_section_5_3_gives_the_printed_plan(call: Callable[..., Any]) -> None:
+    plan = call("my-toolset:analyze_data", filename="x.csv")["render_plan"]
 
-    plan = call["render_plan"]
     assert plan["renderer"] == "html"
     assert plan["config"] == {
         "artifact": "toolset:artifacts/results.html",
         "data": {"summary": "Processed 100 rows", "stats": {"rows": 100}},
     }
-    assert plan["artifact"]["size"] == len("<html><head></head><body></body></html>")
+    assert plan["artifact"]["size"] == len(PAGE)
 
 
-def test_section_3_2_shows_a_file_of_the_workspace(my_toolset: Terminal) -> None:
-    call = my_toolset.json(
-        "call", "c1", "my-toolset:transform_file", '{"output": "o/out.txt"}', code=1
-    )
-    good = my_toolset.json("call", "c1", "my-toolset:transform_file", '{"output": "out.txt"}')
+def test_section_3_2_shows_a_file_of_the_workspace(call: Callable[..., Any]) -> None:
+    failed = call("my-toolset:transform_file", output="o/out.txt")
+    good = call("my-toolset:transform_file", output="out.txt")
 
-    assert call["error"].startswith("tool_raised: FileNotFoundError")
+    assert failed["error"].startswith("tool_raised: FileNotFoundError")
     assert good["render_plan"]["config"]["file"] == "workspace:out.txt"

@@ -4,7 +4,6 @@ Its limits are small, so that each is hit at once.  Whatever forks ends by itsel
 so that a limit that does not hold fails a test and not the machine.
 """
 
-import subprocess
 from pathlib import Path
 
 ENDS = {
@@ -107,14 +106,3 @@ def put_hostile(root: Path) -> None:
     (folder / "tools").mkdir(parents=True)
     (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
     (folder / "tools" / "it.py").write_text(TOOLS, encoding="utf-8")
-
-
-def check_store(store: Path) -> None:
-    """Verify every object and ref of a chat with stock git."""
-    checked = subprocess.run(
-        ["git", "-C", str(store), "fsck", "--strict", "--no-dangling"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (checked.returncode, checked.stdout) == (0, ""), checked.stderr
