@@ -10,22 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
-import playwright.sync_api
 import pytest
 from flask import Flask
+from playwright.sync_api import Browser, sync_playwright
 
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
-from tests.browser import Browser, find_browser, launched
+from tests.browser import launched
 from tests.examples import examples
 from tests.mcp_client import talk
 from tests.operations_client import Operations
-
-IN_A_BROWSER = {"browser", "chromium"}
-"""Fixtures that start Chromium: their tests have the mark ``browser``."""
 
 # A shell that runs the tests behind it has its programs ignore Ctrl-C, and they hand that on to
 # what they start: the tests press Ctrl-C.
@@ -51,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that use a browser."""
     for item in items:
-        if IN_A_BROWSER & {*getattr(item, "fixturenames", ())}:
+        if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
 
 
@@ -63,16 +60,10 @@ def _connections_end() -> Iterator[None]:
         live.CONNECTIONS.close()
 
 
-@pytest.fixture(scope="session")
-def browser() -> Browser:
-    """Headless Chromium."""
-    return find_browser()
-
-
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[playwright.sync_api.Browser]:
-    """The same to click in, started once a module: while it runs, this process has an event loop."""
-    with playwright.sync_api.sync_playwright() as driver, launched(driver) as browser:
+def chromium() -> Iterator[Browser]:
+    """Headless Chromium, started once a module: while it runs, this process has an event loop."""
+    with sync_playwright() as driver, launched(driver) as browser:
         yield browser
 
 
@@ -128,12 +119,18 @@ def sample_app(sample_project: Path) -> Flask:
 
 
 @pytest.fixture
-def api(root: Path, sample_app: Flask) -> Api:
-    """The HTTP API of the project, with one chat, c1, in which nothing has happened."""
+def app(root: Path, sample_app: Flask) -> Flask:
+    """The app of the project."""
     sample_app.config.update(
         COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls(), COVALT_FEED=open_feed(root, None)
     )
-    made = Api(root, sample_app)
+    return sample_app
+
+
+@pytest.fixture
+def api(root: Path, app: Flask) -> Api:
+    """The HTTP API of the project, with one chat, c1, in which nothing has happened."""
+    made = Api(root, app)
     made.post("create_chat", chat_id="c1", title="A chat")
     return made
 

@@ -68,6 +68,6 @@ def page(context: BrowserContext, served: Live) -> Iterator[Page]:
 
 
 @pytest.fixture
-def visitor(root: Path) -> Visitor:
+def visitor(app: Flask) -> Visitor:
     """A visitor of the project's pages, whose browser runs no script."""
-    return Visitor.of(root)
+    return Visitor(app)

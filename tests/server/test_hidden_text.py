@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -14,10 +15,11 @@ from playwright.sync_api import Page
 
 from covalt_git.text import display
 from covalt_server.pages import layout
-from tests import command
 from tests.api_client import Api
 from tests.live_server import Live
 from tests.server.visitor import Visitor
+
+Covalt = Callable[..., str]
 
 HIDDEN = {"control", "line-break", "bidi", "invisible", "blank"}
 WITHOUT_GLYPH = "\u0378\ue000\ufdd0\uffff\U000f0000\U0010fffd"
@@ -36,12 +38,14 @@ def waiting(api: Api) -> Any:
     return api.call("app-builder:run_command", command=f"ls {TEXT}", cwd=".")
 
 
-def covalt(root: Path, *args: str) -> str:
-    return command.run("-C", str(root), *args).stdout
+@pytest.fixture
+def covalt(cli: Callable[..., tuple[int, str]]) -> Covalt:
+    """Run a command; return what it prints."""
+    return lambda *args: cli(*args)[1]
 
 
-def page(root: Path, address: str) -> str:
-    shown = Visitor.of(root).open(address)
+def page(visitor: Visitor, address: str) -> str:
+    shown = visitor.open(address)
     assert shown.status == 200
     return unescape(shown.source)
 
@@ -51,49 +55,50 @@ def raw(shown: str) -> set[str]:
     return {one for one in shown if one in TEXT and one != "\n"}
 
 
-def faces(root: Path, call: Any) -> list[str]:
+def faces(covalt: Covalt, visitor: Visitor, call: Any) -> list[str]:
     """Return what each face prints of a pending call."""
     execution_id = call["execution_id"]
     return [
-        covalt(root, "approval", "list"),
-        covalt(root, "approval", "show", execution_id),
-        page(root, "/approvals"),
-        page(root, f"/approvals/{execution_id}"),
-        page(root, f"/chats/c1/calls/{call['id']}"),
-        covalt(root, "approval", "deny", execution_id, "--no-terminal", "tested")
-        and covalt(root, "chat", "show", "c1"),
+        covalt("approval", "list"),
+        covalt("approval", "show", execution_id),
+        page(visitor, "/approvals"),
+        page(visitor, f"/approvals/{execution_id}"),
+        page(visitor, f"/chats/c1/calls/{call['id']}"),
+        covalt("approval", "deny", execution_id, "--no-terminal", "tested")
+        and covalt("chat", "show", "c1"),
     ]
 
 
 def test_arguments_hide_no_character_of_any_range(
-    root: Path, waiting: Any, monkeypatch: pytest.MonkeyPatch
+    covalt: Covalt, visitor: Visitor, waiting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for shown in faces(root, waiting):
+    for shown in faces(covalt, visitor, waiting):
         assert raw(shown) == set()
         # JSON escapes ASCII's controls itself.
         assert [one for one in TEXT if one >= "\x7f" and display.escape(one) not in shown] == []
 
     monkeypatch.setattr(display, "_escaped", lambda text, *_: text)
-    assert raw(page(root, f"/chats/c1/calls/{waiting['id']}"))  # what the check would find
+    assert raw(page(visitor, f"/chats/c1/calls/{waiting['id']}"))  # what the check would find
 
 
-def test_json_and_the_api_keep_arguments_as_they_are(root: Path, api: Api, waiting: Any) -> None:
-    told = json.loads(covalt(root, "approval", "show", waiting["execution_id"], "--json"))
-    listed = json.loads(covalt(root, "approval", "list", "--json"))["approvals"]
+def test_json_and_the_api_keep_arguments_as_they_are(
+    covalt: Covalt, api: Api, waiting: Any
+) -> None:
+    told = json.loads(covalt("approval", "show", waiting["execution_id"], "--json"))
+    listed = json.loads(covalt("approval", "list", "--json"))["approvals"]
     answer = api.get("get_approval", execution_id=waiting["execution_id"])
 
     assert {one["args"]["command"] for one in (told, *listed, answer)} == {f"ls {TEXT}"}
 
 
 def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
-    root: Path, api: Api
+    covalt: Covalt, visitor: Visitor, api: Api
 ) -> None:
     name = "a\u3000b\u2764\ufe0f.txt"
     (api.workspace / name).write_text("x", encoding="utf-8")
-    visitor = Visitor.of(root)
 
-    listed = page(root, "/chats/c1/files")
-    status = covalt(root, "chat", "status", "c1")
+    listed = page(visitor, "/chats/c1/files")
+    status = covalt("chat", "status", "c1")
     edited = visitor.open("/chats/c1/files/" + name + "?view=edit")
     (form,) = [one for one in edited.forms if "content" in one.fields]
     visitor.send(form, "Save", content="y\u2060\u202e")
@@ -108,13 +113,13 @@ def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
 
 
 @pytest.mark.usefixtures("api")
-def test_a_message_keeps_its_joiners(root: Path) -> None:
-    covalt(root, "chat", "message", "add", "c1", f"{PERSIAN} \u2764\ufe0f a\U000e0041")
-    (message,) = json.loads(covalt(root, "chat", "message", "list", "c1", "--json"))["messages"]
+def test_a_message_keeps_its_joiners(covalt: Covalt, visitor: Visitor) -> None:
+    covalt("chat", "message", "add", "c1", f"{PERSIAN} \u2764\ufe0f a\U000e0041")
+    (message,) = json.loads(covalt("chat", "message", "list", "c1", "--json"))["messages"]
 
     for shown in (
-        covalt(root, "chat", "message", "show", "c1", message["id"]),
-        page(root, f"/chats/c1/states/{message['manifest_id']}"),
+        covalt("chat", "message", "show", "c1", message["id"]),
+        page(visitor, f"/chats/c1/states/{message['manifest_id']}"),
     ):
         assert f"{PERSIAN} \u2764\ufe0f a\\u{{e0041}}" in shown
 
@@ -154,8 +159,7 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
     assert changed == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("filler", ["x", "ls "])
+@pytest.mark.parametrize(("filler", "width"), [("x", 390), ("ls ", 1280)])
 def test_no_part_of_an_argument_scrolls_out_of_view(
     api: Api, page: Page, served: Live, filler: str, width: int
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,14 +80,27 @@ def fail(n):
 PAGE = "<!doctype html><title>Old</title><img src='https://elsewhere.example/x.png'>"
 
 
-@pytest.fixture
-def visitor(root: Path) -> Visitor:
-    """A visitor of a project with the toolset ``shows``."""
-    add_toolset(root, "shows", MANIFEST, TOOLS)
-    artifacts = root / "toolsets/shows/artifacts"
+@pytest.fixture(scope="module")
+def project(shared: Api) -> Api:
+    """The API of a project with the toolset ``shows``."""
+    add_toolset(shared.root, "shows", MANIFEST, TOOLS)
+    artifacts = shared.root / "toolsets/shows/artifacts"
     artifacts.mkdir()
     (artifacts / "page.html").write_text(PAGE)
-    return Visitor.of(root)
+    return shared
+
+
+@pytest.fixture
+def api(project: Api) -> Api:
+    """The API of that project, with a new chat c1."""
+    project.post("delete_chat", chat_id="c1")
+    project.post("create_chat", chat_id="c1")
+    return project
+
+
+@pytest.fixture
+def visitor(api: Api) -> Visitor:
+    return Visitor(api.app)
 
 
 def called(visitor: Visitor, api: Api, tool: str, /, **args: Any) -> Page:

@@ -118,13 +118,6 @@ def test_a_request_is_answered_key_by_key(quiz: Api) -> None:
     refused(quiz.tell("answer_question", **where, answers={"who": who}), 409, "not_asked")
 
 
-def test_a_client_without_the_capability_is_not_asked(quiz: Api) -> None:
-    told = events(follow(quiz, "quiz:page"))
-
-    assert "Question" not in names(told)
-    assert told[-1][2]["call"]["error"].startswith("cannot_ask: ")
-
-
 def test_a_refused_approval_does_not_end_the_call(quiz: Api) -> None:
     call_id = new_id()
     told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.api_client import Api, configure
 from tests.server.visitor import Visitor
 
@@ -14,11 +12,6 @@ ENTRY = {
     "protocols": ["http"],
     "protocol_meta": {"mcp": {"tool": "app-builder:write_file"}},
 }
-
-
-@pytest.fixture
-def visitor(root: Path) -> Visitor:
-    return Visitor.of(root)
 
 
 def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, root: Path) -> None:

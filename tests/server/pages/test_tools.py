@@ -22,15 +22,6 @@ def test_the_start_page_leads_to_what_needs_attention(
     assert {"/chats/c1", f"/approvals/{waiting['execution_id']}", "/toolsets/data-lab"} <= {*links}
 
 
-def test_a_search_shows_the_tools_that_are_like_it(visitor: Visitor) -> None:
-    found = [one.href for one in visitor.open("/tools?q=chart").links]
-    none = [one.href for one in visitor.open("/tools?q=zeppelin").links]
-
-    assert "/tools/data-lab:summarize" in found
-    for links in (found, none):
-        assert "/tools/app-builder:write_file" not in links
-
-
 def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:
     form = visitor.open("/tools/app-builder:write_file").form("write_file")
 
@@ -154,17 +145,6 @@ def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     assert "unknown key 'colour'" in page.text
     assert page.link(place).endswith(f"toolset.yaml#L{len(lines) + 1}")
     assert any(given.get("id") == f"L{len(lines) + 1}" for _, given in source.elements)
-
-
-def test_a_toolset_that_cannot_be_read_is_shown_in_its_last_valid_version(
-    visitor: Visitor, root: Path
-) -> None:
-    visitor.open("/tools")
-    (root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
-    page = visitor.open("/toolsets/data-lab")
-
-    assert "/tools/data-lab:summarize" in {one.href for one in page.links}
-    assert "These are the tools of its last valid version" in page.text
 
 
 def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> None:
