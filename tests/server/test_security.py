@@ -178,18 +178,21 @@ def test_no_redirect_leads_to_another_host(shared: Api, path: str) -> None:
 
 
 def test_every_answer_has_the_security_headers(shared: Api) -> None:
-    asked = [*routes(shared.app), ("GET", "/no/such/page"), ("GET", "/api/no_such_operation")]
-    for method, path in asked:
-        for sent in (RIGHT, without_token(), RIGHT | {"Accept": "text/html"}):
-            answer = send(shared.app, method, path, sent)
+    others = (without_token(), RIGHT | {"Accept": "text/html"})
+    asked = [
+        *((RIGHT, *route) for route in routes(shared.app)),
+        *((sent, *one) for sent in others for one in ONE_OF_EACH),
+    ]
+    for sent, method, path in asked:
+        answer = send(shared.app, method, path, sent)
 
-            assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)
-            assert answer.headers["Referrer-Policy"] == "same-origin", (method, path)
-            assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin", (method, path)
-            assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", (method, path)
-            assert answer.headers["Content-Security-Policy"], (method, path)
-            assert "Cache-Control" in answer.headers or method == "OPTIONS", (method, path)
-            assert "Access-Control-Allow-Origin" not in answer.headers, (method, path)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)
+        assert answer.headers["Referrer-Policy"] == "same-origin", (method, path)
+        assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin", (method, path)
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", (method, path)
+        assert answer.headers["Content-Security-Policy"], (method, path)
+        assert "Cache-Control" in answer.headers or method == "OPTIONS", (method, path)
+        assert "Access-Control-Allow-Origin" not in answer.headers, (method, path)
 
 
 def test_the_policy_of_a_page_allows_nothing_from_elsewhere(shared: Api) -> None:

@@ -31,35 +31,25 @@ GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 UPLOAD = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n"
 
 
-class Apps:
-    """A server that answers with the app that a test sets, one server for all tests."""
-
-    app: App
-
-    def __init__(self) -> None:
-        self.running: Running
-
-    def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        return self.app(environ, start)
-
-    def serve(self, app: App) -> Running:
-        self.app = app
-        return self.running
-
-
-@pytest.fixture(scope="module")
-def apps() -> Iterator[Apps]:
-    made = Apps()
-    with running(made) as made.running:
-        yield made
-
-
 Serve = Callable[["App"], Running]
 
 
-@pytest.fixture
-def serve(apps: Apps) -> Serve:
-    return apps.serve
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Serve]:
+    """A function that sets the app which answers; one server for all tests."""
+    app: App
+
+    def answer(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        return app(environ, start)
+
+    with running(answer) as server:
+
+        def serve(new: App) -> Running:
+            nonlocal app
+            app = new
+            return server
+
+        yield serve
 
 
 class Closable:
@@ -112,9 +102,9 @@ def raw(server: Running, request: bytes) -> bytes:
 
 
 @pytest.fixture
-def ask(apps: Apps) -> Iterator[Callable[..., http.client.HTTPResponse]]:
+def ask(serve: Serve) -> Iterator[Callable[..., http.client.HTTPResponse]]:
     """Send requests over one connection, which stays open for the whole test."""
-    connection = apps.running.connect()
+    connection = serve(digest).connect()
 
     def send(method: str, path: str = "/", *args: Any, **options: Any) -> http.client.HTTPResponse:
         connection.request(method, path, *args, **options)

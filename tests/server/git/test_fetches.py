@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from covalt_server.git import smart_http
 from tests.api_client import TOKEN, Api, configure
 from tests.server.git.git_served import (
     FETCH,
@@ -18,7 +19,6 @@ from tests.server.git.git_served import (
     VERSIONS,
     GitServed,
     chat_with_files,
-    commit,
     git,
     git_served,
     line,
@@ -108,12 +108,20 @@ def fetched(served: GitServed, oid: str) -> list[str]:
     return lines_of(head + FLUSH) + ["PACK"] * bool(separator)
 
 
+MINE = b"".join(
+    b"commit refs/heads/mine\ncommitter A <a@example.com> %d +0000\ndata 2\nc\n" % number
+    + (b"" if number else b"from refs/heads/main^0\n")
+    for number in range(20)
+)
+"""A client's own branch for fast-import: more commits than a fetch offers at once."""
+
+
 def test_a_fetch_sends_only_new_objects(root: Path, api: Api, tmp_path: Path) -> None:
     chat_with_files(api)
     with git_served(root) as served:
         for version in VERSIONS:
             work = served.clone(tmp_path / f"work{version}", version=version)
-            mine = [commit(work, f"mine {number}", mine=f"{number}") for number in range(20)]
+            git(work, "fast-import", "--quiet", given=MINE)
             api.write(f"new-{version}.txt", f"new {version}\n")
             protocol = ("-c", f"protocol.version={version}")
             told = run(work, *protocol, "fetch", "--progress").text
@@ -121,10 +129,11 @@ def test_a_fetch_sends_only_new_objects(root: Path, api: Api, tmp_path: Path) ->
             # The call's commit, its tree and the file.
             assert "sending 3 objects" in told, told
             assert git(work, "fsck", "--strict", "--full", "--no-dangling") == ""
-            assert mine[-1] == git(work, "rev-parse", "HEAD")
 
 
-def test_a_compressed_request_is_limited(served: GitServed) -> None:
+def test_a_compressed_request_is_limited(
+    served: GitServed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tip = served.refs()["refs/heads/main"]
     body = line(f"want {tip} side-band-64k ofs-delta") + FLUSH + line("done")
     answer = served.send(FETCH, gzip.compress(body), Content_Encoding="gzip")
@@ -132,7 +141,8 @@ def test_a_compressed_request_is_limited(served: GitServed) -> None:
     assert (answer.status, answer.body[:8]) == (200, b"0008NAK\n")
     broken = served.send(FETCH, gzip.compress(body)[:-9], Content_Encoding="gzip")
     assert broken.status == 400
-    endless = gzip.compress(line(f"want {NONE}") * 350_000)
+    monkeypatch.setattr(smart_http, "MOST_ASKED_BYTES", 1 << 20)
+    endless = gzip.compress(line(f"want {NONE}") * 25_000)
     assert len(endless) < 1 << 20
     assert served.send(FETCH, endless, Content_Encoding="gzip").status == 413
 
@@ -220,8 +230,7 @@ def shape(work: Path) -> tuple[list[str], str]:
     return begins, git(work, "rev-list", "--all", "--parents", "--date-order")
 
 
-@pytest.mark.parametrize("version", ["0", "2"])
-@pytest.mark.parametrize("depth", ["1", "3", "50"])
+@pytest.mark.parametrize(("version", "depth"), [("0", "1"), ("2", "3"), ("2", "50")])
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, depth: str
 ) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.api_client import Api
-from tests.live_server import Live
+from tests.live_server import Live, live
 from tests.mcp_client import add_toolset
 
 SHOW = """\
@@ -22,35 +21,47 @@ tool_overrides: [{tool_id: show, renderer: html, renderer_config: {content: $arg
 TALL = "<!doctype html><body style='margin: 0'><p style='margin: 0; height: 1234px'>tall"
 
 
-@pytest.fixture
-def root(root: Path) -> Path:
-    """A project with a tool that shows any page."""
-    add_toolset(root, "probe", SHOW, "def show(page: str) -> str:\n    return page\n")
-    return root
+@pytest.fixture(scope="module")
+def api(shared: Api) -> Api:
+    """The API of a project with a tool that shows any page."""
+    add_toolset(shared.root, "probe", SHOW, "def show(page: str) -> str:\n    return page\n")
+    return shared
+
+
+@pytest.fixture(scope="module")
+def served(api: Api) -> Iterator[Live]:
+    with live(api.root) as own:
+        yield own
 
 
 @pytest.fixture
 def opened(served: Live, api: Api, page: Page) -> Callable[..., Page]:
-    """A function that opens the page of a call."""
+    """A function that opens the page of a call, and waits until its frame has a height."""
 
     def open_call(tool: str, /, **args: str) -> Page:
         call = api.call(tool, **args)
         page.goto(f"{served.url}/chats/c1/calls/{call['id']}")
+        page.locator("iframe.artifact[data-sized]").wait_for()
         return page
 
     return open_call
 
 
 def height(page: Page) -> int:
-    """Return the height inside the frame of an artifact, when it has been reported."""
-    page.locator("iframe.artifact[data-sized]").wait_for()
-    page.wait_for_timeout(300)  # for further reports
+    """Return the height inside the frame of an artifact, after any further reports."""
+    page.wait_for_timeout(300)
     return int(page.locator("iframe.artifact").evaluate("one => one.clientHeight"))
 
 
 def has_scroll_bar(page: Page) -> bool:
     frame = page.frames[-1]
     return bool(frame.evaluate("document.documentElement.scrollHeight > innerHeight"))
+
+
+def wait_for_height(page: Page, expected: int) -> None:
+    page.wait_for_function(
+        "want => document.querySelector('iframe.artifact').clientHeight === want", arg=expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,19 +86,19 @@ def test_a_frame_has_the_height_of_its_content(
 ) -> None:
     page = opened("probe:show", page=content)
 
-    assert height(page) == expected
+    wait_for_height(page, expected)
     assert has_scroll_bar(page) == (expected == 4000)
 
 
 def test_a_frame_follows_content_that_grows_and_shrinks(opened: Callable[..., Page]) -> None:
     page = opened("probe:show", page=TALL)
-    assert height(page) == 1234
+    wait_for_height(page, 1234)
     box = page.frames[-1].locator("p")
 
     box.evaluate("one => { one.style.height = '2000px' }")
-    page.wait_for_function("() => document.querySelector('iframe.artifact').clientHeight === 2000")
+    wait_for_height(page, 2000)
     box.evaluate("one => { one.style.height = '200px' }")
-    page.wait_for_function("() => document.querySelector('iframe.artifact').clientHeight === 200")
+    wait_for_height(page, 200)
 
 
 def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
@@ -105,11 +116,9 @@ def test_the_diff_of_text_kit_has_no_hole_and_no_scroll_bar(
     api.write("b.txt", "one\n2\nthree\n")
     page = opened("text-kit:diff", path="a.txt", other="b.txt")
 
-    found = height(page)
-
     last = page.frames[-1].locator("main details").last
     bottom = last.evaluate("one => one.getBoundingClientRect().bottom")
-    assert 0 <= found - bottom <= 24
+    assert 0 <= height(page) - bottom <= 24
     assert not has_scroll_bar(page)
 
 

@@ -17,6 +17,7 @@ from covalt_server.render.code import diff, highlighted, language_of
 from covalt_server.render.patches import read_patch
 from tests.examples import examples
 from tests.server.fragments import Fragment
+from tests.server.git.git_served import git
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -116,21 +117,9 @@ def test_a_text_too_large_for_a_page_is_cut_with_a_note() -> None:
 # Patches
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    git(tmp_path, "init", "--quiet")
-    return tmp_path
-
-
-def git(folder: Path, *arguments: str) -> str:
-    named = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "core.quotePath=true")
-    done = subprocess.run(
-        ["git", "-C", str(folder), *named, *arguments], capture_output=True, check=True
-    )
-    return done.stdout.decode("utf-8", "replace")
-
-
-def test_patches_of_git_name_every_kind_of_change(folder: Path) -> None:
+def test_patches_of_git_name_every_kind_of_change(tmp_path: Path) -> None:
+    folder = tmp_path
+    git(folder, "init", "--quiet")
     (folder / "old name.txt").write_text("one\ntwo\nthree\nfour\n" * 5, "utf-8")
     (folder / "gone b/").mkdir()
     (folder / "gone b" / "x.txt").write_text("x\n", "utf-8")
