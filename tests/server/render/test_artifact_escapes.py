@@ -125,11 +125,14 @@ def arrived(*servers: Outside) -> set[str]:
 
 
 def click(page: Page, names: list[str]) -> None:
-    """Click in the frames of the attempts that need it."""
+    """Click in the frames of the attempts that need it, as a user's gesture.
+
+    A click of the mouse waits for the next frame, for seconds once the page is behind a new window.
+    """
     for name in names:
         if "id='go'" in ATTEMPTS[name]:
             frame = page.frame_locator(f'iframe[src$="#{name}"]')
-            frame.locator("#go").click(no_wait_after=True)
+            frame.locator("#go").evaluate("one => one.click()")
 
 
 def with_frames(app: Flask) -> None:
