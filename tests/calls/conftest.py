@@ -113,6 +113,14 @@ class World:
         with self.project().chats.open("c1") as chat:
             checkout(chat, name)
 
+    def lose_index(self, how: str) -> None:
+        """Delete the index, or have something in its place, or leave it ``present``."""
+        index = self.root / "data" / "index.db"
+        if how != "present":
+            index.unlink(missing_ok=True)
+        if how == "unusable":
+            index.mkdir()
+
     def cli(self, *args: str, role: str | None = None) -> subprocess.CompletedProcess[str]:
         roles = [] if role is None else ["--role", role]
         return command.run("-C", str(self.root), *roles, *args)

@@ -156,7 +156,7 @@ class Approving(RuleBasedStateMachine):
 
     @rule()
     def lose_the_index(self) -> None:
-        (self.world.root / "data" / "index.db").unlink(missing_ok=True)
+        self.world.lose_index("deleted")
 
     @invariant()
     def each_run_had_an_approval_of_its_own(self) -> None:

@@ -20,15 +20,6 @@ def key() -> str:
     return new_id()
 
 
-def lose_index(world: World, how: str) -> None:
-    index = world.root / "data" / "index.db"
-    if how != "present":
-        index.unlink(missing_ok=True)
-    if how == "unusable":
-        index.mkdir()
-        (index / "in the way").write_text("")
-
-
 def test_several_processes_run_a_call_once(world: World, key: str) -> None:
     command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", key, "--json")
     callers = [world.start(*command) for _ in range(3)]
@@ -75,7 +66,7 @@ def test_a_key_belongs_to_one_call(
     world.call("add", call_id=key, text="a", times=1)
     with world.project().chats.open("c1") as chat, world.project().chat_index() as opened:
         opened.sync_chat(chat)
-    lose_index(world, index)
+    world.lose_index(index)
 
     with pytest.raises(IdTakenError) as caught:
         world.call(tool, call_id=key, **other)
@@ -94,7 +85,7 @@ def test_a_call_of_a_deleted_branch_is_found_with_and_without_the_index(
     world.checkout("main")
     with world.project().chats.open("c1") as chat, world.project().engine().writing(chat) as writer:
         branches.delete(writer, "idea", force=True)
-    lose_index(world, index)
+    world.lose_index(index)
     again = world.call("add", call_id=key, text="a")
 
     assert (again.call, again.repeated) == (first.call, True)

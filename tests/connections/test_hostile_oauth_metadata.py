@@ -4,21 +4,21 @@ A server, or its authorization server, may say this of itself (mcp-remote: CVE-2
 """
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from werkzeug.wrappers import Request, Response
 
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.oauth_login import LoginCallbacks, sign_in
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
+from tests.wsgi_server import listening
 
 pytestmark = pytest.mark.usefixtures("config_folder")
 
@@ -61,32 +61,18 @@ class Liar:
 
 @contextmanager
 def serving(liar: Liar) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            liar.requested.append(self.path)
-            body = liar.document(self.path)
-            to = next((to for part, to in liar.redirects.items() if part in self.path), None)
-            self.send_response(401 if self.path == "/mcp" else 200 if to is None else 307)
-            if to is not None:
-                self.send_header("Location", to)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    @Request.application
+    def answer(request: Request) -> Response:
+        liar.requested.append(request.path)
+        body = liar.document(request.path)
+        to = next((to for part, to in liar.redirects.items() if part in request.path), None)
+        if to is not None:
+            return Response(body, 307, {"Location": to})
+        return Response(body, 401 if request.path == "/mcp" else 200)
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.do_GET()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        liar.url = f"http://127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-        try:
-            yield
-        finally:
-            server.shutdown()
+    with listening(answer) as port:
+        liar.url = f"http://127.0.0.1:{port}"
+        yield
 
 
 def failure(liar: Liar, root: Path) -> str:

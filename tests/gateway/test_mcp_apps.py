@@ -29,10 +29,9 @@ def test_a_host_of_apps_learns_the_page_of_each_tool_and_that_no_page_may_call_o
     assert {tuple(ui["visibility"]) for ui in found.values()} == {("model",)}
 
 
-@versions
-def test_other_hosts_learn_of_no_page(shared: Path, version: str) -> None:
-    assert {*talk(shared, ui_of, version=version).values()} == {None}
-    uris = talk(shared, resource_uris, version=version)
+def test_other_hosts_learn_of_no_page(shared: Path) -> None:
+    assert {*talk(shared, ui_of).values()} == {None}
+    uris = talk(shared, resource_uris)
     assert [uri for uri in uris if uri.startswith("ui:")] == []
 
 
@@ -46,8 +45,7 @@ def test_the_server_declares_the_apps_extension(shared: Path) -> None:
     talk(shared, say, version="auto")
 
 
-@versions
-def test_a_page_is_a_resource_that_may_load_nothing(shared: Path, version: str) -> None:
+def test_a_page_is_a_resource_that_may_load_nothing(shared: Path) -> None:
     domains = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
     meta = {"ui": {"csp": {name: [] for name in domains}, "prefersBorder": True}}
 
@@ -63,7 +61,7 @@ def test_a_page_is_a_resource_that_may_load_nothing(shared: Path, version: str) 
             assert "connect-src" not in content.text
             assert "content=\"default-src 'none'; script-src 'unsafe-inline'; " in content.text
 
-    talk(shared, say, version=version, apps=True)
+    talk(shared, say, apps=True)
 
 
 def test_a_page_has_the_current_file_of_the_toolset_and_none_of_its_markup(root: Path) -> None:

@@ -29,15 +29,14 @@ tools: [{id: wave, entrypoint: tools.more:wave}]
 
 
 @pytest.mark.requirement("toolshed-policy.filter")
-@versions
 @pytest.mark.parametrize("role", [None, "reader"])
-def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: str | None) -> None:
+def test_the_list_is_the_catalog_of_the_role(shared: Path, role: str | None) -> None:
     project = Project.open(shared, role=role)
     with project.tool_index() as index:
         index.sync_toolsets()
         visible = [one.path for one in project.catalog.visible(index.tools()) if one.enabled]
 
-    names = talk(shared, tool_names, version=version, role=role)
+    names = talk(shared, tool_names, role=role)
 
     assert [name for name in names if name not in {"read_result", "resume"}] == visible
 
@@ -52,9 +51,8 @@ def test_a_result_that_is_no_object_is_structured_since_2026_07_28(
     assert result.structured_content == (None if version == "legacy" else [1, 2])
 
 
-@versions
-def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path, version: str) -> None:
-    result = call(shared, "demo.fails", version=version)
+def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path) -> None:
+    result = call(shared, "demo.fails")
 
     assert result.is_error is True
     assert result.structured_content["error"] == "tool_raised"
@@ -62,20 +60,24 @@ def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path, versio
     assert str(shared) not in text(result)
 
 
-@versions
-def test_invalid_arguments_are_all_reported_and_make_no_chat(shared: Path, version: str) -> None:
+def test_invalid_arguments_are_all_reported_and_make_no_chat(shared: Path) -> None:
     before = Project.open(shared).chats.ids()
 
-    result = call(shared, "demo.write", {"path": 1, "other": 2}, version=version)
+    result = call(shared, "demo.write", {"path": 1, "other": 2})
 
     assert result.structured_content["error"] == "invalid_arguments"
     assert len(result.structured_content["problems"]) == 3
     assert Project.open(shared).chats.ids() == before
 
 
-@versions
-@pytest.mark.parametrize("style", ["dots", "underscore"])
-@pytest.mark.parametrize("role", [None, "reader"])
+@pytest.mark.parametrize(
+    ("version", "style", "role"),
+    [
+        (VERSIONS[0], "dots", None),
+        ("legacy", "underscore", "reader"),
+        (VERSIONS[0], "dots", "reader"),
+    ],
+)
 def test_hidden_disabled_and_missing_tools_get_one_answer(
     shared: Path, version: str, style: str, role: str | None
 ) -> None:

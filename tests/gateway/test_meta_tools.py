@@ -7,21 +7,19 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.mcp_client import call, commits, talk, text, tool_names, versions
+from tests.mcp_client import call, commits, talk, text, tool_names
 
 
-@versions
-def test_search_mode_lists_the_meta_tools_alone(shared: Path, version: str) -> None:
+def test_search_mode_lists_the_meta_tools_alone(shared: Path) -> None:
     own = ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
 
-    assert talk(shared, tool_names, version=version, mode="search") == own
-    assert {*own} & {*talk(shared, tool_names, version=version)} == {"read_result", "resume"}
+    assert talk(shared, tool_names, mode="search") == own
+    assert {*own} & {*talk(shared, tool_names)} == {"read_result", "resume"}
 
 
 @pytest.mark.requirement("toolshed-search_tools", "toolshed-read_tool")
-@versions
 @pytest.mark.parametrize(("style", "name"), [("dots", "demo.write"), ("underscore", "demo_write")])
-def test_a_tool_is_found_read_and_called(shared: Path, version: str, style: str, name: str) -> None:
+def test_a_tool_is_found_read_and_called(shared: Path, style: str, name: str) -> None:
     async def say(client: Client) -> Any:
         found = await client.call_tool("search_tools", {"query": "write a file", "limit": 3})
         assert found.structured_content["tools"][0] == {
@@ -34,7 +32,7 @@ def test_a_tool_is_found_read_and_called(shared: Path, version: str, style: str,
         args = {"path": "a.txt", "content": "hi"}
         return await client.call_tool("call_tool", {"name": name, "arguments": args})
 
-    result = talk(shared, say, version=version, style=style, mode="search")
+    result = talk(shared, say, style=style, mode="search")
 
     assert result.structured_content == {"written": "a.txt"}
     assert commits(shared, result.meta["covalt-git/chat"])[0].title == "demo:write success"

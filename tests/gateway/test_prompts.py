@@ -27,7 +27,6 @@ async def prompt_names(client: Client) -> list[str]:
     return [prompt.name for prompt in (await client.list_prompts()).prompts]
 
 
-@versions
 @pytest.mark.parametrize(
     ("role", "prompts", "resources"),
     [
@@ -37,7 +36,7 @@ async def prompt_names(client: Client) -> list[str]:
     ],
 )
 def test_a_role_has_the_prompts_and_resources_that_it_may_see(
-    shared: Path, version: str, role: str | None, prompts: list[str], resources: list[str]
+    shared: Path, role: str | None, prompts: list[str], resources: list[str]
 ) -> None:
     async def say(client: Client) -> None:
         assert await prompt_names(client) == prompts
@@ -47,7 +46,7 @@ def test_a_role_has_the_prompts_and_resources_that_it_may_see(
         for uri in {"guide://all", "guide://dot"} - {*resources}:
             assert (await refused(client.read_resource(uri))).code == -32602
 
-    talk(shared, say, version=version, role=role)
+    talk(shared, say, role=role)
 
 
 @versions
@@ -112,13 +111,12 @@ def test_a_user_is_asked_for_missing_arguments(
         assert {"city": {"type": "string", "enum": ["Rome", "Paris"]}} in forms
 
 
-@versions
-def test_a_resource_is_text_or_bytes(shared: Path, version: str) -> None:
+def test_a_resource_is_text_or_bytes(shared: Path) -> None:
     async def say(client: Client) -> list[Any]:
         uris = ("guide://all", "guide://dot", "guide://chapters/one")
         return [await read(client, uri) for uri in uris]
 
-    all_of_it, dot, chapter = talk(shared, say, version=version)
+    all_of_it, dot, chapter = talk(shared, say)
 
     assert (all_of_it.mime_type, all_of_it.text) == ("text/markdown", "All of it")
     assert (dot.mime_type, base64.b64decode(dot.blob)) == ("image/png", DOT)

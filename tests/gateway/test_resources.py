@@ -76,9 +76,8 @@ def test_a_client_is_notified_of_files_that_change_and_not_of_files_that_are_sho
     assert "ResourcesListChanged" in list_changed
 
 
-@versions
 def test_what_is_not_in_the_chat_of_the_client_is_unknown(
-    shared: Path, chats: dict[str, str], version: str
+    shared: Path, chats: dict[str, str]
 ) -> None:
     async def say(client: Client) -> None:
         for uri in [
@@ -92,7 +91,7 @@ def test_what_is_not_in_the_chat_of_the_client_is_unknown(
             error = await refused(client.read_resource(uri))
             assert (error.code, error.message) == (-32602, f"unknown resource {uri!r}")
 
-    talk(shared, say, version=version, chat="mine")
+    talk(shared, say, chat="mine")
 
 
 def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
@@ -107,11 +106,10 @@ def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
     talk(shared, say, chat="mine", role="reader")
 
 
-@versions
-def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str, version: str) -> None:
+def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str) -> None:
     async def say(client: Client) -> Any:
         return (await client.list_resource_templates()).resource_templates[0].uri_template
 
-    template = talk(shared, say, version=version, chat=chat_id)
+    template = talk(shared, say, chat=chat_id)
 
     assert template == f"covalt-git://chats/{chat_id}/files/{{+path}}"

@@ -33,9 +33,8 @@ def links(result: Any) -> dict[str, str]:
     return {one.name: one.uri for one in result.content if one.type == "resource_link"}
 
 
-@versions
-def test_mixed_content_keeps_its_order(shared: Path, version: str) -> None:
-    result = call(shared, "show.mixed", version=version)
+def test_mixed_content_keeps_its_order(shared: Path) -> None:
+    result = call(shared, "show.mixed")
 
     assert kinds(result)[:5] == ["text", "text", "image", "resource_link", "resource"]
     assert [result.content[0].text, result.content[1].text] == ["first", "2"]
@@ -92,8 +91,7 @@ def test_a_client_gets_the_log_messages_of_the_level_that_it_sets(
 # How a result is shown
 
 
-@versions
-def test_a_result_has_its_render_plan_and_the_page_of_its_commit(root: Path, version: str) -> None:
+def test_a_result_has_its_render_plan_and_the_page_of_its_commit(root: Path) -> None:
     async def say(client: Client) -> None:
         result = await client.call_tool("pages.chart", {})
         (uri,) = plan(result)["files"].values()
@@ -107,7 +105,7 @@ def test_a_result_has_its_render_plan_and_the_page_of_its_commit(root: Path, ver
         page = await read(client, uri)
         assert (page.mime_type, page.text) == ("text/html", PAGE)
 
-    talk(root, say, version=version)
+    talk(root, say)
 
 
 def test_a_shown_file_can_be_read_at_its_commit_whether_the_call_changed_it_or_not(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from tests.mcp_client import make_project, read, refused, resource_uris, talk, versions
+from tests.mcp_client import make_project, read, refused, resource_uris, talk
 
 URI = "skill://handbook/review-code/SKILL.md"
 ROLES = "  guest: {allow: ['handbook.skill.*']}\n"
@@ -16,10 +16,7 @@ def root(tmp_path: Path) -> Path:
     return make_project(tmp_path / "project", "handbook", roles=ROLES)
 
 
-@versions
-def test_a_skill_is_listed_and_its_files_are_read_but_no_file_outside(
-    root: Path, version: str
-) -> None:
+def test_a_skill_is_listed_and_its_files_are_read_but_no_file_outside(root: Path) -> None:
     async def say(client: Client) -> None:
         listed = {str(one.uri): one for one in (await client.list_resources()).resources}
         skill = listed[URI]
@@ -31,11 +28,10 @@ def test_a_skill_is_listed_and_its_files_are_read_but_no_file_outside(
         for path in ("../../toolset.yaml", "%2e%2e/%2e%2e/toolset.yaml", "missing.md"):
             assert (await refused(client.read_resource(f"{base}{path}"))).code == -32602
 
-    talk(root, say, version=version)
+    talk(root, say)
 
 
-@versions
-def test_a_role_reads_the_skills_that_its_patterns_permit(root: Path, version: str) -> None:
+def test_a_role_reads_the_skills_that_its_patterns_permit(root: Path) -> None:
     async def permitted(client: Client) -> None:
         assert URI in await resource_uris(client)
         rules = URI.replace("SKILL.md", "references/rules.md")
@@ -45,5 +41,5 @@ def test_a_role_reads_the_skills_that_its_patterns_permit(root: Path, version: s
         assert URI not in await resource_uris(client)
         assert (await refused(client.read_resource(URI))).code == -32602
 
-    talk(root, permitted, version=version, role="guest")
-    talk(root, denied, version=version, role="reader")
+    talk(root, permitted, role="guest")
+    talk(root, denied, role="reader")

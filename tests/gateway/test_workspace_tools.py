@@ -7,7 +7,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from tests.mcp_client import CONFIG, call, commits, talk, text, versions
+from tests.mcp_client import call, commits, talk, text
 
 
 async def use(client: Client, tool: str, /, **args: Any) -> Any:
@@ -17,8 +17,7 @@ async def use(client: Client, tool: str, /, **args: Any) -> Any:
     return result.structured_content
 
 
-@versions
-def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str, version: str) -> None:
+def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str) -> None:
     async def say(client: Client) -> None:
         first = await use(client, "write_file", path="a.txt", content="one\n")
         assert first["changed"] is True
@@ -40,7 +39,7 @@ def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str, vers
         files = await use(client, "list_files")
         assert files["files"] == [{"path": "a.txt", "oid": idea["oid"]}]
 
-    talk(shared, say, version=version, chat=chat_id)
+    talk(shared, say, chat=chat_id)
 
     assert [one.source for one in commits(shared, chat_id)] == ["restore", "edit"]
 
@@ -66,14 +65,3 @@ def test_an_impossible_request_returns_its_error_code(
 
     assert result.is_error
     assert result.structured_content["error"] == code
-
-
-def test_a_rule_that_requires_approval_applies_to_built_in_tools(root: Path) -> None:
-    rule = '{pattern: "workspace.write_file", when: {args: {path: "*.env"}}}'
-    (root / "covalt.yaml").write_text(f"{CONFIG}approvals: [{rule}]\n")
-
-    env = call(root, "workspace.write_file", {"path": "a.env", "content": ""})
-    other = call(root, "workspace.write_file", {"path": "a.txt", "content": ""})
-
-    assert env.structured_content["error"] == "approval_needed"
-    assert not other.is_error

@@ -12,7 +12,7 @@ from covalt_git.toolsets.builtin_tools import BUILTINS
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from tests.index.rows import open_index, synced
-from tests.toolsets.projects import HEAD, HELLO, MANIFEST, put_hello
+from tests.toolsets.projects import HEAD, HELLO, MANIFEST, put, put_hello
 
 UNKNOWN_KEY = MANIFEST + "colour: red\n"
 
@@ -21,15 +21,6 @@ def list_toolsets(root: Path) -> list[JsonObject]:
     with open_index(root) as index:
         index.sync_toolsets()
         return index.toolsets()
-
-
-def put_manifest(root: Path, text: str) -> None:
-    (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)
-
-
-def put_state(root: Path, text: str, toolset_id: str = "hello") -> None:
-    (root / "toolsets" / "state").mkdir(exist_ok=True)
-    (root / "toolsets" / "state" / f"{toolset_id}.yaml").write_text(text)
 
 
 # Valid and broken toolsets
@@ -49,7 +40,7 @@ def put_state(root: Path, text: str, toolset_id: str = "hello") -> None:
 def test_a_broken_toolset_keeps_its_last_valid_rows(root: Path, broken: str) -> None:
     shutil.copytree(HELLO, root / "toolsets" / "hello")
     before = synced(root)
-    put_manifest(root, broken)
+    put(root, "hello/toolset.yaml", broken)
 
     after = synced(root)
 
@@ -115,7 +106,7 @@ def test_servers_are_listed_and_their_references_are_not_resolved(
 def test_disabling_a_toolset_disables_its_tools_and_servers(root: Path) -> None:
     put_hello(root, f"{MANIFEST}mcp_servers: [{{id: web, command: npx}}]\n")
     synced(root)
-    put_state(root, "enabled: false\n")
+    put(root, "state/hello.yaml", "enabled: false\n")
 
     after = synced(root)
 
@@ -136,7 +127,7 @@ def test_changes_of_the_same_size_within_one_clock_tick_are_noticed(tmp_path: Pa
     status = (toolset / "toolset.yaml").stat()
 
     for number in range(8):
-        put_manifest(tmp_path, MANIFEST.replace("name: Hello", f"name: H{number}"))
+        put(tmp_path, "hello/toolset.yaml", MANIFEST.replace("name: Hello", f"name: H{number}"))
         os.utime(toolset / "toolset.yaml", ns=(status.st_atime_ns, status.st_mtime_ns))
         file = toolset / f"assets/{number % 3}.txt"
         file.unlink() if file.exists() else file.write_text("")

@@ -214,7 +214,7 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
         shutil.rmtree(root)
         shutil.copytree(saved, root)
 
-    for _ in kills(lambda: update(root, "demo", newer), reset, every=2):
+    for _ in kills(lambda: update(root, "demo", newer), reset, every=3):
         if exchanges:  # also before the next process completes it
             assert read_toolset(root, "demo").digest in {old, new}
         # The next decision completes the update.

@@ -105,10 +105,10 @@ def test_page_shows_hostile_data_as_text(
 
 
 @pytest.mark.parametrize(
-    ("tool", "args"),
+    ("tool", "args", "scheme", "width"),
     [
-        ("text-kit tools.kit search", {"pattern": "x" * 390}),
-        ("text-kit tools.kit diff", {"text": "x" * 300}),
+        ("text-kit tools.kit search", {"pattern": "x" * 390}, "light", 1280),
+        ("text-kit tools.kit diff", {"text": "x" * 300}, "dark", 375),
     ],
 )
 def test_page_of_lines_is_accessible_and_fits_every_window(
@@ -117,6 +117,8 @@ def test_page_of_lines_is_accessible_and_fits_every_window(
     workspace: Path,
     tool: str,
     args: dict[str, Any],
+    scheme: str,
+    width: int,
 ) -> None:
     name = "d" * 80 + "/f"
     (workspace / name).parent.mkdir()
@@ -126,10 +128,9 @@ def test_page_of_lines_is_accessible_and_fits_every_window(
         args = {**args, "path": name}
     result = result_of(load, tool, **args)
 
-    for scheme, width in (("light", 1280), ("dark", 375)):
-        size = {"width": width, "height": 800}
-        with opened("lines", result, color_scheme=scheme, viewport=size) as page:
-            page.keyboard.press("n")
-            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-            assert page.evaluate("document.documentElement.scrollWidth") == width
+    size = {"width": width, "height": 800}
+    with opened("lines", result, color_scheme=scheme, viewport=size) as page:
+        page.keyboard.press("n")
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -188,7 +188,7 @@ def test_files_swapped_between_check_and_run_never_run_under_the_old_digest(aim:
     swapper = threading.Thread(target=swap)
     swapper.start()
     try:
-        for _ in range(30):
+        for _ in range(16):
             with suppress(ToolsetChangedError):  # then nothing ran
                 who(aim)
     finally:

@@ -131,13 +131,6 @@ def manifest(world: World, oid: str, chat_id: str = "c1") -> WorkspaceManifest:
         return chat.manifest(oid)
 
 
-def lose_index(world: World, index: str) -> None:
-    file = world.root / "data" / "index.db"
-    file.unlink(missing_ok=True)
-    if index == "unusable":
-        file.mkdir()
-
-
 def is_a_push(found: WorkspaceManifest) -> bool:
     bare = CommitRecord(id=found.id, at=found.created_at, by="Eve")
     facts = (found.source, found.made, found.source_ref, found.message_id, found.record)
@@ -152,7 +145,7 @@ def test_a_forged_call_does_not_answer_for_its_id(world: World, eve: Eve, index:
     with world.project().chats.open("c1") as chat, world.project().chat_index() as opened:
         opened.sync_chat(chat)
     if index != "there":
-        lose_index(world, index)
+        world.lose_index(index)
     made = call(world, given, text="a")
 
     assert (made.call.result, made.repeated) == ({"text": "a"}, False)
@@ -253,7 +246,7 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
         index.sync_chats()
         assert index.calls("c1") == []
     kept = dump(world.root / "data" / "index.db")
-    lose_index(world, "deleted")
+    world.lose_index("deleted")
     with world.project().chat_index() as index:
         index.sync_chats()
 

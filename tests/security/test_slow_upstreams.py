@@ -3,16 +3,15 @@
 import gzip
 import socket
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
 from covalt_git.http_client import ClientRequest as HttpRequest
-from tests.calls.conftest import World, world
+from tests.calls.conftest import World, make_world
 from tests.calls.test_http_calls import call, check
 from tests.http_client.test_client import client, failure, get
 from tests.http_tools.upstream import Upstream, answering
-
-__all__ = ["world"]
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
@@ -32,19 +31,26 @@ DRIPS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, served: Upstream) -> Iterator[World]:
+    """A world of the module; after all tests its chat still works."""
+    made = make_world(tmp_path_factory.mktemp("slow") / "project")
+    yield made
+    check(made, served)
+
+
 @pytest.mark.parametrize(("answer", "drip"), DRIPS)
 def test_answer_that_never_ends_ends_with_the_time_limit(
-    world: World, served: Upstream, answer: bytes, drip: bytes
+    shared: World, answer: bytes, drip: bytes
 ) -> None:
     """Hold a chat's lock by a host that sends one more piece before each wait ends."""
     with answering(answer, hold=True, drip=drip) as port:
         url = f"http://127.0.0.1:{port}/"
         made = call(
-            world, f"url: {url}\nretries: 3", f"127.0.0.1:{port}", limits="{timeout_s: 0.4}"
+            shared, f"url: {url}\nretries: 3", f"127.0.0.1:{port}", limits="{timeout_s: 0.4}"
         )
 
     assert made.error.partition(":")[0] == "limit_time"
-    check(world, served)
 
 
 def test_upload_that_is_not_read_ends_with_the_time_limit() -> None:

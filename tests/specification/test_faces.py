@@ -7,7 +7,7 @@ import pytest
 from mcp import Client
 
 from tests.api_client import Api, configure, form_file
-from tests.mcp_client import call, talk
+from tests.mcp_client import add_toolset, talk
 
 MANIFEST = """\
 id: shop
@@ -44,10 +44,7 @@ each_face = pytest.mark.parametrize("shown", [by_api, by_mcp])
 
 @pytest.fixture
 def shop(root: Path) -> Path:
-    folder = root / "toolsets/shop"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (folder / "tools/shop.py").write_text(TOOLS, encoding="utf-8")
+    add_toolset(root, "shop", MANIFEST, TOOLS)
     return root
 
 
@@ -115,27 +112,3 @@ def test_extensions_and_examples_of_a_tool_are_carried_unchanged(shop: Path) -> 
     assert [one["args"] for one in tool["examples"]] == [{"title": "a"}]
     assert manifest["tools"][1]["examples"][0] == {"prompt": "Order it", "weight": 2}
     assert (shop / "toolsets/shop/toolset.yaml").read_bytes() == before
-
-
-def reasons_by_api(root: Path, role: str) -> str:
-    return str(Api.of(root, role).get("get_tool", tool_id="shop:order")["requires_confirmation"])
-
-
-def reasons_by_mcp(root: Path, role: str) -> str:
-    result = call(root, "shop.order", {}, role=role, version="legacy")
-    return str((result.structured_content or {}).get("reasons"))
-
-
-@pytest.mark.parametrize("reasons", [reasons_by_api, reasons_by_mcp])
-@pytest.mark.requirement("toolshed-elicitation.destructive")
-def test_a_destructive_tool_asks_by_default(shop: Path, reasons: Callable[..., str]) -> None:
-    configure(shop, "roles: {all: {admin: true}}\ndefault_role: all\n")
-    assert "destructive" not in reasons(shop, "all")
-
-    file = shop / "toolsets/shop/toolset.yaml"
-    text = file.read_text(encoding="utf-8").replace(
-        "    extensions:", "    annotations: {destructive: true}\n    extensions:"
-    )
-    file.write_text(text, encoding="utf-8")
-
-    assert "destructive" in reasons(shop, "all")

@@ -67,9 +67,8 @@ def test_a_renderer_has_these_keys(renderer: str, configs: list[dict[str, Any]])
 
 @pytest.fixture
 def far(root: Path) -> Path:
-    folder = root / "toolsets/far"
-    folder.mkdir()
-    (folder / "toolset.yaml").write_text(SERVERS, encoding="utf-8")
+    (root / "toolsets/far").mkdir()
+    (root / "toolsets/far/toolset.yaml").write_text(SERVERS, encoding="utf-8")
     return root
 
 
@@ -110,7 +109,12 @@ def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:
     assert transports == ["streamable-http", "stdio", "sse"]
 
 
-@pytest.mark.requirement("cjson-toolsets.extensions", "cjson-toolsets.version")
+@pytest.mark.requirement(
+    "cjson-toolsets.extensions",
+    "cjson-toolsets.version",
+    "covalt-7.1.import_toolset",
+    "covalt-7.1.export_toolset",
+)
 def test_extensions_and_version_survive_export_and_import(far: Path, api: Api) -> None:
     bundle = api.ask("export_toolset", toolset_id="far").get_data()
     api.post("uninstall_toolset", toolset_id="far", force=True)

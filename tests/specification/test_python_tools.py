@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from tests.api_client import Api
+from tests.mcp_client import add_toolset
 
 MANIFEST = """\
 id: probe
 name: Probe
 version: "1"
 tools:
-  - {id: show, entrypoint: "tools.calls:show_context"}
-  - {id: fail, entrypoint: "tools.calls:fail"}
+  - {id: show, entrypoint: "tools.probe:show_context"}
+  - {id: fail, entrypoint: "tools.probe:fail"}
 tool_overrides:
   - {tool_id: show, renderer: code, renderer_config: {content: $chat_id}}
   - {tool_id: fail, renderer: code, renderer_config: {content: $return.text}}
@@ -50,10 +51,7 @@ def fail() -> dict:
 
 @pytest.fixture
 def probe(api: Api) -> Api:
-    folder = api.root / "toolsets/probe"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (folder / "tools/calls.py").write_text(TOOLS, encoding="utf-8")
+    add_toolset(api.root, "probe", MANIFEST, TOOLS)
     return api
 
 

@@ -17,6 +17,13 @@ ELSEWHERE = {"covalt.yaml", "state.yaml", "toolsets"}
 """Parts of a case that are no part of the toolset ``hello``."""
 
 
+def put(root: Path, path: str, text: str) -> None:
+    """Write a file below ``toolsets``."""
+    file = root / "toolsets" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
 def put_case(case: Path, root: Path) -> None:
     """Make the project of a case, as fixtures/invalid/README.md says."""
     toolset = root / "toolsets" / "hello"

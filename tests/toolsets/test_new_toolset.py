@@ -13,6 +13,7 @@ from covalt_git.toolsets.new_toolset import TEMPLATES, ToolsetExistsError, creat
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
+from tests.toolsets.projects import put
 
 
 @pytest.fixture
@@ -23,12 +24,6 @@ def root(tmp_path: Path) -> Path:
 
 def entries(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in (root / "toolsets").rglob("*"))
-
-
-def add(root: Path, path: str, text: str) -> None:
-    file = root / "toolsets" / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
 
 
 def name_of(root: Path, toolset_id: str) -> str:
@@ -82,9 +77,9 @@ def test_an_id_that_is_taken_or_invalid_is_refused_with_an_available_one(
     root: Path, toolset_id: str, error: type[CovaltError], suggested: str
 ) -> None:
     servers = "mcp_servers: [{id: clock, command: clock}]\n"
-    add(root, "notes/toolset.yaml", f'id: notes\nname: Notes\nversion: "1"\n{servers}')
-    add(root, "old-tools/keep.txt", "mine")
-    add(root, "state/gone.yaml", "enabled: false\n")
+    put(root, "notes/toolset.yaml", f'id: notes\nname: Notes\nversion: "1"\n{servers}')
+    put(root, "old-tools/keep.txt", "mine")
+    put(root, "state/gone.yaml", "enabled: false\n")
     before = entries(root)
 
     with pytest.raises(error) as refused:

@@ -13,6 +13,7 @@ from covalt_git.models.tool import Tool
 from covalt_git.toolsets.overrides import FIELDS, BadOverrideError, override_tool
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
+from tests.toolsets.projects import put
 
 SECRET = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
 MANIFEST = """\
@@ -41,21 +42,14 @@ tool_overrides:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "toolsets/demo").mkdir(parents=True)
     (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    put(tmp_path, "demo/toolset.yaml", MANIFEST)
     return tmp_path
 
 
 def state_text(root: Path) -> str:
     file = root / "toolsets/state/demo.yaml"
     return file.read_text(encoding="utf-8") if file.exists() else ""
-
-
-def write_state(root: Path, text: str) -> None:
-    file = root / "toolsets/state/demo.yaml"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(text, encoding="utf-8")
 
 
 def tool(root: Path, name: str = "web") -> Tool:
@@ -148,8 +142,8 @@ def test_an_override_with_an_error_is_refused_and_one_with_a_warning_is_written(
     ("path", "text"), [("state/demo.yaml", "enabld: true\n"), ("demo/toolset.yaml", "id: [\n")]
 )
 def test_a_file_that_cannot_be_read_is_not_changed(root: Path, path: str, text: str) -> None:
-    write_state(root, "overrides:\n  web: {enabled: false}\n")
-    (root / "toolsets" / path).write_text(text, encoding="utf-8")
+    put(root, "state/demo.yaml", "overrides:\n  web: {enabled: false}\n")
+    put(root, path, text)
     before = state_text(root)
 
     with pytest.raises(CovaltError):

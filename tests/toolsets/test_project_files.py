@@ -7,22 +7,16 @@ import pytest
 from covalt_git.manifests.project_root import find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
-from tests.toolsets.projects import HEAD, put_hello
+from tests.toolsets.projects import HEAD, put, put_hello
 
 
-def put(root: Path, **toolsets: str) -> None:
+def put_toolsets(root: Path, **toolsets: str) -> None:
     """Create a project of toolsets with a head and further keys, ``-`` written as ``__``."""
     (root / "covalt.yaml").write_text("version: 1\n")
     for name, more in toolsets.items():
-        toolset = root / "toolsets" / name.replace("__", "-")
-        toolset.mkdir(parents=True)
-        head = HEAD.replace("id: hello", f"id: {toolset.name}")
-        (toolset / "toolset.yaml").write_text(f"{head}\n{more}\n")
-
-
-def update_state(root: Path, toolset_id: str, text: str) -> None:
-    (root / "toolsets" / "state").mkdir(exist_ok=True)
-    (root / "toolsets" / "state" / f"{toolset_id}.yaml").write_text(text)
+        toolset_id = name.replace("__", "-")
+        head = HEAD.replace("id: hello", f"id: {toolset_id}")
+        put(root, f"{toolset_id}/toolset.yaml", f"{head}\n{more}\n")
 
 
 def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> None:
@@ -76,9 +70,9 @@ GITHUB = "mcp_servers: [{id: github, command: npx}]"
 def test_a_namespace_belongs_to_one_toolset(
     tmp_path: Path, toolsets: dict[str, str], states: dict[str, str], expected: list[str]
 ) -> None:
-    put(tmp_path, **toolsets)
+    put_toolsets(tmp_path, **toolsets)
     for name, text in states.items():
-        update_state(tmp_path, name, text)
+        put(tmp_path, f"state/{name}.yaml", text)
 
     found = read_project(tmp_path).problems
 

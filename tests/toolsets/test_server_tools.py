@@ -128,21 +128,26 @@ def test_an_override_of_the_toolset_names_a_tool_of_a_server(root: Path) -> None
     assert (tool(root).name, tool(root).description) == ("Web Search", "Find")
 
 
-@pytest.mark.requirement("covalt-1.5.enabled")
-def test_tools_of_a_disabled_server_are_off(root: Path) -> None:
-    manifest(root, "low}}", "low}, enabled: false}")
-    accept(root)
+@pytest.mark.requirement(
+    "covalt-1.1.enabled", "covalt-1.5.enabled", "cjson-toolsets.tools.permissions"
+)
+@pytest.mark.parametrize(
+    ("server", "state", "own"),
+    [
+        ("low}, enabled: false}", {}, True),
+        ("low}}", {"overrides": {"web:search.web": {"enabled": False}}}, True),
+        ("low}}", {"enabled": False}, False),
+    ],
+    ids=["server", "tool", "toolset"],
+)
+def test_a_tool_is_off_with_its_server_or_toolset_or_by_the_project(
+    root: Path, server: str, state: dict[str, Any], *, own: bool
+) -> None:
+    manifest(root, "low}}", server)
+    accept(root, **state)
 
     assert not tool(root).enabled
-    assert tool(root, "demo:own").enabled
-
-
-@pytest.mark.requirement("cjson-toolsets.tools.permissions")
-def test_the_project_disables_one_tool_of_a_server(root: Path) -> None:
-    override_tool(root, "web:search.web", {"enabled": False})
-
-    assert not tool(root).enabled
-    assert tool(root, "demo:own").enabled
+    assert tool(root, "demo:own").enabled is own
 
 
 @pytest.mark.requirement("cjson-toolsets.tools.permissions")
@@ -171,14 +176,6 @@ def test_a_tool_is_off_until_exactly_its_definition_is_accepted(
     assert tool(root).held_back == held_back
     assert tool(root).enabled is (held_back is None)
     assert toolset(root).sound
-
-
-@pytest.mark.requirement("covalt-1.1.enabled")
-def test_every_tool_of_a_disabled_toolset_is_off(root: Path) -> None:
-    accept(root, enabled=False)
-
-    assert not tool(root).enabled
-    assert not tool(root, "demo:own").enabled
 
 
 def test_an_entry_that_no_longer_matches_its_digest_is_off(root: Path) -> None:

@@ -11,13 +11,7 @@ from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
-from tests.toolsets.projects import HEAD, MANIFEST, put_hello
-
-
-def put(root: Path, files: dict[str, str]) -> None:
-    for path, content in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(content, encoding="utf-8")
+from tests.toolsets.projects import HEAD, MANIFEST, put, put_hello
 
 
 @pytest.mark.parametrize(
@@ -39,10 +33,8 @@ def test_an_id_is_never_a_path(tmp_path: Path, value: str) -> None:
     "text",
     [
         *("", "# only a comment\n", "null\n", "[]\n", "hello\n", "5\n", "{}\n", "\x00"),
-        *("[" * 5_000, "a: &a [*a]\n", f"{HEAD}\ntools: null\n", f"{HEAD}\ntools: [null]\n"),
-        *(f"{HEAD}\ntools: [[]]\n", f"{HEAD}\ntools: [{{id: null, entrypoint: 5}}]\n"),
-        HEAD.replace("name: Hello", "name: null"),
-        HEAD.replace("id: hello", "id: [hello]"),
+        *("[" * 5_000, "a: &a [*a]\n", f"{HEAD}\ntools: [null]\n"),
+        f"{HEAD}\ntools: [{{id: null, entrypoint: 5}}]\n",
         HEAD.replace("id: hello", "id: {a: b}"),
     ],
     ids=lambda text: repr(text[-20:]),
@@ -104,7 +96,7 @@ def test_the_digest_covers_names_contents_and_the_executable_bit(tmp_path: Path)
     (toolset / "tools" / "hello.py").touch()
     (toolset / "tools" / "__pycache__").mkdir(exist_ok=True)
     (toolset / "tools" / "__pycache__" / "hello.cpython-311.pyc").write_bytes(b"x")
-    put(tmp_path, {"toolsets/state/hello.yaml": "enabled: false\n"})
+    put(tmp_path, "state/hello.yaml", "enabled: false\n")
     assert read_toolset(tmp_path, "hello").digest == first
 
     (toolset / "tools" / "hello.py").chmod(0o755)
@@ -116,7 +108,7 @@ def test_the_digest_covers_names_contents_and_the_executable_bit(tmp_path: Path)
 
 def test_a_toolset_with_a_broken_state_file_is_disabled(tmp_path: Path) -> None:
     put_hello(tmp_path)
-    put(tmp_path, {"toolsets/state/hello.yaml": "enabled: maybe\n"})
+    put(tmp_path, "state/hello.yaml", "enabled: maybe\n")
 
     toolset = read_toolset(tmp_path, "hello")
 
