@@ -42,16 +42,14 @@ def command() -> None:
     metavar="TIME",
     help="Lifetime: 30d, 12h, 45m, or never.",
 )
-def new(role: str, name: str | None, chat_id: str | None, expires: str) -> None:
+def new(expires: str, **fields: str | None) -> None:
     """Create a token for one agent, and print it once: only its digest is stored.
 
     A new token with the name of a revoked one is for the same agent, and gives access to the same chats.
 
     Example: covalt-git token new --role agent --name claude-code
     """
-    made = ask_to_print(
-        tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires)
-    )
+    made = ask_to_print(tokens.create_token, lasts=_duration(expires), **fields)
     output.say(_in_words(made), err=True)
     output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
     click.echo(made.token)

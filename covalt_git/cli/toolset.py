@@ -9,7 +9,7 @@ from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import toolset_imports, toolsets
-from covalt_git.toolsets.new_toolset import TEMPLATES, Template
+from covalt_git.toolsets.new_toolset import TEMPLATES
 
 _TITLES = ("TOOLSET", "VERSION", "TOOLS", "STATE", "DESCRIPTION")
 
@@ -35,14 +35,12 @@ def command() -> None:
     help="The template.",
 )
 @click.option("--name", default="", help="Its name for users; default: derived from ID.")
-def new_toolset(toolset_id: str, template: Template, name: str) -> None:
+def new_toolset(toolset_id: str, **fields: str) -> None:
     """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results.
 
     Example: covalt-git toolset new notes
     """
-    created = ask_to_print(
-        toolsets.create_toolset, toolset_id=toolset_id, template=template, name=name
-    )
+    created = ask_to_print(toolsets.create_toolset, toolset_id=toolset_id, **fields)
     files = ", ".join(path.split("/", 2)[2] for path in created.made)
     output.say(f"created toolsets/{toolset_id}: {files}")
     output.say("next:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,15 +36,7 @@ _WORDS = {"merged": "with local changes", "kept": "local change"}
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the result for each file; change nothing.")
 @click.option("--force", is_flag=True, help="Use the new files; local changes are stored as a ZIP.")
-def update_command(
-    toolset_id: str,
-    source: str | None,
-    *,
-    signature: Path | None,
-    accept_signer: bool,
-    dry_run: bool,
-    force: bool,
-) -> None:
+def update_command(source: str | None, *, signature: Path | None, **fields: Any) -> None:
     """Merge a newer version of the imported toolset ID with the local changes.
 
     The source is that of the import, or --from.  Text files are merged by lines, YAML files by keys.  If
@@ -54,12 +46,11 @@ def update_command(
 
     Example: covalt-git toolset update weather
     """
-    how = {"dry_run": dry_run, "force": force, "accept_signer": accept_signer}
     if source is None and signature is None:
-        done = ask(toolset_imports.update_toolset, toolset_id=toolset_id, **how)
+        done = ask(toolset_imports.update_toolset, **fields)
     else:
-        place = {"source": source, "signature": signature}
-        done = ask(toolset_imports.update_toolset_from, toolset_id=toolset_id, **place, **how)
+        fields |= {"source": source, "signature": signature}
+        done = ask(toolset_imports.update_toolset_from, **fields)
     print_json(done, exit_code=int(is_unresolved(done)))
     print_update(done, context().project.root)
     if is_unresolved(done):
