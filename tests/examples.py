@@ -1,9 +1,12 @@
-"""How many examples hypothesis makes up for a law: some in every run, many in ``python -m tests.stress laws``."""
+"""How many cases of a law are tried: some in every run, many in ``python -m tests.stress laws``."""
 
 import os
 
 FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.4"))
-"""What every number of examples is multiplied by."""
+"""What every number of hypothesis's examples is multiplied by."""
+
+EVERY = 1 if FACTOR >= 1 else 3
+"""Of a step that takes long, every how many changes of the disk a kill is tried (the mark ``kills``)."""
 
 
 def examples(number: int) -> int:

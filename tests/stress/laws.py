@@ -1,4 +1,4 @@
-"""Every law that the tests state with hypothesis, tried with many more examples than a test run has time for."""
+"""Every law that the tests state with examples or kills, tried with many more than a test run has time for."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.stress.figures import Proof
 
-PROMISE = "No example violates a property of the tests."
+PROMISE = "No example and no kill violates a property of the tests."
 COUNT = 10
 """How many times the examples that are thought to be enough for long (:mod:`tests.examples`)."""
 
@@ -16,10 +16,10 @@ _ROOT = Path(__file__).parents[2]
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
-    """Run the tests that hypothesis makes examples for, ``count`` times as many as they name."""
+    """Run the tests with examples of hypothesis, ``count`` times as many as they name, and those with kills, at every step."""
     command = [
         sys.executable,
-        *["-m", "pytest", "-q", "-n", "auto", "-m", "hypothesis", "--timeout=0"],
+        *["-m", "pytest", "-q", "-n", "auto", "-m", "hypothesis or kills", "--timeout=0"],
     ]
     done = subprocess.run(
         [*command, f"--hypothesis-seed={seed}"],

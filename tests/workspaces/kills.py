@@ -12,6 +12,7 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
+from tests.examples import EVERY
 from tests.killing import killed_at
 from tests.workspaces.stores import fsck, layout_of, open_chats
 
@@ -52,14 +53,19 @@ def seen(chat: ChatStore) -> State:
     }
 
 
-def states_after_kills(chats: Chats, step: Callable[[ChatStore], object]) -> list[State]:
-    """Return what each next writer finds, in copies of c1, last where the step was not killed."""
+def states_after_kills(
+    chats: Chats, step: Callable[[ChatStore], object], *, first: int = 1
+) -> list[State]:
+    """Return what each next writer finds, in copies of c1, last where the step was not killed.
+
+    The ``first`` kill is before that change of the disk, each other one :data:`EVERY` changes later.
+    """
     found: list[State] = []
     killed = True
     while killed:
         copy = chats.folder.parent / f"killed-{len(found)}"
         shutil.copytree(chats.folder, copy / "chats", symlinks=True)
-        killed = killed_at(len(found) + 1, partial(_take, copy, step))
+        killed = killed_at(first + len(found) * EVERY, partial(_take, copy, step))
         with open_chats(copy).open("c1") as chat:
             with writing(chat, timeout_s=0) as writer:
                 writer.commit_changes()

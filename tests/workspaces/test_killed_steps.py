@@ -24,6 +24,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
+from tests.examples import EVERY
 from tests.workspaces.kills import seen, states_after_kills
 from tests.workspaces.stores import Layout, branch_off, call_record, checkout, clear, git, put, save
 
@@ -90,6 +91,7 @@ def talk(chat: ChatStore) -> ChatStore:
     return chat
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_that_was_killed_has_not_begun_or_is_finished(
     chats: Chats, talk: ChatStore, step: str
@@ -98,11 +100,12 @@ def test_a_step_that_was_killed_has_not_begun_or_is_finished(
         take("merge", talk)
     before = seen(talk)
 
-    after = states_after_kills(chats, partial(take, step))
+    first = 1 + [*STEPS].index(step) % EVERY
+    after = states_after_kills(chats, partial(take, step), first=first)
 
     assert before != after[-1]
     assert [state for state in after if state not in (before, after[-1])] == []
-    assert len(after) > 5
+    assert len(after) > 2
 
 
 @pytest.fixture
@@ -131,6 +134,7 @@ def pushed(chat: ChatStore, tmp_path: Path) -> tuple[str, str, bytes]:
     return old, new, pack.stdout
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("name", ["main", "idea", "new"])
 def test_a_push_that_was_killed_has_not_happened_or_it_has(
     chats: Chats, chat: ChatStore, pushed: tuple[str, str, bytes], name: str
@@ -151,4 +155,4 @@ def test_a_push_that_was_killed_has_not_happened_or_it_has(
     changed = [state != before for state in after]
     assert changed == sorted(changed)
     assert [state for state in after if state not in (before, last)] == []
-    assert len(after) > 5
+    assert len(after) > 2
