@@ -48,14 +48,18 @@ def modules_of(*args: str) -> tuple[str, set[str]]:
     return done.stdout, set(json.loads(done.stderr))
 
 
-@pytest.mark.parametrize("command", UNUSED)
-def test_a_command_loads_only_what_it_uses(tmp_path: Path, command: str) -> None:
-    modules_of("init", str(tmp_path / "project"))
-    in_project = ("-C", str(tmp_path / "project"))
-    modules_of(*in_project, "chat", "new")
-    modules_of(*in_project, "tool", "list")  # reads the toolsets into the index
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("start") / "project"
+    modules_of("init", str(root))
+    modules_of("-C", str(root), "chat", "new")
+    modules_of("-C", str(root), "tool", "list")  # reads the toolsets into the index
+    return root
 
-    _, modules = modules_of(*in_project, *command.split())
+
+@pytest.mark.parametrize("command", UNUSED)
+def test_a_command_loads_only_what_it_uses(project: Path, command: str) -> None:
+    _, modules = modules_of("-C", str(project), *command.split())
 
     assert modules.intersection(UNUSED[command]) == set()
 

@@ -101,10 +101,9 @@ def test_the_document_has_every_route_and_nothing_else(used: Api) -> None:
 
 def test_every_schema_is_valid_with_its_references(used: Api) -> None:
     components = used.get("openapi.json")["components"]
+    references = [{"$ref": f"#/components/schemas/{name}"} for name in components["schemas"]]
 
-    for name in components["schemas"]:
-        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
-        assert json_schema.schema_problems(whole) == [], name
+    assert json_schema.schema_problems({"anyOf": references, "components": components}) == []
 
 
 def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
