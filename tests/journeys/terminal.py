@@ -27,30 +27,30 @@ class Terminal:
     scripts: Path
     forked: bool = False
 
-    def run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    @property
+    def environment(self) -> dict[str, str]:
         home = self.folder.parent / "home"
         home.mkdir(exist_ok=True)
-        environment = {
-            "PATH": f"{self.scripts}:{os.environ['PATH']}",
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-        }
-        if self.forked and argv[0] == "covalt-git" and not stdin:
-            return command.run(*argv[1:], cwd=self.folder, env=environment)
+        path = f"{self.scripts}:{os.environ['PATH']}"
+        return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        if self.forked and argv[0] == "covalt-git":
+            return command.run(*argv[1:], cwd=self.folder, env=self.environment)
         return subprocess.run(
             argv,
             cwd=self.folder,
-            env=environment,
-            input=stdin,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=100,
             check=False,
         )
 
-    def covalt(self, *args: str, code: int = 0, stdin: str = "") -> str:
+    def covalt(self, *args: str, code: int = 0) -> str:
         """Run ``covalt-git``, expect its exit code, and return what it printed."""
-        done = self.run("covalt-git", *args, stdin=stdin)
+        done = self.run("covalt-git", *args)
         assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stdout + done.stderr
@@ -66,20 +66,17 @@ class Terminal:
         return done.stdout + done.stderr
 
     @contextmanager
-    def serving(self, command: str, *, end: int = signal.SIGTERM) -> Iterator[str]:
+    def serving(self, name: str, *, end: int = signal.SIGTERM) -> Iterator[str]:
         """Run a command that serves, yield the address it prints, and end it, which it has to do well."""
-        argv = [str(self.scripts / "covalt-git"), command, "--port", "0", "--json"]
-        with subprocess.Popen(
-            argv, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as server:
-            assert server.stdout is not None
-            try:
-                yield json.loads(server.stdout.readline())["url"]
-            finally:
-                server.send_signal(end)
-            _, err = server.communicate(timeout=30)
-            assert server.returncode == 0
-            assert "Traceback" not in err
+        options = ("--port", "0", "--json")
+        server = command.Piped(name, *options, cwd=self.folder, env=self.environment)
+        try:
+            yield json.loads(server.stdout.readline())["url"]
+        finally:
+            os.kill(server.pid, end)
+            done = server.end()
+        assert done.returncode == 0
+        assert "Traceback" not in done.stderr
 
     def at(self, folder: Path) -> Terminal:
         return replace(self, folder=folder)
