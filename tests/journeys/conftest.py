@@ -6,67 +6,63 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from playwright.sync_api import Browser, BrowserContext
 
-from tests.browser import missing
 from tests.journeys.terminal import Terminal
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def checkout_scripts() -> Path:
-    """The scripts that `make test` installed next to this Python."""
-    scripts = Path(sys.executable).parent
-    assert (scripts / "covalt-git").exists(), "install the project first: make test"
-    return scripts
-
-
-@pytest.fixture(scope="session")
 def wheel_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts of the wheel, built from this checkout and installed where nothing else is."""
+    """The scripts of the wheel, built from this checkout, where it finds only the packages that it requires."""
     folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    skip = shutil.ignore_patterns(
-        *(".git", ".venv", ".sample", "data", "node_modules", "__pycache__", ".*_cache")
-    )
-    shutil.copytree(REPOSITORY, source, ignore=skip)
-    built = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
+    build = ("hatchling", "build", "-t", "wheel", "-d", str(folder))
+    subprocess.run([sys.executable, "-m", *build], cwd=REPOSITORY, check=True)
     (wheel,) = folder.glob("*.whl")
     environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     # By this environment's pip, as making one takes longer than all that it installs; what is
     # installed is compiled as it is imported, which most of it never is.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-    constraints = REPOSITORY / "constraints.txt"
-    installed = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "--python", str(environment), "install", "--no-compile"),
-            *("--quiet", str(wheel), "--constraint", str(constraints)),
-            "--disable-pip-version-check",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if installed.returncode != 0:
-        missing("a package of the wheel", installed.stderr[-300:])
+    pip = ("pip", "--python", environment, "--quiet", "--disable-pip-version-check", "install")
+    options = ("--no-compile", "--no-deps", "--no-index")
+    subprocess.run([sys.executable, "-m", *pip, *options, wheel], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    (installed,) = metadata.distributions(path=[str(site)])
+    for package in required(installed):
+        for file in package.files or ():
+            if ".." not in file.parts:  # scripts
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(str(package.locate_file(file)), site / file)
     return environment / "bin"
 
 
+def required(package: metadata.Distribution) -> Iterator[metadata.Distribution]:
+    """Yield what a package requires, and all that this requires, as it is installed here."""
+    done, left = {(package.name, "")}, [(package, "")]
+    while left:
+        package, extra = left.pop()
+        for requirement in map(Requirement, package.requires or ()):
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+                continue
+            needed = metadata.distribution(requirement.name)
+            assert requirement.specifier.contains(needed.version, prereleases=True)
+            yield needed
+            new = {(needed.name, one) for one in ("", *requirement.extras)} - done
+            done |= new
+            left += [(needed, extra) for _, extra in new]
+
+
 @pytest.fixture(scope="session")
-def new_project(tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path) -> Terminal:
-    """A terminal in a new project, which tests copy."""
-    terminal = Terminal(tmp_path_factory.mktemp("new"), checkout_scripts, forked=True)
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """A terminal in a new project, which tests copy; its commands are those of this checkout."""
+    scripts = Path(sys.executable).parent
+    terminal = Terminal(tmp_path_factory.mktemp("new"), scripts, forked=True)
     terminal.covalt("init", "demo")
     return terminal.at(terminal.folder / "demo")
 
