@@ -20,10 +20,13 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
+from covalt_git.grants.grants import grant_server
 from tests.browser import missing
 from tests.calls.conftest import World, make_world
 from tests.connections.conftest import processes
+from tests.operations_client import Operations
 from tests.settling import until
+from tests.taking_servers import take
 
 pytestmark = pytest.mark.servers
 
@@ -87,10 +90,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     made.write("real/toolset.yaml", MANIFEST)
     made.workspace.mkdir(exist_ok=True)
     for name in NAMES:
-        made.covalt("grant", "add", "real", "process", name)
-    made.covalt("source", "refresh", "real", "--accept")
+        grant_server(made.root, "real", "process", name, by="me")
+        take(made.root, "real", name)
+    operate = Operations(made.root)
     for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):
-        made.covalt("tool", "override", tool, "--no-confirm")  # some of them are destructive
+        operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
     yield made
     CONNECTIONS.close()
 
