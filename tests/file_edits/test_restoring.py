@@ -112,7 +112,7 @@ def test_every_manifest_of_a_random_history_comes_back_exactly(seed: int) -> Non
     chance = random.Random(seed)
     with scratch() as folder, open_chats(folder).new("c1") as chat:
         shapes: dict[str, Layout] = {}
-        for _ in range(12):
+        for _ in range(8):
             _step(chat, chance)
             shapes[save(chat)] = layout_of(chat.workspace)
         for oid in chance.sample(sorted(shapes), len(shapes)):

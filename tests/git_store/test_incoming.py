@@ -18,6 +18,7 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.incoming import PREFIX, BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.system import file_lock, locked_folder
+from tests.examples import examples
 from tests.git_store.histories import HOW_PACKED, MAIN, contents, make_history, objects_of, packed
 from tests.workspaces.stores import git, scratch
 
@@ -108,7 +109,7 @@ def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_pat
         assert quarantine.reader.read_object(min(quarantine.ids))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(at=st.integers(min_value=0), bit=st.integers(0, 7))
 def test_a_pack_with_one_bit_changed_is_refused(history: Path, at: int, bit: int) -> None:
     pack = bytearray(packed(history, "main~77\n", "--delta-base-offset"))

@@ -128,22 +128,6 @@ def test_a_pack_that_cannot_be_flushed_is_not_there(
 # Reading what others packed
 
 
-def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        history(store, 5)
-        wanted = contents(store.path)
-        git(store.path, "repack", "-adq")
-        (pack,) = packs(store)
-        pack.with_suffix(".idx").unlink()
-        git(store.path, "index-pack", "--index-version=2,0x40", str(pack))
-        with GitStore(store.path) as reader:
-            for oid in git(store.path, "rev-list", "--objects", "main").splitlines():
-                assert reader.has(oid[:40])
-            blobs = git(store.path, "ls-tree", "-r", "main").splitlines()
-            for oid in (line.split()[2] for line in blobs):
-                assert reader.read_object(oid) == wanted[oid]
-
-
 def test_pack_that_appears_or_goes_while_a_store_is_open_is_no_matter(tmp_path: Path) -> None:
     with (
         GitStore.create(tmp_path / "s.git", durable=False) as store,

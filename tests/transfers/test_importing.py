@@ -17,6 +17,7 @@ from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.killing import killed_at
 from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
 from tests.workspaces.stores import (
@@ -232,7 +233,7 @@ def test_hostile_bundles_are_refused(tmp_path: Path, content: bytes) -> None:
     assert nothing_came(chats)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(at=st.integers(0, 2000), byte=st.integers(0, 255), cut=st.booleans())
 def test_a_bundle_that_was_tampered_with_is_refused_or_is_the_same(
     at: int, byte: int, *, cut: bool

@@ -22,6 +22,7 @@ from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import ChatStore, finished_call
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.workspaces.stores import (
     DIGEST,
     call_record,
@@ -82,7 +83,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     record=RECORDS,
     source=st.sampled_from(get_args(Source)),
