@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.git_store import FILE, TreeEntry
+from covalt_git.git_store.objects import FILE, TreeEntry
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.calls import PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import (

@@ -8,7 +8,7 @@ from covalt_git.calls.outcomes import CallOutcome, as_recorded, record_of
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits, restoring
-from covalt_git.git_store import FILE, TreeEntry
+from covalt_git.git_store.objects import FILE, TreeEntry
 from covalt_git.models.outcomes import Outcome
 from covalt_git.workspaces import trees
 

@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, StaleError
-from covalt_git.git_store import FILE, LINK, TreeEntry, blob_id
+from covalt_git.git_store.objects import FILE, LINK, TreeEntry, blob_id
 from covalt_git.paths import check_path, collisions
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, folders_above

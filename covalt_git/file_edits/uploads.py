@@ -9,7 +9,7 @@ from pydantic import Field
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
-from covalt_git.git_store import EXECUTABLE, FILE, LINK, TreeEntry, blob_id
+from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK, TreeEntry, blob_id
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder

@@ -1,6 +1,6 @@
-"""Reader of a folder at a commit, in the Git repository around it.
+"""The Git repository around a project: a reader of a folder at a commit, and the first commit of a new project.
 
-The repository is never changed.
+Only :func:`create_work_repository` and :func:`commit_files` change a repository.
 """
 
 from __future__ import annotations
@@ -137,6 +137,19 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
                 "the repository has no complete commit",
                 hint=f"if it is new: {_TO_COMMIT}; otherwise: git fsck",
             ) from None
+
+
+def create_work_repository(path: Path) -> None:
+    """Create an empty repository with a working tree at ``path``, on branch main."""
+    Repo.init(str(path), default_branch=b"main").close()
+
+
+def commit_files(path: Path, files: Iterable[Path], message: str) -> None:
+    """Commit files of the repository with a working tree at ``path``, as git's user."""
+    with Repo(str(path)) as repository:
+        worktree = repository.get_worktree()
+        worktree.stage([file.relative_to(path) for file in files])
+        worktree.commit(message.encode(), sign=False)
 
 
 def _files(store: BaseObjectStore, tree: Tree) -> Iterator[tuple[str, bytes, bool]]:

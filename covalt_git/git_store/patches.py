@@ -1,4 +1,4 @@
-"""Git patches of single files, which ``git apply`` accepts."""
+"""Git patches of single files, which ``git apply`` accepts, and what git calls binary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import stat
 
 from dulwich.objects import Blob, ObjectID
-from dulwich.patch import write_object_diff
+from dulwich.patch import is_binary, write_object_diff
 
 Side = tuple[int, bytes]
 """The mode and the content of a file."""
@@ -32,6 +32,11 @@ def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
     if old[1] == new[1]:
         return patch.partition(b"index ")[0]
     return _INDEX_WITH_MODE.sub(rb"\1", patch, count=1)
+
+
+def is_binary_content(content: bytes) -> bool:
+    """Return whether git would call the content binary."""
+    return bool(is_binary(content))
 
 
 def _side(

@@ -18,9 +18,7 @@ from dulwich.config import ConfigFile
 from dulwich.file import FileLocked
 from dulwich.object_format import OBJECT_FORMATS
 from dulwich.objects import ObjectID
-from dulwich.patch import is_binary
 from dulwich.refs import DiskRefsContainer, Ref
-from dulwich.repo import Repo
 
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.objects import (
@@ -366,21 +364,3 @@ def _number(config: ConfigFile, section: bytes, name: bytes, default: int) -> in
         return default
     except ValueError:
         return sys.maxsize  # an unknown format
-
-
-def is_binary_content(content: bytes) -> bool:
-    """Return whether git would call the content binary."""
-    return bool(is_binary(content))
-
-
-def create_work_repository(path: Path) -> None:
-    """Create an empty repository with a working tree at ``path``, on branch main."""
-    Repo.init(str(path), default_branch=b"main").close()
-
-
-def commit_files(path: Path, files: Iterable[Path], message: str) -> None:
-    """Commit files of the repository with a working tree at ``path``, as git's user."""
-    with Repo(str(path)) as repository:
-        worktree = repository.get_worktree()
-        worktree.stage([file.relative_to(path) for file in files])
-        worktree.commit(message.encode(), sign=False)

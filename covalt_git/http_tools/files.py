@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
-from covalt_git.git_store import FILE
+from covalt_git.git_store.objects import FILE
 from covalt_git.paths import check_element, check_path
 from covalt_git.workspaces.folders import Folder, create, read_entry
 

@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.names import is_id, new_id
 from covalt_git.system.file_cache import CHANGED, TICK_NS, lstat
 from covalt_git.workspaces import running_call

@@ -24,7 +24,7 @@ from covalt_git.workspaces.trees import FolderState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.git_store import GitStore
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot

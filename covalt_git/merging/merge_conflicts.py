@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import FILE, FOLDER, LINK, GitStore, TreeEntry
+from covalt_git.git_store.objects import FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
 from covalt_git.models.commit_record import ConflictKind, MergeConflict, MergeDecision, MergeSide
 from covalt_git.paths import MAX_ELEMENT_BYTES, collisions
@@ -24,6 +24,7 @@ from covalt_git.workspaces.rules import check_storable, why_not_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from covalt_git.git_store.store import GitStore
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits

@@ -22,7 +22,7 @@ from covalt_git.workspaces import trees
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.git_store import TreeEntry
+    from covalt_git.git_store.objects import TreeEntry
     from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore

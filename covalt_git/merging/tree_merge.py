@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, GitStore, TreeEntry
+from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
 from covalt_git.workspaces.trees import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.commit_record import ConflictKind
 
 _REGULAR = (FILE, EXECUTABLE)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import commit_files, create_work_repository
+from covalt_git.git_store.outer_repository import commit_files, create_work_repository
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST, PYCACHE
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text

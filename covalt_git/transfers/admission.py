@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
+from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.graph import parents_first
+from covalt_git.git_store.objects import FOLDER, LINK, BrokenStoreError
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element
 from covalt_git.workspaces.rules import (
     link_stays_inside,
@@ -27,9 +28,9 @@ from covalt_git.workspaces.rules import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.git_store import TreeEntry
     from covalt_git.git_store.graph import CommitGraph
     from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.objects import TreeEntry
     from covalt_git.models.commit_record import WorkspaceNote
     from covalt_git.models.project_config import WorkspaceConfig
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import write_bundle
+from covalt_git.git_store.bundles import write_bundle
 from covalt_git.system import atomic_write
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ABOUT, HEADS, existing

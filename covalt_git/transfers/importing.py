@@ -12,10 +12,12 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
+from covalt_git.git_store.bundles import read_bundle_header
 from covalt_git.git_store.graph import CommitGraph, reachable
 from covalt_git.git_store.incoming import PackLimits, Quarantine
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.pack_writer import pack_stream
+from covalt_git.git_store.store import GitStore
 from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit

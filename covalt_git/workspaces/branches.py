@@ -33,7 +33,7 @@ from covalt_git.workspaces.chat import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from covalt_git.git_store import GitStore
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
     from covalt_git.workspaces.chat import ChatStore

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import ValidationError
 
 from covalt_git.errors import StaleError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError, GitStore
 from covalt_git.git_store.graph import ancestors
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.patches import file_patch
+from covalt_git.git_store.store import GitStore
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall

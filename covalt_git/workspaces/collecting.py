@@ -21,7 +21,7 @@ from covalt_git.workspaces.chat import DELETED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.git_store import ObjectUsage
+    from covalt_git.git_store.repacking import ObjectUsage
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 

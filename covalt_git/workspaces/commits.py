@@ -32,7 +32,7 @@ from pydantic import ValidationError
 
 from covalt_git import timestamps
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import CommitObject
+from covalt_git.git_store.objects import CommitObject
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
@@ -43,8 +43,8 @@ from covalt_git.workspaces.records import COMMITTER
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from covalt_git.git_store import GitStore
     from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.records import Records
 

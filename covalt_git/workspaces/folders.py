@@ -13,7 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
+from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.chats import FileState
 from covalt_git.system.atomic_write import FEW, fsync_file_system
 

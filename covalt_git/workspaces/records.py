@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
 from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.objects import FILE, FOLDER, CommitObject, TreeEntry
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.workspaces import trees
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.store import GitStore
     from covalt_git.json_values import JsonObject
 
 REF = "refs/covalt/records"

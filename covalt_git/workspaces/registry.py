@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError, GitStore, old_log
+from covalt_git.git_store import old_log
+from covalt_git.git_store.objects import BrokenStoreError
+from covalt_git.git_store.store import GitStore
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock, locked_folder
 from covalt_git.system.atomic_write import fsync, fsync_tree

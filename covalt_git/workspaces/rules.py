@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import FILE, FOLDER, LINK
+from covalt_git.git_store.objects import FILE, FOLDER, LINK
 from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import matches_text
 from covalt_git.paths import (

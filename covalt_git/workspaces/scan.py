@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.git_store import FOLDER, BrokenStoreError, GitStore, TreeEntry
+from covalt_git.git_store.objects import FOLDER, BrokenStoreError, TreeEntry
 from covalt_git.paths import is_plain
 from covalt_git.workspaces import rules
 from covalt_git.workspaces.folders import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.stat_cache import Clock, FileStat, Note
 

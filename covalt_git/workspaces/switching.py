@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreError
+from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreError
 from covalt_git.models.base import StrictModel
 from covalt_git.names import new_id
 from covalt_git.paths import check_path, typed
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from covalt_git.git_store import GitStore, TreeEntry
+    from covalt_git.git_store.objects import TreeEntry
+    from covalt_git.git_store.store import GitStore
     from covalt_git.models.chats import FileChange, FileState
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import FolderState

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_store import FOLDER, GitStore, TreeEntry
+from covalt_git.git_store.objects import FOLDER, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import rules
@@ -16,6 +16,8 @@ from covalt_git.workspaces.folders import folders_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from covalt_git.git_store.store import GitStore
 
 EMPTY = frozenset(
     {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
 from covalt_git.file_edits.edits import BadPathError, MovedFileError
-from covalt_git.git_store import blob_id
+from covalt_git.git_store.objects import blob_id
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats

@@ -14,9 +14,9 @@ from dulwich.pack import pack_object_header
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import GitStore
 from covalt_git.git_store.incoming import PREFIX, BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.object_reader import ObjectReader
+from covalt_git.git_store.store import GitStore
 from covalt_git.system import file_lock, locked_folder
 from tests.examples import examples
 from tests.git_store.histories import HOW_PACKED, MAIN, contents, make_history, objects_of, packed

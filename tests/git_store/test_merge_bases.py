@@ -3,8 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import CommitObject, GitStore
 from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.objects import CommitObject
+from covalt_git.git_store.store import GitStore
 from tests.workspaces.stores import git, run_git, scratch
 
 HISTORIES = st.lists(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_store import BrokenStoreError
 from covalt_git.git_store.object_reader import ObjectReader
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.pack_writer import pack_stream
 from tests.git_store.histories import (
     FORMATS,

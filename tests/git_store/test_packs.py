@@ -11,17 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import (
-    FILE,
-    FOLDER,
-    BrokenStoreError,
-    CommitObject,
-    GitStore,
-    TreeEntry,
-    repacking,
-)
+from covalt_git.git_store import repacking
 from covalt_git.git_store.graph import reachable
+from covalt_git.git_store.objects import FILE, FOLDER, BrokenStoreError, CommitObject, TreeEntry
 from covalt_git.git_store.repacking import MOST_PACKS
+from covalt_git.git_store.store import GitStore
 from tests.git_store.histories import contents
 from tests.killing import killed_at
 from tests.workspaces.stores import fsck_store, git, scratch

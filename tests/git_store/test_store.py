@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_store import (
+from covalt_git.git_store.objects import (
     EXECUTABLE,
     FILE,
     FOLDER,
     LINK,
     BrokenStoreError,
     CommitObject,
-    GitStore,
     TreeEntry,
-    create_work_repository,
 )
+from covalt_git.git_store.outer_repository import create_work_repository
 from covalt_git.git_store.patches import file_patch
+from covalt_git.git_store.store import GitStore
 from tests.workspaces.stores import git, run_git, scratch
 
 FORMATS = pytest.mark.parametrize("object_format", ["sha1", "sha256"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.git_store import blob_id
+from covalt_git.git_store.objects import blob_id
 from tests.operations_client import Operations
 from tests.workspaces.stores import git, put
 

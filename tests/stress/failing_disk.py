@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from covalt_git.git_store import EXECUTABLE, FILE, LINK
+from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore

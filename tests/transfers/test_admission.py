@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import GitStore
 from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.store import GitStore
 from covalt_git.transfers import admission
 from covalt_git.transfers.admission import Admitted, NotAdmittedError, admit
 from covalt_git.workspaces.chat import ChatStore

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.transfers.exporting import Exported, export_to
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore

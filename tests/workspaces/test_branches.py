@@ -3,7 +3,7 @@
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.paths import typed
 from covalt_git.workspaces.chat import ChatStore

@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, Chats, OneChat
 from tests.workspaces.stores import (

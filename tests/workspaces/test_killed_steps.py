@@ -12,7 +12,7 @@ import pytest
 from covalt_git.conversations import conversation, messages
 from covalt_git.file_edits import edits, restoring, uploads
 from covalt_git.file_edits.uploads import NewFile
-from covalt_git.git_store import blob_id
+from covalt_git.git_store.objects import blob_id
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices

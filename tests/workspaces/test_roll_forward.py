@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import BrokenStoreError, TreeEntry
+from covalt_git.git_store.objects import BrokenStoreError, TreeEntry
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.switching import Switch, WorkingFolder

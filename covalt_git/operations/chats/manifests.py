@@ -23,7 +23,7 @@ from covalt_git.workspaces import trees
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.git_store import TreeEntry
+    from covalt_git.git_store.objects import TreeEntry
     from covalt_git.index.history import HistoryRow
     from covalt_git.workspaces.chat import ChatStore
 

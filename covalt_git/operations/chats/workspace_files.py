@@ -12,7 +12,8 @@ from pydantic import Field
 
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
-from covalt_git.git_store import EXECUTABLE, LINK, blob_id, is_binary_content
+from covalt_git.git_store.objects import EXECUTABLE, LINK, blob_id
+from covalt_git.git_store.patches import is_binary_content
 from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import EXECUTABLE, FILE, LINK
+from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.workspaces import trees

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.pages import artifact_problems
-from covalt_git.git_store import is_binary_content
+from covalt_git.git_store.patches import is_binary_content
 from covalt_git.models.file_reference import is_reference
 from covalt_git.render.targets import RefusedError
 from covalt_git.text.media_types import media_type

@@ -9,7 +9,7 @@ import yaml
 from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
-from covalt_git.git_store import blob_id
+from covalt_git.git_store.objects import blob_id
 from covalt_git.operations import toolset_imports
 from tests.api_client import BEARER, HOME, Api, answered, form_file, refused
 from tests.server.sample_bundle import DEMO
