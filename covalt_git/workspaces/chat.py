@@ -340,16 +340,8 @@ def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
 
 def waiting_call(call: PendingCall) -> ToolCall:
     """Return a pending or running call as a row of the ``tool_calls`` table."""
-    return ToolCall(
-        id=call.id,
-        chat_id=call.chat_id,
-        message_id=call.message_id,
-        tool_id=call.tool_id,
-        args=call.args,
-        status=call.status,
-        started_at=call.started_at,
-        pre_manifest_id=call.base,
-    )
+    shared = call.model_dump(include=set(ToolCall.model_fields))
+    return ToolCall(**shared, pre_manifest_id=call.base)
 
 
 def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
