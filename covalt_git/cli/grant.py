@@ -126,7 +126,7 @@ def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
         keys = ", ".join(done.revoked)
         output.say(f"revoked from {toolset_id}: {keys}" if keys else f"{toolset_id} has no grants")
         return
-    key = grant_key(kind, name) if name else kind
+    key = grant_key(kind, name)
     done = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
     if isinstance(done.left, NetworkGrant | SecretGrant):
         may = "reach" if kind == "network" else f"send {name} to"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import TypeAdapter
 
 from covalt_git import timestamps
 from covalt_git.access.grants import tool_facts
@@ -11,14 +13,7 @@ from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import grant_facts
-from covalt_git.models.toolset_state import (
-    NetworkGrant,
-    ProcessGrant,
-    SecretGrant,
-    ServerGrant,
-    ToolGrant,
-    UnsandboxedGrant,
-)
+from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.state_store import (
     changeable,
@@ -35,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.models.toolset_state import Grant
+    from covalt_git.json_values import JsonObject
 
 
 class HostNeededError(CovaltError):
@@ -52,9 +47,9 @@ class HostNeededError(CovaltError):
         )
 
 
-class _Origin(TypedDict):
-    granted_at: str
-    granted_by: str
+GrantKind = Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
+
+_GRANT: TypeAdapter[Grant] = TypeAdapter(Grant)
 
 
 def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str, Grant]]:
@@ -74,123 +69,70 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
 
 
 @locks_toolsets
-def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str) -> NetworkGrant:
-    """Let a toolset with its current files reach more hosts; return the grant of all its hosts.
+def add_grant(
+    root: Path,
+    toolset_id: str,
+    kind: GrantKind,
+    name: str = "",
+    hosts: Sequence[str] = (),
+    *,
+    by: str,
+) -> tuple[str, Grant]:
+    """Add a grant to a toolset; return its key and the grant.
 
+    It is for the current files of the toolset, the current declaration of an MCP server (``process`` is a program
+    that the toolset starts, ``server`` has a URL), or the current entry of a registered tool.  Hosts are added to
+    those that are granted for the same files.  The toolset's Python code gets a secret, whatever the hosts are,
+    even without a host.  ``unsandboxed`` lets the tools of an imported toolset run on machines without a sandbox.
     Only ``toolsets/state/<id>.yaml`` is written.
 
     Raises:
         BadHostError: if a host is invalid.
-        CovaltError: if the toolset or its state has errors.
+        HostNeededError: if a secret has no host, but an HTTP tool sends it to one.
+        UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
+        CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
     """
-    toolset = _grantable(root, toolset_id)
-    grant = NetworkGrant(
-        kind="network",
-        hosts=_merge(toolset, "network", hosts),
-        digest=toolset.digest,
-        requests=_requests(toolset),
-        **_now(by),
-    )
-    _write_grant(root, toolset, "network", grant)
-    return grant
+    toolset = _grantable(root, toolset_id, kind)
+    key = grant_key(kind, name)
+    facts = {"kind": kind, "granted_at": timestamps.now(), "granted_by": by}
+    grant = _GRANT.validate_python(facts | _covered(toolset, kind, name, hosts))
+    if grant.digest == toolset.digest:  # a server's grant has another digest and needs no version
+        store_current_version(root, toolset)
+    update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+    return key, grant
 
 
-@locks_toolsets
-def grant_secret(
-    root: Path, toolset_id: str, name: str, hosts: Sequence[str], *, by: str
-) -> SecretGrant:
-    """Let a toolset with its current files send a secret to more hosts; return the grant of all its hosts.
-
-    The toolset's Python code gets the secret, whatever the hosts are, even without a host.
-
-    Raises:
-        HostNeededError: if there is no host, but an HTTP tool sends the secret to one.
-        UnknownNameError: if the toolset does not declare the secret; and as :func:`grant_network`.
-    """
-    toolset = _grantable(root, toolset_id)
-    declared = toolset.manifest.secrets if toolset.manifest else ()
-    if name not in declared:
-        list_with = f"covalt-git toolset show {toolset_id}"
-        raise UnknownNameError("secret", name, declared, list_with=list_with)
-    if not hosts and (sending := receivers(toolset, name)):
-        raise HostNeededError(toolset_id, name, sending)
-    key = grant_key("secret", name)
-    grant = SecretGrant(
-        kind="secret",
-        name=name,
-        hosts=(merged := _merge(toolset, key, hosts)),
-        digest=toolset.digest,
-        requests=_requests(toolset) if merged else {},
-        **_now(by),
-    )
-    _write_grant(root, toolset, key, grant)
-    return grant
-
-
-@locks_toolsets
-def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGrant:
-    """Let the tools of an imported toolset with its current files run on machines without a sandbox.
-
-    Raises:
-        CovaltError: if the toolset is the project's own, which needs no grant; and as :func:`grant_network`.
-    """
-    toolset = _grantable(root, toolset_id)
-    if not toolset.state.imported:
-        raise CovaltError(
-            f"the toolset {toolset_id!r} is the project's own, which may run without a sandbox"
-        )
-    grant = UnsandboxedGrant(kind="unsandboxed", digest=toolset.digest, **_now(by))
-    _write_grant(root, toolset, "unsandboxed", grant)
-    return grant
-
-
-@locks_toolsets
-def grant_server(
-    root: Path, toolset_id: str, kind: Literal["process", "server"], server_id: str, *, by: str
-) -> ProcessGrant | ServerGrant:
-    """Let a toolset use one of its MCP servers, as currently declared.
-
-    A ``process`` is a program that the toolset starts, a ``server`` has a URL.
-
-    Raises:
-        UnknownNameError: if the toolset does not declare the server.
-        CovaltError: if the server is of the other kind; and as :func:`grant_network`.
-    """
-    toolset = _grantable(root, toolset_id)
-    server = find_server(toolset, server_id)
-    facts = grant_facts(server, toolset.files.hashes)
+def _covered(toolset: Toolset, kind: GrantKind, name: str, hosts: Sequence[str]) -> JsonObject:
+    """Return the fields of a grant that describe what it covers."""
+    match kind:
+        case "network":
+            return {"hosts": _merge(toolset, kind, hosts), **_for_files(toolset)}
+        case "secret":
+            declared = toolset.manifest.secrets if toolset.manifest else ()
+            if name not in declared:
+                list_with = f"covalt-git toolset show {toolset.id}"
+                raise UnknownNameError("secret", name, declared, list_with=list_with)
+            if not hosts and (sending := receivers(toolset, name)):
+                raise HostNeededError(toolset.id, name, sending)
+            merged = _merge(toolset, grant_key(kind, name), hosts)
+            facts = _for_files(toolset) if merged else {"digest": toolset.digest}
+            return {"name": name, "hosts": merged, **facts}
+        case "tool":
+            tool = toolset.tool(str(ToolId(toolset.id, name)))
+            if tool is None:
+                known = [one.id.name for one in toolset.tools]
+                raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
+            return tool_facts(tool)
+        case "unsandboxed":
+            return {"digest": toolset.digest}
+    facts = grant_facts(find_server(toolset, name), toolset.files.hashes)
     if kind != facts["kind"]:
         what = "a URL, not a command" if kind == "process" else "a command, not a URL"
         raise CovaltError(
-            f"the MCP server {server_id!r} has {what}",
-            hint=f"covalt-git grant add {toolset_id} {facts['kind']} {server_id}",
+            f"the MCP server {name!r} has {what}",
+            hint=f"covalt-git grant add {toolset.id} {facts['kind']} {name}",
         )
-    grant = (ProcessGrant if kind == "process" else ServerGrant)(**facts, **_now(by))
-    _write_grant(root, toolset, grant_key(kind, server_id), grant)
-    return grant
-
-
-@locks_toolsets
-def grant_tool(root: Path, toolset_id: str, name: str, *, by: str) -> ToolGrant:
-    """Let a registered tool, with its current entry, send its request or forward its calls.
-
-    Raises:
-        UnknownNameError: if no tool with that name is registered.
-        CovaltError: if the toolset is not that of registered tools, or as :func:`grant_network`.
-    """
-    if toolset_id != REGISTRY_NAMESPACE:
-        raise CovaltError(
-            f"tools of {toolset_id!r} need no grants of their own, only registered tools do",
-            hint=f"covalt-git grant add {toolset_id} --requested",
-        )
-    toolset = _grantable(root, toolset_id, of_tool=True)
-    tool = toolset.tool(str(ToolId(toolset_id, name)))
-    if tool is None:
-        known = [one.id.name for one in toolset.tools]
-        raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
-    grant = ToolGrant(kind="tool", **tool_facts(tool), **_now(by))
-    _write_grant(root, toolset, grant_key("tool", name), grant)
-    return grant
+    return facts
 
 
 @locks_toolsets
@@ -234,14 +176,19 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
     return sorted(toolset.state.grants)
 
 
-def grant_key(kind: str, name: str) -> str:
-    """Return the key of the grant of a secret, an MCP server or a registered tool in a state file."""
-    return f"{kind}-{name}"
+def grant_key(kind: str, name: str | None) -> str:
+    """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
+    return kind if kind in {"network", "unsandboxed"} else f"{kind}-{name}"
 
 
-def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset:
+def _grantable(root: Path, toolset_id: str, kind: GrantKind) -> Toolset:
+    if kind == "tool" and toolset_id != REGISTRY_NAMESPACE:
+        raise CovaltError(
+            f"tools of {toolset_id!r} need no grants of their own, only registered tools do",
+            hint=f"covalt-git grant add {toolset_id} --requested",
+        )
     toolset = find_toolset(root, toolset_id)
-    if toolset_id == REGISTRY_NAMESPACE and not of_tool:
+    if kind != "tool" and toolset_id == REGISTRY_NAMESPACE:
         raise CovaltError(
             "registered tools have no grants of other kinds",
             hint=f"covalt-git grant add {toolset_id} tool NAME",
@@ -250,6 +197,10 @@ def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset
         errors = [one for one in toolset.problems if one.severity == "error"]
         raise CovaltError(
             f"the toolset {toolset_id!r} has errors", hint="covalt-git validate", problems=errors
+        )
+    if kind == "unsandboxed" and not toolset.state.imported:
+        raise CovaltError(
+            f"the toolset {toolset_id!r} is the project's own, which may run without a sandbox"
         )
     return toolset
 
@@ -265,15 +216,10 @@ def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({*before, *hosts}))
 
 
-def _requests(toolset: Toolset) -> dict[str, str]:
-    return {tool.id.name: tool.request_digest for tool in toolset.tools if tool.http is not None}
-
-
-def _now(by: str) -> _Origin:
-    return {"granted_at": timestamps.now(), "granted_by": by}
-
-
-def _write_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
-    if grant.digest == toolset.digest:  # a server's grant has another digest and needs no version
-        store_current_version(root, toolset)
-    update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+def _for_files(toolset: Toolset) -> JsonObject:
+    """Return the digest of the current files, and those of the requests that may outlive it."""
+    http = [tool for tool in toolset.tools if tool.http is not None]
+    return {
+        "digest": toolset.digest,
+        "requests": {tool.id.name: tool.request_digest for tool in http},
+    }

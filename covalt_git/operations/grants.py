@@ -255,21 +255,15 @@ def _same(toolset: Toolset, grant: Grant) -> AddGrant:
 
 def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
     """Add the requested grant; return its key and the grant."""
-    root, toolset_id, by = project.root, request.toolset_id, project.principal.id
-    name, hosts = request.name or "", request.hosts
-    if request.kind in _NAMED and not name:
+    if request.kind in _NAMED and not request.name:
         raise invalid_field("name", f"name the {_NAMED[request.kind]}")
-    key = decisions.grant_key(request.kind, name)
-    match request.kind:
-        case "network":
-            if not hosts:
-                raise invalid_field("hosts", "name at least one host")
-            return "network", decisions.grant_network(root, toolset_id, hosts, by=by)
-        case "secret":
-            return key, decisions.grant_secret(root, toolset_id, name, hosts, by=by)
-        case "process" | "server" as kind:
-            return key, decisions.grant_server(root, toolset_id, kind, name, by=by)
-        case "tool":
-            return key, decisions.grant_tool(root, toolset_id, name, by=by)
-        case "unsandboxed":
-            return "unsandboxed", decisions.grant_unsandboxed(root, toolset_id, by=by)
+    if request.kind == "network" and not request.hosts:
+        raise invalid_field("hosts", "name at least one host")
+    return decisions.add_grant(
+        project.root,
+        request.toolset_id,
+        request.kind,
+        request.name or "",
+        request.hosts,
+        by=project.principal.id,
+    )

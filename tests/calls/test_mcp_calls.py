@@ -12,7 +12,7 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower, Started
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import grant_server, revoke
+from covalt_git.grants.grants import add_grant, revoke
 from covalt_git.installs.uninstall import uninstall
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
@@ -73,7 +73,7 @@ def world(folder: Path) -> Iterator[World]:
         made.configure(CONFIG)
         made.write("demo/toolset.yaml", manifest(folder))
         for server in SERVERS:
-            grant_server(made.root, "demo", "process", server, by="me")
+            add_grant(made.root, "demo", "process", server, by="me")
             take(made.root, "demo", server)
         made.project().chats.new("c2")
         yield made
@@ -97,7 +97,7 @@ def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: Worl
     revoke(world.root, "demo", "process-careful")
     with pytest.raises(GrantNeededError):
         world.approve(waiting)
-    grant_server(world.root, "demo", "process", "careful", by="me")
+    add_grant(world.root, "demo", "process", "careful", by="me")
 
     done = world.approve(waiting)
 
@@ -123,7 +123,7 @@ def test_a_server_starts_only_as_granted(world: World, folder: Path, old: str, n
             world.call("keyed:add", chat_id="c2", a=1, b=1)
     finally:
         world.write("demo/toolset.yaml", manifest(folder))
-        grant_server(world.root, "demo", "process", "keyed", by="me")
+        add_grant(world.root, "demo", "process", "keyed", by="me")
 
     granting = "covalt-git grant add demo process keyed"
     assert caught.value.hint == (granting if old else "covalt-git grant add demo --requested")

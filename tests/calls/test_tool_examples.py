@@ -6,7 +6,7 @@ from textwrap import indent
 import pytest
 
 from covalt_git.calls.tool_examples import ExampleRun, run_example
-from covalt_git.grants.grants import grant_network
+from covalt_git.grants.grants import add_grant
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.registry import Chats
@@ -29,7 +29,7 @@ def run(world: World, chats: Chats, entry: str, *, role: str | None = None) -> E
     world.add("shown")
     world.write("shown/toolset.yaml", f"{HEAD}  - id: it\n{indent(entry, '    ')}")
     if "granted" in entry:
-        grant_network(world.root, "shown", ["api.example.com"], by="local")
+        add_grant(world.root, "shown", "network", hosts=["api.example.com"], by="local")
     tool = read_toolset(world.root, "shown").tool("shown:it")
     assert tool is not None
     return run_example(world.project(role).engine(), chats, tool, 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.grants.grants import grant_network, grant_server, revoke_all
+from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
@@ -16,7 +16,7 @@ from tests.killing import kills
 DECISIONS: dict[str, Callable[[Path], object]] = {
     "toolset enable": lambda root: set_enabled(root, "demo", enabled=True),
     "tool override": lambda root: override_tool(root, "demo:a", {"name_override": "A" * 150}),
-    "grant add": lambda root: grant_network(root, "demo", ["a.example"], by="x"),
+    "grant add": lambda root: add_grant(root, "demo", "network", hosts=["a.example"], by="x"),
     "grant revoke": lambda root: revoke_all(root, "demo"),
 }
 
@@ -38,7 +38,7 @@ def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     folder.mkdir(parents=True)
     (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
     (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    grant_server(tmp_path, "demo", "process", "demo-server", by="x")
+    add_grant(tmp_path, "demo", "process", "demo-server", by="x")
     set_enabled(tmp_path, "demo", enabled=False)
     file = tmp_path / "toolsets/state/demo.yaml"
     content, old = file.read_bytes(), decided(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.grants.grants import grant_network, grant_secret, grant_server, revoke
+from covalt_git.grants.grants import add_grant, revoke
 from covalt_git.installs.importing import import_toolset
 from covalt_git.manifests.state_files import read_state
 from covalt_git.models.toolset_state import ToolsetState
@@ -34,9 +34,9 @@ DECISIONS: dict[str, Callable[[Path], object]] = {
     "switched": lambda root: set_enabled(root, "demo", enabled=True),
     "tool a": lambda root: override_tool(root, "demo:a", {"enabled": False}),
     "tool b": lambda root: override_tool(root, "demo:b", {"name_override": "B"}),
-    "network": lambda root: grant_network(root, "demo", ["a.example"], by="x"),
-    "process": lambda root: grant_server(root, "demo", "process", "demo-server", by="x"),
-    "secret": lambda root: grant_secret(root, "demo", "KEY", ["a.example"], by="x"),
+    "network": lambda root: add_grant(root, "demo", "network", hosts=["a.example"], by="x"),
+    "process": lambda root: add_grant(root, "demo", "process", "demo-server", by="x"),
+    "secret": lambda root: add_grant(root, "demo", "secret", "KEY", ["a.example"], by="x"),
 }
 SAME_PLACE = {
     ("tool a", "tool b"),

@@ -20,7 +20,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
-from covalt_git.grants.grants import grant_server
+from covalt_git.grants.grants import add_grant
 from tests.browser import missing
 from tests.calls.conftest import World, make_world
 from tests.connections.conftest import processes
@@ -90,7 +90,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     made.write("real/toolset.yaml", MANIFEST)
     made.workspace.mkdir(exist_ok=True)
     for name in NAMES:
-        grant_server(made.root, "real", "process", name, by="me")
+        add_grant(made.root, "real", "process", name, by="me")
         take(made.root, "real", name)
     operate = Operations(made.root)
     for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):

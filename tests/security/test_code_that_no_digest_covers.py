@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import grant_server
+from covalt_git.grants.grants import add_grant
 from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.toolset import read_toolset
@@ -155,7 +155,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_a_granted_program_runs_no_bytecode(served: World, tmp_path: Path) -> None:
     """Bytecode next to a helper of a granted MCP program would run outside the sandbox."""
-    grant_server(served.root, "aim", "process", "served", by="me")
+    add_grant(served.root, "aim", "process", "served", by="me")
     take(served.root, "aim", "served")
     compiled(served.root / "toolsets/aim/server/helper.py", WHO.format("attacker"))
 

@@ -7,7 +7,7 @@ import pytest
 
 from covalt_git.calls.engine import CallRequest
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import grant_server
+from covalt_git.grants.grants import add_grant
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
 from covalt_git.workspaces.chat import ChatStore
@@ -65,7 +65,7 @@ def test_bits_are_cleared_after_the_call_of_an_mcp_server(
     """An MCP server, which runs without a sandbox, leaves a set-user-ID program in the workspace."""
     world.write("demo/toolset.yaml", manifest(tmp_path))
     world.configure("default_role: owner\nroles: {owner: {admin: true}}\n")
-    grant_server(world.root, "demo", "process", "first", by="me")
+    add_grant(world.root, "demo", "process", "first", by="me")
     take(world.root, "demo", "first")
 
     with world.project().chats.open("c1") as opened:

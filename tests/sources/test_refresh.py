@@ -11,7 +11,7 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.errors import CovaltError, StaleError
-from covalt_git.grants.grants import grant_server, revoke_all
+from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.models.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
     (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
     declare(root)
     offer(root, READ, WIPE, LIST)
-    grant_server(root, "gear", "process", "disk", by="me")
+    add_grant(root, "gear", "process", "disk", by="me")
     return root
 
 

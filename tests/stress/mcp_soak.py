@@ -30,7 +30,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import grant_server
+from covalt_git.grants.grants import add_grant
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.mcp_client import REPOSITORY, VERSIONS, command
@@ -207,8 +207,8 @@ class _Place:
         (folder / "toolset.yaml").write_text(MANIFEST.format(**facts))
         self._begin_far()
         try:
-            grant_server(self.root, "soak", "process", "kept", by="proof")
-            grant_server(self.root, "soak", "server", "far", by="proof")
+            add_grant(self.root, "soak", "process", "kept", by="proof")
+            add_grant(self.root, "soak", "server", "far", by="proof")
             for server in ("kept", "far"):
                 take(self.root, "soak", server)
         finally:

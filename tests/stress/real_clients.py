@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp import Client
 
-from covalt_git.grants.grants import grant_server
+from covalt_git.grants.grants import add_grant
 from covalt_git.json_values import JsonObject
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
@@ -111,7 +111,7 @@ def make(root: Path) -> None:
     create_project(root)
     (root / "toolsets" / "near").mkdir()
     (root / "toolsets" / "near" / "toolset.yaml").write_text(MANIFEST)
-    grant_server(root, "near", "process", "near", by="proof")
+    add_grant(root, "near", "process", "near", by="proof")
     take(root, "near", "near")
     Project.open(root).chats.new("c1").store.close()
 
