@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.effects import asks_by_default
 from covalt_git.checks.http_requests import inferred_schema
@@ -28,7 +28,6 @@ from covalt_git.models.tool import (
     Tool,
 )
 from covalt_git.models.tool_properties import Example
-from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import ToolId
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.source import ToolDefinition
 
 ANY_ARGUMENTS = {"type": "object"}
+_NONE = LocalOverride()
 
 
 def is_on(state: ToolsetState) -> bool:
@@ -51,15 +51,56 @@ def is_on(state: ToolsetState) -> bool:
     return not state.imported if state.enabled is None else state.enabled
 
 
-def enabled_by_toolset(
-    manifest: ToolsetManifest, declared: ToolDeclaration | None, override: ToolOverride
-) -> bool:
-    """Return whether a toolset enables one of its tools.
+class Overrides(NamedTuple):
+    """The overrides of one tool by its toolset, and by the project, which takes precedence."""
 
-    ``override`` is from ``toolset.yaml``; ``declared`` is None for tools of MCP servers.
-    """
-    values = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
-    return next(one for one in values if one is not None)
+    toolset: LocalOverride
+    project: LocalOverride = _NONE
+
+    def value(self, field: str, *others: Any) -> Any:
+        """Return the first value of a field that is set: the project's, the toolset's, one of ``others``."""
+        return _first(getattr(self.project, field), getattr(self.toolset, field), *others)
+
+    def enabled(self, manifest: ToolsetManifest, declared: ToolDeclaration | None) -> bool:
+        """Return whether a tool is enabled; ``declared`` is None for tools of MCP servers."""
+        own = declared.enabled if declared else None
+        return bool(self.value("enabled", own, manifest.defaults.enabled))
+
+    def renderer(self, declared: LegacyRenderer | None = None) -> Renderer | None:
+        """Return the renderer of the tool's results."""
+        kind: RendererType | None = None
+        config = None
+        if declared is not None:
+            kind, config = declared.type, declared.config
+        for one in self:
+            if one.renderer is not None:
+                kind, config = one.renderer, one.renderer_config or {}
+            elif one.renderer_config is not None:
+                config = one.renderer_config
+        if kind is None:
+            return None
+        resolved: RendererType = "document" if kind in ALIASES else kind
+        return Renderer(type=resolved, config=config or {})
+
+    def confirmation(
+        self, source: ToolDefinition | None, *, by_toolset: bool, destructive: bool
+    ) -> JsonObject:
+        """Return everything that requires approval of the tool's calls, and whether the project decides it."""
+        own = self.project.requires_confirmation
+        required: dict[ConfirmationSource, bool] = {
+            "toolset": by_toolset,
+            "decorator": source is not None and source.requires_confirmation,
+            "override": self.toolset.requires_confirmation is True,
+        }
+        found = tuple(name for name, requires in required.items() if requires)
+        found = found or (("destructive",) if destructive else ())
+        if own is not None:
+            found = ("project",) if own else ()
+        return {"confirmation": found, "confirmation_is_settled": own is not None}
+
+
+def _first(*values: Any) -> Any:
+    return next((one for one in values if one is not None), None)
 
 
 def effective_tools(
@@ -76,11 +117,8 @@ def effective_tools(
     tools = []
     for declared in manifest.tools:
         tool_id = str(ToolId(manifest.id, declared.id))
-        override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
-        local = state.overrides.get(declared.id, LocalOverride())
-        tools.append(
-            _tool(manifest, state, declared, sources.get(declared.id), override, local, digest)
-        )
+        both = Overrides(overrides.get(tool_id, _NONE), state.overrides.get(declared.id, _NONE))
+        tools.append(_tool(manifest, state, declared, sources.get(declared.id), both, digest))
     return tuple(tools)
 
 
@@ -140,10 +178,9 @@ def _server_tools(
         if name in own:  # check_lock reports this error
             continue
         tool_id = str(ToolId(lock.namespace, name))
-        override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
-        local = state.overrides.get(tool_id, LocalOverride())
+        both = Overrides(overrides.get(tool_id, _NONE), state.overrides.get(tool_id, _NONE))
         digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
-        tool = _server_tool(manifest, server, tool_id, locked, override, local)
+        tool = _server_tool(manifest, server, tool_id, locked, both)
         reason = server_lock.held_back(name, state)
         on = tool.enabled and is_on(state) and reason is None
         yield tool.model_copy(update={"enabled": on, "held_back": reason, "toolset_digest": digest})
@@ -154,20 +191,15 @@ def _server_tool(
     server: McpServer,
     tool_id: str,
     locked: LockedTool,
-    override: ToolOverride,
-    local: LocalOverride,
+    overrides: Overrides,
 ) -> Tool:
     """Return a tool after all overrides, as if its definition were accepted."""
-    titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
-    descriptions = (local.description_override, override.description_override, locked.description)
-    enabled = local.enabled
-    if enabled is None:
-        enabled = enabled_by_toolset(manifest, None, override)
+    title = locked.title or _annotated_title(locked) or locked.upstream or tool_id
     return Tool(
         tool_id=tool_id,
         toolset_id=manifest.id,
-        name=next((one for one in titles if one), locked.upstream or tool_id),
-        description=next(one for one in descriptions if one is not None),
+        name=overrides.value("name_override", title),
+        description=overrides.value("description_override", locked.description),
         kind="mcp",
         version=manifest.version,
         server=server.id,
@@ -176,18 +208,15 @@ def _server_tool(
         schema_is_declared=True,
         output_schema=locked.output_schema,
         annotations=locked.annotations,
-        renderer=effective_renderer(None, override, local),
-        confirmation=confirmation_sources(
-            server.requires_confirmation,
-            None,
-            override,
-            local,
-            destructive=locked.annotations.destructive is True,
-        ),
-        confirmation_is_settled=local.requires_confirmation is not None,
-        enabled=server.enabled and enabled,
+        renderer=overrides.renderer(),
+        enabled=server.enabled and overrides.enabled(manifest, None),
         meta=locked.meta,
         icons=locked.icons,
+        **overrides.confirmation(
+            None,
+            by_toolset=server.requires_confirmation,
+            destructive=locked.annotations.destructive is True,
+        ),
     )
 
 
@@ -203,8 +232,7 @@ def _tool(
     state: ToolsetState,
     declared: ToolDeclaration,
     source: ToolDefinition | None,
-    override: ToolOverride,
-    local: LocalOverride,
+    overrides: Overrides,
     digest: str,
 ) -> Tool:
     source_name = source.name if source else None
@@ -212,26 +240,13 @@ def _tool(
     inferred = source.input_schema if source else ANY_ARGUMENTS
     if declared.http is not None:
         inferred = inferred_schema(declared.http)
-    descriptions = (
-        local.description_override,
-        override.description_override,
-        declared.description or source_description or "",
-    )
-    by_toolset = declared.requires_confirmation
-    if by_toolset is None:
-        by_toolset = manifest.defaults.requires_confirmation
-    enabled = local.enabled
-    if enabled is None:
-        enabled = enabled_by_toolset(manifest, declared, override)
+    title = declared.name or source_name or re.sub(r"[_.-]+", " ", declared.id).title()
+    description = declared.description or source_description or ""
     return Tool(
         tool_id=str(ToolId(manifest.id, declared.id)),
         toolset_id=manifest.id,
-        name=local.name_override
-        or override.name_override
-        or declared.name
-        or source_name
-        or re.sub(r"[_.-]+", " ", declared.id).title(),
-        description=next(one for one in descriptions if one is not None),
+        name=overrides.value("name_override", title),
+        description=overrides.value("description_override", description),
         kind="python" if declared.entrypoint else "http",
         version=declared.version or manifest.version,
         entrypoint=_entrypoint(declared, source),
@@ -246,18 +261,17 @@ def _tool(
         extensions=declared.extensions,
         tags=declared.tags,
         security=declared.security,
-        renderer=effective_renderer(declared.renderer, override, local),
-        confirmation=confirmation_sources(
-            by_toolset,
-            source,
-            override,
-            local,
-            destructive=asks_by_default(declared, source, imported=state.imported),
-        ),
-        confirmation_is_settled=local.requires_confirmation is not None,
-        enabled=is_on(state) and enabled,
+        renderer=overrides.renderer(declared.renderer),
+        enabled=is_on(state) and overrides.enabled(manifest, declared),
         icons=_icons(declared.icon or manifest.icon),
         toolset_digest=digest,
+        **overrides.confirmation(
+            source,
+            by_toolset=_first(
+                declared.requires_confirmation, manifest.defaults.requires_confirmation
+            ),
+            destructive=asks_by_default(declared, source, imported=state.imported),
+        ),
     )
 
 
@@ -281,42 +295,3 @@ def _output_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> 
     if declared.output_schema is None and source is not None and declared.http is None:
         return source.output_schema
     return declared.output_schema
-
-
-def confirmation_sources(
-    by_toolset: bool,  # noqa: FBT001 - one of five sources
-    source: ToolDefinition | None,
-    override: ToolOverride,
-    local: LocalOverride,
-    *,
-    destructive: bool,
-) -> tuple[ConfirmationSource, ...]:
-    """Return everything that requires approval of a tool's calls."""
-    if local.requires_confirmation is not None:
-        return ("project",) if local.requires_confirmation else ()
-    required: dict[ConfirmationSource, bool] = {
-        "toolset": by_toolset,
-        "decorator": source is not None and source.requires_confirmation,
-        "override": override.requires_confirmation is True,
-    }
-    found = tuple(source_name for source_name, requires in required.items() if requires)
-    return found or (("destructive",) if destructive else ())
-
-
-def effective_renderer(
-    declared: LegacyRenderer | None, override: ToolOverride, local: LocalOverride
-) -> Renderer | None:
-    """Return the renderer of a tool's results after all overrides."""
-    kind: RendererType | None = None
-    config = None
-    if declared is not None:
-        kind, config = declared.type, declared.config
-    for one in (override, local):
-        if one.renderer is not None:
-            kind, config = one.renderer, one.renderer_config or {}
-        elif one.renderer_config is not None:
-            config = one.renderer_config
-    if kind is None:
-        return None
-    resolved: RendererType = "document" if kind in ALIASES else kind
-    return Renderer(type=resolved, config=config or {})

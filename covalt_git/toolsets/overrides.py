@@ -17,10 +17,9 @@ from covalt_git.manifests.reading import Reading, check
 from covalt_git.manifests.state_files import write_state
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.base import StrictModel
-from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BadNameError, ToolId
-from covalt_git.toolsets.effective_tools import enabled_by_toolset
+from covalt_git.toolsets.effective_tools import Overrides
 from covalt_git.toolsets.state_store import changeable, state_file
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
@@ -152,11 +151,11 @@ def _local(toolset: Toolset, name: str) -> JsonObject:
 def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
     if toolset.manifest is None:
         return False
-    own = ToolOverride(tool_id=name, **_own_override(toolset, name))
     declared = next((tool for tool in toolset.manifest.tools if tool.id == name), None)
     if declared is None and all(tool.name_in_state != name for tool in toolset.tools):
         return False
-    return enabled_by_toolset(toolset.manifest, declared, own)
+    own = LocalOverride(**_own_override(toolset, name))
+    return Overrides(own).enabled(toolset.manifest, declared)
 
 
 def _state_with(
