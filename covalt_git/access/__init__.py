@@ -19,8 +19,8 @@ from covalt_git.access.decisions import (
     registering_roles,
     sees_everything,
 )
-from covalt_git.access.subject import Subject
-from covalt_git.access.visibility import NamedTool, Visibility
+from covalt_git.access.subject import NamedTool, Subject
+from covalt_git.access.visibility import Visibility
 
 __all__ = [
     "Action",

@@ -1,33 +1,32 @@
-"""Subject of access decisions: the properties of a tool on which they depend."""
+"""Subject of access decisions: a tool, or only its id."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from covalt_git.names import ToolId
 
 if TYPE_CHECKING:
     from covalt_git.models.held_back import HeldBack
+    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Security
 
+Subject: TypeAlias = "Tool | NamedTool"
 
-class Subject(Protocol):
-    """Subject of a decision: a :class:`~covalt_git.models.tool.Tool`, or its row in the index."""
 
-    @property
-    def tool_id(self) -> str:
-        """Its id."""
+class NamedTool(NamedTuple):
+    """A tool of which only the id is known; it may have been deleted."""
+
+    tool_id: str
+    enabled: bool = True
+    held_back: HeldBack | None = None
+    security: Security | None = None
 
     @property
     def path(self) -> str:
-        """The id in the form of role patterns."""
+        """The id in the form of role patterns.
 
-    @property
-    def enabled(self) -> bool:
-        """Whether it can be called at all."""
-
-    @property
-    def held_back(self) -> HeldBack | None:
-        """Why it is disabled regardless of all settings."""
-
-    @property
-    def security(self) -> Security | None:
-        """Its requirements on callers."""
+        Raises:
+            BadNameError: if the id is not a valid tool id.
+        """
+        return ToolId.parse(self.tool_id).path

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from covalt_git.access.decisions import decide, sees_everything
-from covalt_git.names import BadNameError, ToolId, is_id
+from covalt_git.access.subject import NamedTool
+from covalt_git.names import BadNameError, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.access.decisions import Action, Decision, Principal
     from covalt_git.access.subject import Subject
-    from covalt_git.models.held_back import HeldBack
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_properties import Security
-
-
-class NamedTool(NamedTuple):
-    """A tool of which only the id is known; it may have been deleted."""
-
-    tool_id: str
-    enabled: bool = True
-    held_back: HeldBack | None = None
-    security: Security | None = None
-
-    @property
-    def path(self) -> str:
-        """The id in the form of role patterns.
-
-        Raises:
-            BadNameError: if the id is not a valid tool id.
-        """
-        return ToolId.parse(self.tool_id).path
 
 
 @dataclass(frozen=True, slots=True)
