@@ -15,7 +15,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
+from covalt_git.index.toolset_signatures import (
+    ToolsetSignature,
+    changed_toolsets,
+    read_with_signature,
+)
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import new_id
 from covalt_git.system.file_events import CannotWatchError, FolderEvents, reports_all_changes
@@ -101,18 +105,7 @@ class WatchedProject:
         folder = self.root / "toolsets"
         ids = toolset_ids(folder)
         gone = self._toolsets.keys() - set(ids)
-        changed = set(gone)
-        if ids:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                changed |= {
-                    name
-                    for name in ids
-                    if name not in self._signatures
-                    or not is_unchanged(handle, self._signatures[name])
-                }
-            finally:
-                os.close(handle)
+        changed = set(gone).union(changed_toolsets(folder, ids, self._signatures))
         for name in changed - gone:
             self._signatures[name], toolset = read_with_signature(self.root, name)
             self._toolsets[name] = CheckedToolset.of(toolset)

@@ -11,6 +11,7 @@ from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, tools_within
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
+from covalt_git.json_values.difference import same
 from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Kind(NamedTuple):
         has: description of a fact; ``{item}`` and ``{value}`` are replaced.
         lost: description of a removed fact.
         added: the verdict on a new fact; a removed one has the opposite verdict.
-        judge: compares two values of one fact; without it, a changed value is undecidable.
+        judge: compares two different values of one fact; without it, a changed value is undecidable.
         within: returns whether the second item includes the first, as ``*.example.com`` includes
             ``api.example.com``; then the first adds no permission.
         exists: whether the fact states that its subject exists; the subject's other facts are then
@@ -77,10 +78,10 @@ def shown(value: Any) -> str:
 def judge(old: Fact, new: Fact) -> list[Judgement]:
     """Return the changes of a fact that is in both snapshots."""
     kind = KINDS[new.kind]
+    if same(old.value, new.value):
+        return []
     if kind.judge is not None:
         return kind.judge(old, new)
-    if old.value == new.value:
-        return []
     return [unclear(f"{kind.words(new)} (was {kind.show(old.value)})")]
 
 
@@ -100,16 +101,12 @@ def _more(old: Fact, new: Fact) -> list[Judgement]:
 
 
 def _larger(old: Fact, new: Fact) -> list[Judgement]:
-    if old.value == new.value:
-        return []
     verdict: Verdict = "widening" if new.value > old.value else "narrowing"
     return [Judgement(verdict, f"{KINDS[new.kind].words(new)} (was {shown(old.value)})")]
 
 
 def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judgement]]:  # noqa: FBT001 - the wider value
-    def compare(old: Fact, new: Fact) -> list[Judgement]:
-        if old.value == new.value:
-            return []
+    def compare(_: Fact, new: Fact) -> list[Judgement]:
         verdict: Verdict = "widening" if new.value is wider else "narrowing"
         return [Judgement(verdict, yes if new.value else no)]
 
@@ -125,8 +122,6 @@ def _grant(old: Fact, new: Fact) -> list[Judgement]:
 
     ``only`` lists the HTTP tools that keep a grant after other files of the toolset have changed.
     """
-    if old.value == new.value:
-        return []
     words = KINDS[new.kind].words(new)
     tools_before, tools_now = old.value.get("only"), new.value.get("only")
     before, now = (
@@ -154,8 +149,6 @@ def _use(old: Fact, new: Fact) -> list[Judgement]:
 
 def _request(old: Fact, new: Fact) -> list[Judgement]:
     """Compare two requests: another origin is wider, and other changes are undecidable."""
-    if old.value == new.value:
-        return []
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
     hosts = [origin(one.value["url"]) for one in (old, new)]
     if None in hosts or hosts[0] == hosts[1]:
@@ -229,7 +222,7 @@ _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 def _listens(old: Fact, new: Fact) -> list[Judgement]:
     before, now = old.value in _LOCAL, new.value in _LOCAL
-    if old.value == new.value or (before and now):
+    if before and now:
         return []
     words = f"{KINDS[new.kind].words(new)} (was {old.value})"
     if before == now:
@@ -243,16 +236,12 @@ def _secret_within(narrow: str, wide: str) -> bool:
     return name == other and host_within(host, hosts)
 
 
-def _code(old: Fact, new: Fact) -> list[Judgement]:
-    if old.value == new.value:
-        return []
+def _code(_: Fact, __: Fact) -> list[Judgement]:
     return [Judgement("neutral", "has changed Python code, with the same permissions")]
 
 
-def _skill(old: Fact, new: Fact) -> list[Judgement]:
+def _skill(_: Fact, new: Fact) -> list[Judgement]:
     """Compare a skill's files: agents follow their text, whose effect cannot be decided."""
-    if old.value == new.value:
-        return []
     return [unclear(f"gives agents the skill {new.item} with other instructions")]
 
 

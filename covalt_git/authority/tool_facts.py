@@ -117,16 +117,14 @@ def _place_of(http: HttpRequest, secret: str) -> Loc:
 
 
 def _token_facts(subject: str, security: Security, at: Callable[[Loc], Place]) -> Iterator[Fact]:
-    place = at(("security",))
-    yield Fact(subject, "token", "", None, place)
-    if security.resource_uri is not None:
-        place = at(("security", "resource_uri"))
-        yield Fact(subject, "audience", "", security.resource_uri, place)
-    if security.max_blast_radius is not None:
-        place = at(("security", "max_blast_radius"))
-        yield Fact(subject, "blast_radius", "", security.max_blast_radius, place)
-    place = at(("security", "requires_execution"))
-    yield Fact(subject, "execution", "", security.requires_execution, place)
+    yield Fact(subject, "token", "", None, at(("security",)))
+    for kind, key in (
+        ("audience", "resource_uri"),
+        ("blast_radius", "max_blast_radius"),
+        ("execution", "requires_execution"),
+    ):
+        if (value := getattr(security, key)) is not None:
+            yield Fact(subject, kind, "", value, at(("security", key)))
     for kind, key in (
         ("capability", "required_capabilities"),
         ("operation", "allowed_operations"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.toolset_files import BundleFile
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import LockedTool, ToolLock
@@ -52,7 +53,8 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     imported = _state_place(toolset, "source_type")
     own = not toolset.state.imported
     yield Fact(subject, "own", "", own, enabled if own else imported)
-    yield Fact(subject, "code", "", _code_digest(toolset), Place(f"toolsets/{subject}"))
+    code = _digest_of(one for one in toolset.files.files if one.kind == "python")
+    yield Fact(subject, "code", "", code, Place(f"toolsets/{subject}"))
     yield from _skill_facts(toolset)
     for position, name in enumerate(manifest.secrets):
         yield Fact(subject, "secret", name, None, _manifest_place(toolset, "secrets", position))
@@ -81,13 +83,8 @@ def tools_of(toolset: Toolset) -> tuple[Tool, ...]:
     return tuple(tool for tool in toolset.tools if tool.enabled)
 
 
-def _code_digest(toolset: Toolset) -> str:
-    return _digest_of(
-        f"{one.path}\0{one.sha256}" for one in toolset.files.files if one.kind == "python"
-    )
-
-
-def _digest_of(rows: Iterable[str]) -> str:
+def _digest_of(files: Iterable[BundleFile]) -> str:
+    rows = (f"{one.path}\0{one.sha256}" for one in files)
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -96,13 +93,9 @@ def _skill_facts(toolset: Toolset) -> Iterator[Fact]:
     for skill in toolset.skills:
         path = skill_path(skill.name)
         folder = path.removesuffix(SKILL)
-        rows = [
-            f"{one.path}\0{one.sha256}"
-            for one in toolset.files.files
-            if one.path.startswith(folder)
-        ]
+        digest = _digest_of(one for one in toolset.files.files if one.path.startswith(folder))
         place = Place(f"toolsets/{toolset.id}/{path}", 1, 1)
-        yield Fact(toolset.id, "skill", skill.name, _digest_of(rows), place)
+        yield Fact(toolset.id, "skill", skill.name, digest, place)
 
 
 # Grants
@@ -113,7 +106,9 @@ def _grant_facts(toolset: Toolset) -> Iterator[Fact]:
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     for key, grant in sorted(toolset.state.grants.items()):
         valid = holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools)
-        only = () if valid else _keeping(grant, toolset)
+        only: tuple[str, ...] = ()
+        if not valid and isinstance(grant, NetworkGrant | SecretGrant):
+            only = keeping(grant, toolset.tools)
         for fact in _granted(toolset, key, grant):
             if valid:
                 yield fact
@@ -122,12 +117,6 @@ def _grant_facts(toolset: Toolset) -> Iterator[Fact]:
             else:
                 item = f"{fact.kind} {fact.item}"
                 yield Fact(fact.subject, "stale", item, None, fact.place, implied=True)
-
-
-def _keeping(grant: Grant, toolset: Toolset) -> tuple[str, ...]:
-    if not isinstance(grant, NetworkGrant | SecretGrant):
-        return ()
-    return keeping(grant, toolset.tools)
 
 
 def _granted(toolset: Toolset, key: str, grant: Grant) -> Iterator[Fact]:

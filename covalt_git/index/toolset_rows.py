@@ -5,7 +5,6 @@ Only changed toolsets are read.  The rows depend on the files alone, not on the 
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.grants.status import missing_grants
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searchable_text
-from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
+from covalt_git.index.toolset_signatures import (
+    ToolsetSignature,
+    changed_toolsets,
+    read_with_signature,
+)
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.toolset_files import toolset_folder, toolset_ids
 from covalt_git.models.toolset_state import LocalOverride
@@ -54,7 +57,7 @@ def sync_toolsets(
         for row in connection.execute("SELECT toolset_id, paths, signature FROM toolset_readings")
     }
     ids = toolset_ids(root / "toolsets")
-    changed = _changed(root / "toolsets", ids, indexed)
+    changed = changed_toolsets(root / "toolsets", ids, indexed)
     deleted = indexed.keys() - set(ids)
     builtin = _builtin_rows()
     has_builtin = _stored_builtin(connection) == [row["definition"] for _, row in builtin[::2]]
@@ -91,18 +94,6 @@ def _builtin_rows() -> list[tuple[str, Row]]:
 def _read(root: Path, toolset_id: str) -> Reading:
     signature, toolset = read_with_signature(root, toolset_id)
     return _reading_row(toolset, signature), _rows(toolset) if toolset.sound else []
-
-
-def _changed(toolsets: Path, ids: list[str], indexed: dict[str, ToolsetSignature]) -> list[str]:
-    if not ids:
-        return []
-    folder = os.open(toolsets, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        return [
-            name for name in ids if name not in indexed or not is_unchanged(folder, indexed[name])
-        ]
-    finally:
-        os.close(folder)
 
 
 def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, Row]]) -> None:
@@ -207,17 +198,15 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
         add(
             "toolset_mcp_servers",
             {
-                "id": server.id,
+                **server.model_dump(
+                    include={"id", "command", "cwd", "url", "requires_confirmation"}
+                ),
                 "toolset_id": toolset.id,
                 "server_type": server.server_type,
                 "enabled": toolset.enabled and server.enabled,
-                "command": server.command,
                 "args": as_text(list(server.args)),
-                "cwd": server.cwd,
-                "url": server.url,
                 "headers": as_text(server.headers),
                 "env": as_text(server.env),
-                "requires_confirmation": server.requires_confirmation,
                 "created_at": state.installed_at,
             },
         )

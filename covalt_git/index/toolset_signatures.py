@@ -17,7 +17,7 @@ from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_folder
 from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from covalt_git.toolsets.toolset import Toolset
@@ -67,7 +67,20 @@ def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, 
     return signature, toolset
 
 
-def is_unchanged(toolsets: int, old: ToolsetSignature) -> bool:
+def changed_toolsets(
+    toolsets: Path, ids: Iterable[str], known: Mapping[str, ToolsetSignature]
+) -> list[str]:
+    """Return those of ``ids`` without a known signature, or with files that differ from it."""
+    if not toolsets.is_dir():
+        return []
+    folder = os.open(toolsets, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return [name for name in ids if name not in known or not _is_unchanged(folder, known[name])]
+    finally:
+        os.close(folder)
+
+
+def _is_unchanged(toolsets: int, old: ToolsetSignature) -> bool:
     """Return whether a toolset is unchanged; ``toolsets`` is a descriptor of the folder."""
     facts: list[Facts | None] = []
     for path in old.paths.split(b"\0"):
