@@ -60,11 +60,16 @@ class Case:
 CASES = [Case(**row) for rows in _data("corpus.yaml").values() for row in rows]
 
 
-def sample() -> Files:
-    """Return the texts of the sample project by their paths."""
+@cache
+def _sample() -> Files:
     files = {path: with_digests(text, {}) for path, text in _data("sample.yaml")["files"].items()}
     files[GUEST_STATE] = guest_state(files)
     return files
+
+
+def sample() -> Files:
+    """Return the texts of the sample project by their paths."""
+    return dict(_sample())
 
 
 def changed(case: Case) -> Files:

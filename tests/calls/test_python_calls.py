@@ -1,12 +1,14 @@
 """Calls of Python tools: imports, results, cancellation, and dependencies."""
 
-import os
 from typing import Any
 
 import pytest
 
 from covalt_git.runtime.environments import CannotInstallError
 from tests.calls.conftest import World
+from tests.runtime.test_environments import empty
+
+__all__ = ["empty"]
 
 
 @pytest.fixture
@@ -40,15 +42,10 @@ def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(o
     assert own.files()["kept.txt"] == "kept"
 
 
+@pytest.mark.usefixtures("empty")
 def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(
-    own: World, monkeypatch: pytest.MonkeyPatch
+    own: World,
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(own.root / "cache"))
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("UV_NO_INDEX", "1")
     needs = 'python: {dependencies: ["nowhere-to-be-found"]}\ntools:'
     own.edit("own/toolset.yaml", "tools:", needs)
 

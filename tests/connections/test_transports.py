@@ -77,8 +77,9 @@ def test_a_server_that_is_not_granted_or_not_there_is_an_error(
 
 
 def test_a_server_that_was_restarted_is_found_again(connections: Connections) -> None:
+    port = 0
     for word in ("one", "two"):
-        with serving(SERVER) as (port,):
+        with serving(SERVER, PORT=str(port)) as (port,):
             result = call_tool(connections, on_port(port), "echo", args={"text": word})
             assert text(result) == word
             if word == "two":

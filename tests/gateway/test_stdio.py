@@ -1,9 +1,8 @@
 """The server as a host starts it: a process with the protocol on its standard input and output."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,10 +16,10 @@ from mcp import Client
 from covalt_git.file_edits import edits
 from covalt_git.project import Project
 from covalt_git.serving.server_registry import register
+from tests.command import Command
 from tests.mcp_client import (
     VERSIONS,
     Progress,
-    command,
     commits,
     over_stdio,
     talk,
@@ -92,17 +91,18 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
     }
     params = {"name": "demo.slow", "arguments": {}, "_meta": meta}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    how = command(root)
-    program, pipe = [sys.executable, *how.args], subprocess.PIPE
-    with subprocess.Popen(program, stdin=pipe, stdout=pipe, env=how.env, text=True) as server:
-        assert server.stdin is not None
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as host, Path(os.devnull).open("w") as out:
+        server = Command(["-C", str(root), "mcp"], [read, out.fileno(), out.fileno()])
+        os.close(read)
+        print(json.dumps(request), file=host, flush=True)
         until((root / "data" / "chats" / "c1" / "workspace" / "begun.txt").exists)
         if ends == "SIGTERM":
-            server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=10)
-    assert server.returncode == (0 if ends == "end-of-input" else 128 + signal.SIGTERM)
+            os.kill(server.pid, signal.SIGTERM)
+        else:
+            host.close()
+        assert server.ends_within(10)
+    assert server.wait() == (0 if ends == "end-of-input" else 128 + signal.SIGTERM)
 
     (commit,) = commits(root)
     assert commit.record.call is not None

@@ -244,7 +244,7 @@ def test_an_updated_index_equals_one_made_anew_after_any_changes(
 ) -> None:
     life = Life(root, seed)
 
-    for _ in range(8):
+    for _ in range(6):
         for _ in range(life.random.randint(1, 5)):
             life.step()
         rows = synced(root)
