@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tests.browser import missing
@@ -15,7 +16,7 @@ class Key:
     file: Path
     public: str
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         said = subprocess.run(
             ["ssh-keygen", "-lf", self.file], capture_output=True, text=True, check=True

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.formats import conversion, function_lists
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
+from tests.examples import examples
 from tests.formats import laws
 from tests.formats.test_round_trips import REAL, as_tools
 
@@ -28,6 +29,7 @@ def functions_of(content: bytes, provider: str) -> Any:
 
 
 @pytest.mark.parametrize("provider", RULES)
+@settings(max_examples=examples(30))
 @given(tools=as_tools())
 def test_each_list_follows_the_rules_of_its_provider(provider: str, tools: Any) -> None:
     content = laws.as_json(tools)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
@@ -19,6 +19,7 @@ from covalt_git.formats.model import Format
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
+from tests.examples import examples
 from tests.formats import laws
 
 CJSON = conversion.find_format("cjson")
@@ -151,12 +152,14 @@ def accepted(
 
 
 @pytest.mark.parametrize("source", laws.BOTH_WAYS, ids=lambda one: one.name)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_an_edited_document_comes_back_as_it_was(source: Format, data: st.DataObject) -> None:
     accepted(laws.check_identity, data, source)
 
 
 @pytest.mark.parametrize("name", ["cjson", "cognipeer", "vscode", "codex", "genai-toolbox"])
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_every_value_is_consumed_carried_or_lost(name: str, data: st.DataObject) -> None:
     accepted(laws.check_all_targets, data, conversion.find_format(name))
@@ -219,6 +222,7 @@ def test_tools_of_databases_are_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["cjson", "cognipeer"])
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_written_cjson_matches_its_published_schema(name: str, data: st.DataObject) -> None:
     path = REAL / "cjson" / "cjson-toolsets-0.1.0-SNAPSHOT.schema.json"

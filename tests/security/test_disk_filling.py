@@ -85,6 +85,7 @@ def test_a_call_leaves_space_on_the_disk(small_disk: Path) -> None:
     The space is checked every 0.1 s, and on a busy machine later: the tool may write 5 MiB more until then.
     """
     world = make_world(small_disk / "project")
+    (small_disk / "others").write_bytes(bytes(40 << 20))
 
     outcome = fill(
         world,
@@ -92,7 +93,7 @@ def test_a_call_leaves_space_on_the_disk(small_disk: Path) -> None:
     )
 
     assert code(outcome) == "limit_disk"
-    assert 0 < len(outcome.changes) < 96
+    assert 0 < len(outcome.changes) < 56
     free = os.statvfs(small_disk)
     assert free.f_bavail * free.f_frsize > 2 << 20
 
