@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from flask import Flask, get_template_attribute
@@ -20,11 +19,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_git.render.inject_data import inject
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
-from tests.api_client import Api, make_project
+from tests.api_client import Api
 from tests.browser import launched
 from tests.live_server import live
-from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
+from tests.server.render.page_tool import add_page_tool, show
 from tests.settling import until
 from tests.tables import tables
 
@@ -34,17 +33,6 @@ const name = location.hash.slice(1);
 document.write(window.__TOOL_DATA__[name]);
 parent.postMessage(name, "*");
 </script></body>"""
-PROBE = """\
-id: probe
-name: Probe
-version: "1"
-tools:
-  - id: show
-    entrypoint: tools.probe:show
-    input_schema: {type: object, properties: {page: {type: string}, given: {}}}
-tool_overrides:
-  - {tool_id: show, renderer: html, renderer_config: {content: "$args.page", data: "$return"}}
-"""
 LISTENER = """if (window === top) {
   window.tried = [];
   addEventListener("message", ({ data }) => data?.covaltHeight === undefined && tried.push(data));
@@ -65,20 +53,10 @@ FIRST_WITH_ALLOWLIST = 152
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a tool that shows any page with any data."""
-    root = make_project(tmp_path_factory.mktemp("hostile") / "project")
-    code = "def show(page: str, given: object) -> object:\n    return given\n"
-    add_toolset(root, "probe", PROBE, code)
-    Api.of(root).post("create_chat", chat_id="c1")
-    return root
-
-
-def show(root: Path, page: str, given: object) -> str:
-    """Return the id of a call that shows a page with its data."""
-    call = Api.of(root).call("probe:show", page=page, given=given)
-    assert call["status"] == "success", call["error"]
-    return str(call["id"])
+def api(shared: Api) -> Api:
+    """The API of a project with a tool that shows any page with any data."""
+    add_page_tool(shared.root)
+    return shared
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +126,13 @@ def with_frames(app: Flask) -> None:
         return Markup(head) + Markup("").join(map(Markup, many))
 
 
-def test_no_attempt_of_an_artifact_reaches_a_server(project: Path, chromium: Browser) -> None:
+def test_no_attempt_of_an_artifact_reaches_a_server(api: Api, chromium: Browser) -> None:
     names = list(ATTEMPTS)
     if int(chromium.version.partition(".")[0]) < FIRST_WITH_ALLOWLIST:
         names = [name for name in names if name not in ONLY_BY_ALLOWLIST]
 
-    with Outside() as outside, live(project, prepare=with_frames) as own:
-        call_id = show(project, LOADER, attempts(outside, own.url))
+    with Outside() as outside, live(api.root, prepare=with_frames) as own:
+        call_id = show(api, LOADER, attempts(outside, own.url))
         ours = f"{own.url}/frames/{call_id}/{','.join(names)}"
         with opened(chromium, own.door, ours) as page:
             noticed: list[str] = []
@@ -198,10 +176,10 @@ def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
         assert any("token=secret" in one.path for one in outside.requests)
 
 
-def test_an_artifact_does_not_navigate_our_page_back(project: Path, chromium: Browser) -> None:
+def test_an_artifact_does_not_navigate_our_page_back(api: Api, chromium: Browser) -> None:
     back = "<script>setTimeout(() => { history.back(); parent.postMessage(1, '*') }, 100)</script>"
-    with live(project) as own, Outside() as plain:
-        call_id = show(project, back, None)
+    with live(api.root) as own, Outside() as plain:
+        call_id = show(api, back, None)
         ours = f"{own.url}/chats/c1/calls/{call_id}"
         plain.pages["/first"] = (HTML, b"first")
         plain.pages["/page"] = (HTML, back.encode())
@@ -218,12 +196,12 @@ def test_an_artifact_does_not_navigate_our_page_back(project: Path, chromium: Br
 # Heights
 
 
-def test_no_message_of_an_artifact_sets_another_height(project: Path, chromium: Browser) -> None:
-    with Outside() as outside, live(project, prepare=with_frames) as own:
+def test_no_message_of_an_artifact_sets_another_height(api: Api, chromium: Browser) -> None:
+    with Outside() as outside, live(api.root, prepare=with_frames) as own:
         given = {name: one.replace("OUT", outside.url) for name, one in HEIGHTS.items()}
         # After the frame's own report of its content.
         valid = "<script>setTimeout(() => parent.postMessage({covaltHeight: 500, url: 'OUT'}, '*'), 500)</script>"
-        call_id = show(project, LOADER, {**given, "valid": valid.replace("OUT", outside.url)})
+        call_id = show(api, LOADER, {**given, "valid": valid.replace("OUT", outside.url)})
         ours = f"{own.url}/frames/{call_id}/{','.join([*HEIGHTS, 'valid'])}"
         with opened(chromium, own.door, ours) as page:
             page.wait_for_function(
@@ -244,7 +222,7 @@ def test_no_message_of_an_artifact_sets_another_height(project: Path, chromium: 
 
 
 def test_a_flood_of_heights_changes_the_frame_at_most_30_times_a_second(
-    project: Path, chromium: Browser
+    api: Api, chromium: Browser
 ) -> None:
     flood = """<script>let at = 0; setInterval(() => { for (let n = 0; n < 50; n++)
         parent.postMessage({covaltHeight: 500 + at++ % 100}, "*") }, 1)</script>"""
@@ -252,8 +230,8 @@ def test_a_flood_of_heights_changes_the_frame_at_most_30_times_a_second(
         new MutationObserver((found) => { changes += found.length }).observe(
             document.querySelector("iframe"), {attributeFilter: ["style"]});
         setTimeout(() => done(changes), 1000) })"""
-    with live(project) as own:
-        call_id = show(project, flood, None)
+    with live(api.root) as own:
+        call_id = show(api, flood, None)
         with opened(chromium, own.door, f"{own.url}/chats/c1/calls/{call_id}") as page:
             page.locator("iframe.artifact[data-sized]").wait_for()
             changes = page.evaluate(count)

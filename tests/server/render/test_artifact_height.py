@@ -9,22 +9,15 @@ from playwright.sync_api import Browser, Page
 
 from tests.api_client import Api
 from tests.live_server import Live, live
-from tests.mcp_client import add_toolset
+from tests.server.render.page_tool import add_page_tool, show
 
-SHOW = """\
-id: probe
-name: Probe
-version: "1"
-tools: [{id: show, entrypoint: "tools.probe:show", input_schema: {type: object, properties: {page: {type: string}}}}]
-tool_overrides: [{tool_id: show, renderer: html, renderer_config: {content: $args.page}}]
-"""
 TALL = "<!doctype html><body style='margin: 0'><p style='margin: 0; height: 1234px'>tall"
 
 
 @pytest.fixture(scope="module")
 def api(shared: Api) -> Api:
     """The API of a project with a tool that shows any page."""
-    add_toolset(shared.root, "probe", SHOW, "def show(page: str) -> str:\n    return page\n")
+    add_page_tool(shared.root)
     return shared
 
 
@@ -35,12 +28,11 @@ def served(api: Api) -> Iterator[Live]:
 
 
 @pytest.fixture
-def opened(served: Live, api: Api, page: Page) -> Callable[..., Page]:
+def opened(served: Live, page: Page) -> Callable[[str], Page]:
     """A function that opens the page of a call, and waits until its frame has a height."""
 
-    def open_call(tool: str, /, **args: str) -> Page:
-        call = api.call(tool, **args)
-        page.goto(f"{served.url}/chats/c1/calls/{call['id']}")
+    def open_call(call_id: str) -> Page:
+        page.goto(f"{served.url}/chats/c1/calls/{call_id}")
         page.locator("iframe.artifact[data-sized]").wait_for()
         return page
 
@@ -82,16 +74,18 @@ def wait_for_height(page: Page, expected: int) -> None:
     ],
 )
 def test_a_frame_has_the_height_of_its_content(
-    opened: Callable[..., Page], content: str, expected: int
+    opened: Callable[[str], Page], api: Api, content: str, expected: int
 ) -> None:
-    page = opened("probe:show", page=content)
+    page = opened(show(api, content))
 
     wait_for_height(page, expected)
     assert has_scroll_bar(page) == (expected == 4000)
 
 
-def test_a_frame_follows_content_that_grows_and_shrinks(opened: Callable[..., Page]) -> None:
-    page = opened("probe:show", page=TALL)
+def test_a_frame_follows_content_that_grows_and_shrinks(
+    opened: Callable[[str], Page], api: Api
+) -> None:
+    page = opened(show(api, TALL))
     wait_for_height(page, 1234)
     box = page.frames[-1].locator("p")
 
@@ -102,19 +96,19 @@ def test_a_frame_follows_content_that_grows_and_shrinks(opened: Callable[..., Pa
 
 
 def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
-    opened: Callable[..., Page],
+    opened: Callable[[str], Page], api: Api
 ) -> None:
-    page = opened("probe:show", page="<!doctype html><p style='height: 100vh'>as high as its frame")
+    page = opened(show(api, "<!doctype html><p style='height: 100vh'>as high as its frame"))
 
     assert height(page) < 1000
 
 
 def test_the_diff_of_text_kit_has_no_hole_and_no_scroll_bar(
-    opened: Callable[..., Page], api: Api
+    opened: Callable[[str], Page], api: Api
 ) -> None:
     api.write("a.txt", "one\ntwo\nthree\n")
     api.write("b.txt", "one\n2\nthree\n")
-    page = opened("text-kit:diff", path="a.txt", other="b.txt")
+    page = opened(api.call("text-kit:diff", path="a.txt", other="b.txt")["id"])
 
     last = page.frames[-1].locator("main details").last
     bottom = last.evaluate("one => one.getBoundingClientRect().bottom")
@@ -125,11 +119,10 @@ def test_the_diff_of_text_kit_has_no_hole_and_no_scroll_bar(
 def test_a_frame_has_a_fixed_height_without_scripts(
     chromium: Browser, served: Live, api: Api
 ) -> None:
-    call = api.call("probe:show", page=TALL)
     with chromium.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(served.door)
-        page.goto(f"{served.url}/chats/c1/calls/{call['id']}")
+        page.goto(f"{served.url}/chats/c1/calls/{show(api, TALL)}")
 
         box = page.locator("iframe.artifact").bounding_box()
 

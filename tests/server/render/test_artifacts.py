@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage
+from playwright.sync_api import BrowserContext
 from werkzeug.test import TestResponse
 
 from covalt_git.models.calls import FileReference, RenderPlan
@@ -19,7 +19,7 @@ from covalt_server.render.artifacts import (
 )
 from tests.api_client import BEARER, HOME, Api, configure, refused
 from tests.live_server import live
-from tests.mcp_client import add_toolset
+from tests.server.render.page_tool import add_page_tool, show
 from tests.tables import tables
 
 IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
@@ -189,37 +189,7 @@ def test_an_unchanged_page_is_not_sent_again(api: Api, chart: str) -> None:
 # In the browser
 
 
-def test_the_chart_of_data_lab_is_drawn_without_console_messages(
-    api: Api, chart: str, context: BrowserContext
-) -> None:
-    with live(api.root) as server:
-        page = context.new_page()
-        said: list[str] = []
-
-        def hear(message: ConsoleMessage) -> None:
-            if "Unrecognized feature" not in message.text:  # each version knows other names
-                said.append(message.text)
-
-        page.on("console", hear)
-        page.goto(server.door)
-        page.goto(f"{server.url}/chats/c1/calls/{chart}")
-        frame = page.frame_locator("iframe.artifact")
-
-        frame.locator("svg text").first.wait_for()
-
-        assert frame.locator("h1").inner_text() == "days.csv"
-        assert page.locator("details.refused").count() == 0
-        assert said == []
-
-
 TABLES = tables(__file__)
-PROBE = """\
-id: probe
-name: Probe
-version: "1"
-tools: [{id: show, entrypoint: "tools.probe:show"}]
-tool_overrides: [{tool_id: show, renderer: html, renderer_config: {artifact: artifacts/page.html}}]
-"""
 TRYING = """<!doctype html><html><head><style>body { margin: 7px }</style></head>
 <body><button onclick="document.body.dataset.clicked = 'yes'">x</button>
 <script type="module">document.body.dataset.module = "ran"</script>
@@ -249,15 +219,11 @@ def test_the_frame_permits_scripts_of_the_page_and_refuses_everything_else(
     own: Api, context: BrowserContext
 ) -> None:
     probes = dict([*TABLES["works"], *TABLES["refused"]])
-    add_toolset(own.root, "probe", PROBE, f"def show() -> object:\n    return {probes!r}\n")
-    artifacts = own.root / "toolsets/probe/artifacts"
-    artifacts.mkdir()
-    (artifacts / "page.html").write_text(TRYING)
+    add_page_tool(own.root)
     with live(own.root) as server:
-        call_id = Api.of(own.root).call("probe:show")["id"]
         page = context.new_page()
         page.goto(server.door)
-        page.goto(f"{server.url}/chats/c1/calls/{call_id}")
+        page.goto(f"{server.url}/chats/c1/calls/{show(own, TRYING, probes)}")
         found = json.loads(page.frame_locator("iframe.artifact").locator("#told").inner_text())
 
     assert found == {
