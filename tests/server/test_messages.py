@@ -1,18 +1,18 @@
 """Messages after a form: shown once, in a signed cookie that scripts and other sites do not get."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 
-from tests.api_client import BEARER, HOME, PORT, Api
+from tests.api_client import BEARER, HOME, PORT
 
 SENT = {"base_url": HOME, "headers": BEARER}
 
 
 @pytest.fixture
-def client(root: Path) -> Any:
-    client = Api.of(root).app.test_client()
+def client(app: Flask) -> Any:
+    client = app.test_client()
     answer = client.post("/chats", **SENT)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/chats/c1")
     return client

@@ -25,7 +25,7 @@ PAGES = [
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
-    *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
+    *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/data-lab/uninstall", "/toolsets/broken", "/registry"),
     *("/imports", "/imports/{staged}"),
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
@@ -45,7 +45,9 @@ def api(shared: Api) -> Api:
     """The API of a project that has something for every page."""
     api = shared
     (api.root / "toolsets/broken").mkdir()
-    (api.root / "toolsets/broken/toolset.yaml").write_text("id: [")
+    (api.root / "toolsets/broken/toolset.yaml").write_text(
+        'id: a  # a note\nlimits: {files: 1}\nname: ["b\n'
+    )
     entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
     api.post("register_tool", entry=entry)
     api.upload(("days.csv", b"day,celsius\n2026-01-01,3.5\n2026-01-02,4.5\n"))

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.api_client import Api, configure
+from tests.api_client import configure
+from tests.operations_client import Operations
 from tests.server.visitor import Visitor
 
 ENTRY = {
@@ -14,7 +15,7 @@ ENTRY = {
 }
 
 
-def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, root: Path) -> None:
+def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, operate: Operations) -> None:
     page = visitor.open("/registry")
     assert "No registered tools" in page.text
     page = visitor.send(page.form("/registry"), entry=json.dumps(ENTRY))
@@ -24,7 +25,7 @@ def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, root: Path) 
     page = visitor.send(page.form("/registry/grant"))
     assert "Granted registered:com-example-write-" in page.text
     assert "it is not granted" not in page.text
-    (grant,) = Api.of(root).get("list_grants", toolset_id="registered")["grants"]
+    (grant,) = operate("list_grants", toolset_id="registered")["grants"]
     assert grant["grant"]["alias_of"] == "app-builder:write_file"
     page = visitor.send(page.form("/registry/remove"))
     assert "Removed com.example/write" in page.text
@@ -42,18 +43,17 @@ def test_an_invalid_entry_is_shown_again_with_its_error(visitor: Visitor) -> Non
         assert page.form("/registry").fields["entry"][0].strip() == entry
 
 
-def test_a_grant_is_for_the_entry_that_was_shown(visitor: Visitor, root: Path) -> None:
-    api = Api.of(root)
-    api.post("register_tool", entry=ENTRY)
+def test_a_grant_is_for_the_entry_that_was_shown(visitor: Visitor, operate: Operations) -> None:
+    operate("register_tool", entry=ENTRY)
     page = visitor.open("/registry")
-    api.post("replace_registered_tool", tool_id=ENTRY["tool_id"], entry={**ENTRY, "name": "Other"})
+    operate("replace_registered_tool", tool_id=ENTRY["tool_id"], entry={**ENTRY, "name": "Other"})
     page = visitor.send(page.form("/registry/grant"))
     assert page.status == 409
-    assert api.get("list_grants", toolset_id="registered")["grants"] == []
+    assert operate("list_grants", toolset_id="registered")["grants"] == []
 
 
-def test_a_role_without_the_right_sees_no_forms(root: Path) -> None:
-    Api.of(root).post("register_tool", entry=ENTRY)
+def test_a_role_without_the_right_sees_no_forms(root: Path, operate: Operations) -> None:
+    operate("register_tool", entry=ENTRY)
     configure(root, 'roles: {guest: {allow: ["registered.*"]}}\n')
     page = Visitor.of(root, "guest").open("/registry")
     assert "Write <b>" in page.text

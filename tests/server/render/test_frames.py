@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser
 
 from covalt_git.render.targets import RefusedError
 from covalt_server.render.artifacts import FrameAddress, frame_address
-from tests.api_client import TOKEN, Api, configure
+from tests.api_client import TOKEN, Api
 from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
@@ -60,12 +59,11 @@ def test_a_frame_that_could_reach_us_or_was_not_granted_is_refused(
 # In the browser
 
 
-def put_preview(root: Path, port: int, name: str) -> str:
+def put_preview(api: Api, port: int, name: str) -> str:
     """Give a project a tool whose result is a frame; return the id of a call of it."""
     code = f"def start() -> object:\n    return {{'url': 'http://{name}:{port}/app'}}\n"
-    add_toolset(root, "preview", PREVIEW, code)
-    configure(root)
-    return str(Api.of(root).call("preview:start")["id"])
+    add_toolset(api.root, "preview", PREVIEW, code)
+    return str(api.call("preview:start")["id"])
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
@@ -74,7 +72,7 @@ def test_our_token_never_reaches_the_server_of_a_tool(
 ) -> None:
     with Outside() as tool, live(api.root) as own:
         tool.pages["/app"] = ({"Content-Type": "text/html"}, SHOWN)
-        call_id = put_preview(api.root, tool.port, name)
+        call_id = put_preview(api, tool.port, name)
         with chromium.new_context() as context:
             page = context.new_page()
             page.goto(f"{own.at(name)}/?token={TOKEN}")
