@@ -123,7 +123,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 if "warm" in sys.argv:
     read_toolset(Path(sys.argv[1]), "app-builder")
 started = time.perf_counter()
-with Index.of_project(Path(sys.argv[1]), WorkspaceConfig()) as index:
+with Index.open(Path(sys.argv[1]), WorkspaceConfig()) as index:
     index.sync_toolsets()
 print(time.perf_counter() - started)
 """

@@ -94,13 +94,13 @@ class Project:
         """Open the chat tables of the index; close it after use."""
         from covalt_git.index.chat_queries import ChatQueries  # noqa: PLC0415 - it loads the chat store
 
-        return ChatQueries.of_project(self.root, self.config.workspace, self.on_progress)
+        return ChatQueries.open(self.root, self.config.workspace, self.on_progress)
 
     def tool_index(self) -> ToolQueries:
         """Open the toolset tables of the index; close it after use."""
         from covalt_git.index.tool_queries import ToolQueries  # noqa: PLC0415 - see `catalog`
 
-        return ToolQueries.of_project(self.root, self.config.workspace, self.on_progress)
+        return ToolQueries.open(self.root, self.config.workspace, self.on_progress)
 
     def writing(
         self, chat: ChatStore, waiting: Callable[[str], None] | None = None

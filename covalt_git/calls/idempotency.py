@@ -75,7 +75,7 @@ class IdempotencyKey(NamedTuple):
     ) -> WorkspaceManifest | None:
         """Return the commit with that id; with ``elsewhere``, check other chats too."""
         try:
-            with ChatQueries.of_project(root, config) as index:
+            with ChatQueries.open(root, config) as index:
                 return self._indexed(index, chat, elsewhere=elsewhere)
         except IndexUnusableError:
             reachable = chat.reachable()

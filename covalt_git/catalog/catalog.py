@@ -244,7 +244,7 @@ class Catalog(Visibility):
     def _tool_ids(self) -> dict[str, list[str] | None]:
         """Return the tool ids of each toolset from the index, for suggestions in error messages."""
         try:
-            with ToolQueries.of_project(self.root, self.config.workspace) as index:
+            with ToolQueries.open(self.root, self.config.workspace) as index:
                 index.sync_toolsets()
                 return index.toolset_tools()
         except IndexUnusableError:
@@ -274,7 +274,7 @@ class Catalog(Visibility):
         if toolset_cache.owner_of(self.root, namespace) is not None:
             return ""
         try:
-            with ToolQueries.of_project(self.root, self.config.workspace) as index:
+            with ToolQueries.open(self.root, self.config.workspace) as index:
                 found = index.toolsets_with_server(namespace)
         except IndexUnusableError:
             return ""

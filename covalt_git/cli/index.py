@@ -57,7 +57,7 @@ def rebuild(revision: str | None, out: Path | None) -> None:
 
 
 def _index(opened: Project) -> Index:
-    return Index.of_project(opened.root, opened.config.workspace, opened.on_progress)
+    return Index.open(opened.root, opened.config.workspace, opened.on_progress)
 
 
 def _rebuild_at(opened: Project, revision: str, out: Path | None) -> None:

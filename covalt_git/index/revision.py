@@ -37,13 +37,12 @@ def write_revision(
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)
         commit = write_folder(root / "toolsets", revision, folder / "toolsets")
-        temporary = folder / "index.db"
-        with ToolQueries.open(folder, WorkspaceConfig(), temporary, on_progress) as index:
+        with ToolQueries.open(folder, WorkspaceConfig(), on_progress) as index:
             index.sync_toolsets()
             # The signatures are of the temporary folder.
             index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
             counts = index.counts()
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("xb") as target, temporary.open("rb") as source:
+        with file.open("xb") as target, index.path.open("rb") as source:
             shutil.copyfileobj(source, target)
     return commit, counts

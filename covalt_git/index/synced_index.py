@@ -60,24 +60,17 @@ class SyncedIndex:
         cls,
         root: Path,
         workspace: WorkspaceConfig,
-        path: Path,
         on_progress: Callable[[int, int], None] = ignore_progress,
+        *,
+        path: Path | None = None,
     ) -> Self:
-        """Open the index at ``path``; rebuild it if it is missing, damaged or of another version.
+        """Open the index of the project at ``root``; rebuild it if it is missing, damaged or of another version.
 
         ``on_progress`` is called during a sync with the numbers of toolsets read, and of toolsets to read.
+        ``path`` is the file of another index of the project.
         """
-        return cls(root, workspace, path, database.connect(path), on_progress)
-
-    @classmethod
-    def of_project(
-        cls,
-        root: Path,
-        workspace: WorkspaceConfig,
-        on_progress: Callable[[int, int], None] = ignore_progress,
-    ) -> Self:
-        """Open the index of the project at ``root``, as :meth:`open`."""
-        return cls.open(root, workspace, root / "data" / "index.db", on_progress)
+        file = path or root / "data" / "index.db"
+        return cls(root, workspace, file, database.connect(file), on_progress)
 
     def __enter__(self) -> Self:
         return self

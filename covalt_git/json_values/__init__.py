@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 JsonObject = dict[str, Any]
 """A JSON object with any keys."""
@@ -23,6 +23,19 @@ def with_texts(value: Any, change: Callable[[str], str], *, keys: bool = False) 
     return (
         [with_texts(one, change, keys=keys) for one in value] if isinstance(value, list) else value
     )
+
+
+def leaves(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the values in a JSON value that are neither objects nor lists, with their keys and indexes."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while waiting:
+        loc, one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += [((*loc, key), inner) for key, inner in reversed(one.items())]
+        elif isinstance(one, list | tuple):
+            waiting += [((*loc, at), inner) for at, inner in reversed(list(enumerate(one)))]
+        else:
+            yield loc, one
 
 
 def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:

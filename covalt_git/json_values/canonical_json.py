@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import rfc8785
@@ -15,7 +17,7 @@ import rfc8785
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON parser reads exactly (RFC 7493, section 2.2)."""
@@ -44,8 +46,8 @@ def dumps(value: Any) -> bytes:
             return _ENCODER.encode(value).encode()
         return bytes(rfc8785.dumps(value))
     except (ValueError, RecursionError) as error:
-        place, reason = _first_obstacle(value)
-        raise NotJsonError(f"{place}: {reason or error}") from None
+        place, reason = next(_obstacles(value, "$"), ("$", error))
+        raise NotJsonError(f"{place}: {reason}") from None
 
 
 def _is_plain(value: Any) -> bool:
@@ -102,17 +104,9 @@ def digest_bytes(content: bytes) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise NotJsonError(f"duplicate key {_first_duplicate(key for key, _ in pairs)!r}")
+        [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise NotJsonError(f"duplicate key {repeated!r}")
     return value
-
-
-def _first_duplicate(keys: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            return key
-        seen.add(key)
-    return ""
 
 
 def _integer(digits: str) -> int | float:
@@ -129,7 +123,7 @@ def _integer(digits: str) -> int | float:
 
 def _double(digits: str) -> float:
     double = float(digits)
-    if abs(double) == float("inf"):
+    if math.isinf(double):
         raise NotJsonError(f"{digits[:40]} is too large for a JSON number", hint=_QUOTE)
     return double
 
@@ -138,42 +132,31 @@ def _no_constant(name: str) -> float:
     raise NotJsonError(f"{name} is not JSON")
 
 
-def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, str]:
-    """Return the place of the first value that JSON cannot represent, and the reason."""
+def _obstacles(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the places of values that JSON cannot represent, and the reasons."""
     if depth > 200:  # noqa: PLR2004 - far beyond any document, well within Python's stack
-        return place, "the value is nested too deeply"
-    if isinstance(value, bool | None):
-        return "", ""
-    if isinstance(value, int):
-        exact = abs(value) <= MAX_EXACT_INTEGER
-        shown = value if abs(value) < _TOO_LONG else "an integer"
-        reason = f"{shown} is too large for an exact JSON number; {_QUOTE}"
-        return ("", "") if exact else (place, reason)
-    if isinstance(value, float):
-        finite = value == value and abs(value) != float("inf")  # noqa: PLR0124 - NaN test
-        return ("", "") if finite else (place, f"{value} is not a JSON number")
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return place, "the text contains an unpaired surrogate"
-        return "", ""
-    if isinstance(value, dict):
+        yield place, "the value is nested too deeply"
+    elif isinstance(value, int):
+        if abs(value) > MAX_EXACT_INTEGER:
+            shown = value if abs(value) < _TOO_LONG else "an integer"
+            yield place, f"{shown} is too large for an exact JSON number; {_QUOTE}"
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield place, f"{value} is not a JSON number"
+    elif isinstance(value, str):
+        if any("\ud800" <= one <= "\udfff" for one in value):
+            yield place, "the text contains an unpaired surrogate"
+    elif isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                return place, f"the key {key!r} is not a string"
-            found = _first_obstacle(key, f"{place}.<key>", depth + 1)
-            found = found if found[1] else _first_obstacle(item, f"{place}.{key}", depth + 1)
-            if found[1]:
-                return found
-        return "", ""
-    if isinstance(value, list | tuple):
+                yield place, f"the key {key!r} is not a string"
+            yield from _obstacles(key, f"{place}.<key>", depth + 1)
+            yield from _obstacles(item, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
-            found = _first_obstacle(item, f"{place}[{position}]", depth + 1)
-            if found[1]:
-                return found
-        return "", ""
-    return place, f"a {type(value).__name__} is not JSON"
+            yield from _obstacles(item, f"{place}[{position}]", depth + 1)
+    elif value is not None:
+        yield place, f"a {type(value).__name__} is not JSON"
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))

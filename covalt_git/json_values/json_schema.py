@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import jsonschema_rs
 
 from covalt_git.errors import CovaltError, Problem, nearest_name
-from covalt_git.json_values import canonical_json, pointer
+from covalt_git.json_values import canonical_json, leaves, pointer
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
@@ -203,17 +203,14 @@ def _refers_to(ref: str, uri: str) -> bool:
 
 def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
     """Return the place of the first reference for which ``is_meant`` is true, or of the schema."""
-    waiting: list[tuple[Loc, Any]] = [((), schema)]
-    while waiting:
-        loc, value = waiting.pop()
-        if loc and loc[-1] in {pointer.REF, "$dynamicRef"} and isinstance(value, str):
-            if is_meant(value):
-                return loc
-        elif isinstance(value, dict):
-            waiting += [((*loc, key), inner) for key, inner in reversed(value.items())]
-        elif isinstance(value, list):
-            waiting += [((*loc, at), inner) for at, inner in reversed(list(enumerate(value)))]
-    return ()
+    references = (
+        loc
+        for loc, text in leaves(schema)
+        if loc[-1:] in {(pointer.REF,), ("$dynamicRef",)}
+        and isinstance(text, str)
+        and is_meant(text)
+    )
+    return next(references, ())
 
 
 # Problems of a value

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from covalt_git import yaml_text
 from covalt_git.errors import Problem
+from covalt_git.json_values import leaves
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER
 from covalt_git.manifests.model_errors import Loc, model_errors, name_place
 from covalt_git.models.base import StrictModel
@@ -141,14 +142,8 @@ def _beyond_json(document: yaml_text.YamlDocument) -> Iterator[Problem]:
     if not _MANY_DIGITS.search(document.text):
         return
     reading: Reading[StrictModel] = Reading(document.path, None, document)
-    waiting: list[tuple[Loc, Any]] = [((), document.data)]
-    while waiting:
-        loc, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [((*loc, key), inner) for key, inner in value.items()]
-        elif isinstance(value, list):
-            waiting += [((*loc, position), inner) for position, inner in enumerate(value)]
-        elif isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
+    for loc, value in leaves(document.data):
+        if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             message = "integers beyond 2^53 lose digits in many JSON parsers"
             hint = "write it in quotes"
             with contextlib.suppress(OverflowError):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from covalt_git.json_values import leaves
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,12 +70,4 @@ def malformed(text: str) -> list[str]:
 
 def texts(value: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the texts of a value, each with its keys and list indexes."""
-    waiting: list[tuple[tuple[str | int, ...], object]] = [((), value)]
-    while waiting:
-        loc, one = waiting.pop()
-        if isinstance(one, str):
-            yield loc, one
-        elif isinstance(one, dict):
-            waiting += [((*loc, key), inner) for key, inner in reversed(one.items())]
-        elif isinstance(one, list | tuple):
-            waiting += [((*loc, at), inner) for at, inner in reversed(list(enumerate(one)))]
+    return ((loc, one) for loc, one in leaves(value) if isinstance(one, str))

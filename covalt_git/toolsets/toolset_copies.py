@@ -26,13 +26,11 @@ from covalt_git.system.file_cache import Facts, facts_of
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from io import BufferedReader
 
     from covalt_git.manifests.toolset_files import BundleFile
     from covalt_git.toolsets.toolset import Toolset
 
-_CHUNK_BYTES = 1 << 20
 _NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening files of a toolset: a link is an error, and a pipe does not block."""
 
@@ -191,31 +189,20 @@ class ToolsetCopy:
 
     def _copy(self, file: BundleFile, target: Path) -> None:
         """Copy one file; raise an error if its content does not have the recorded hash."""
-        digest, remaining = hashlib.sha256(), file.size
-        with target.open("xb") as copy:
-            for chunk in _chunks(self.source / file.path):
-                remaining -= len(chunk)
-                if remaining < 0:
-                    break
-                digest.update(chunk)
-                copy.write(chunk)
-        if remaining or digest.hexdigest() != file.sha256:
+        content = b""
+        with contextlib.suppress(OSError), _open(self.source / file.path) as source:
+            content = source.read(file.size + 1) or b""  # None of an empty pipe
+        if hashlib.sha256(content).hexdigest() != file.sha256:
             raise ToolsetChangedError(
                 f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared;"
                 " the tool did not run",
                 hint="call it again",
             )
+        target.write_bytes(content)
 
 
 def _open(path: Path) -> BufferedReader:
     return os.fdopen(os.open(path, _NO_LINK), "rb")
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file; stop where it cannot be read."""
-    with contextlib.suppress(OSError), _open(path) as content:
-        while chunk := content.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _list(folder: Path) -> _Listing:

@@ -26,7 +26,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 def open_index(root: Path, file: Path | None = None) -> Index:
     """Open the project's index, or another of the same project."""
-    return Index.open(root, FAST, file or root / "data" / "index.db")
+    return Index.open(root, FAST, path=file)
 
 
 def chats_of(root: Path) -> Chats:

@@ -89,7 +89,7 @@ def test_every_field_replaces_the_toolsets_in_the_files_and_the_index(
     assert found.changed
     assert found.project.model_dump(mode="json", exclude_none=True) == changes
     assert getattr(tool(root), field) == wanted
-    with Index.of_project(root, WorkspaceConfig()) as index:
+    with Index.open(root, WorkspaceConfig()) as index:
         index.sync_toolsets()
         (indexed,) = [one for one in index.tools() if one.tool_id == "demo:web"]
         assert indexed == tool(root)
