@@ -16,7 +16,6 @@ from covalt_git.runtime.sandbox import system_calls
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _BENEATH = 1
 _ASK_VERSION = 1
 
@@ -47,7 +46,7 @@ _PATH_BENEATH = struct.Struct("=Qi")
 def version() -> int:
     """Return the version of this kernel's landlock; 0 means that it has none."""
     try:
-        return system_calls.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
+        return system_calls.call("landlock_create_ruleset", 0, 0, _ASK_VERSION)
     except OSError:
         return 0
 
@@ -65,11 +64,11 @@ def restrict(readable: Iterable[str], writable: Iterable[str], known: int, *, tc
     network = _BIND_TCP | _CONNECT_TCP if known >= _RESTRICTS_TCP and not tcp else 0
     processes = _ABSTRACT_SOCKETS | _SIGNALS if known >= RESTRICTS_SIGNALS else 0
     handled = _RULESET.pack(files, network, processes)
-    ruleset = system_calls.call(_CREATE_RULESET, handled, len(handled), 0)
+    ruleset = system_calls.call("landlock_create_ruleset", handled, len(handled), 0)
     try:
         _allow(ruleset, readable, _READ)
         _allow(ruleset, writable, _READ_AND_WRITE & files)
-        system_calls.call(_RESTRICT_SELF, ruleset, 0)
+        system_calls.call("landlock_restrict_self", ruleset, 0)
     finally:
         os.close(ruleset)
 
@@ -80,6 +79,6 @@ def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
         try:
             folder = stat.S_ISDIR(os.fstat(place).st_mode)
             allowed = _PATH_BENEATH.pack(rights if folder else rights & _OF_A_FILE, place)
-            system_calls.call(_ADD_RULE, ruleset, _BENEATH, allowed, 0)
+            system_calls.call("landlock_add_rule", ruleset, _BENEATH, allowed, 0)
         finally:
             os.close(place)

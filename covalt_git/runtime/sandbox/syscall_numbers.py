@@ -1,4 +1,4 @@
-"""Numbers of the system calls that :mod:`covalt_git.runtime.sandbox.seccomp` names.
+"""Numbers of the system calls that the sandbox makes, or that :mod:`.seccomp` names.
 
 Calls that Linux has had no code for since 5.5, such as ``_sysctl``, are left out: seccomp is used with newer ones only.
 
@@ -9,10 +9,24 @@ from __future__ import annotations
 
 from typing import Final
 
-LAST_KNOWN: Final = 469
-"""The newest call that was reviewed: ``file_setattr``, Linux 6.17."""
-
 AUDIT_ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+_FIRST_SHARED: Final = 424
+_SHARED: Final = (
+    *("pidfd_send_signal", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_tree"),
+    *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "pidfd_open", "clone3"),
+    *("close_range", "openat2", "pidfd_getfd", "faccessat2", "process_madvise", "epoll_pwait2"),
+    *("mount_setattr", "quotactl_fd", "landlock_create_ruleset", "landlock_add_rule"),
+    *("landlock_restrict_self", "memfd_secret", "process_mrelease", "futex_waitv"),
+    *("set_mempolicy_home_node", "cachestat", "fchmodat2", "map_shadow_stack", "futex_wake"),
+    *("futex_wait", "futex_requeue", "statmount", "listmount", "lsm_get_self_attr"),
+    *("lsm_set_self_attr", "lsm_list_modules", "mseal", "setxattrat", "getxattrat", "listxattrat"),
+    *("removexattrat", "open_tree_attr", "file_getattr", "file_setattr"),
+)
+"""Every call since Linux 5.1, in order, each with the same number on all machines; to Linux 6.17."""
+
+LAST_KNOWN: Final = _FIRST_SHARED + len(_SHARED) - 1
+"""The newest call that was reviewed."""
 
 _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "acct": (163, 89),
@@ -25,31 +39,21 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "clock_adjtime": (305, 266),
     "clock_settime": (227, 112),
     "clone": (56, 220),
-    "clone3": (435, 435),
     "creat": (85, None),
     "delete_module": (176, 106),
     "fanotify_init": (300, 262),
     "fanotify_mark": (301, 263),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
     "fchown": (93, 55),
     "fchownat": (260, 54),
     "fcntl": (72, 25),
-    "file_setattr": (469, 469),
     "finit_module": (313, 273),
     "fremovexattr": (199, 16),
-    "fsconfig": (431, 431),
     "fsetxattr": (190, 7),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
     "futimesat": (261, None),
     "init_module": (175, 105),
     "inotify_add_watch": (254, 27),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
     "ioctl": (16, 29),
     "ioperm": (173, None),
     "iopl": (172, None),
@@ -60,11 +64,9 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "keyctl": (250, 219),
     "kill": (62, 129),
     "lchown": (94, None),
-    "listmount": (458, 458),
     "lookup_dcookie": (212, 18),
     "lremovexattr": (198, 15),
     "lsetxattr": (189, 6),
-    "lsm_set_self_attr": (460, 460),
     "mbind": (237, 235),
     "migrate_pages": (256, 238),
     "mkdir": (83, None),
@@ -73,8 +75,6 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "mknodat": (259, 33),
     "modify_ldt": (154, None),
     "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
     "move_pages": (279, 239),
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
@@ -85,27 +85,17 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "name_to_handle_at": (303, 264),
     "open": (2, None),
     "open_by_handle_at": (304, 265),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
     "openat": (257, 56),
-    "openat2": (437, 437),
     "perf_event_open": (298, 241),
     "personality": (135, 92),
-    "pidfd_getfd": (438, 438),
-    "pidfd_open": (434, 434),
-    "pidfd_send_signal": (424, 424),
     "pivot_root": (155, 41),
     "prlimit64": (302, 261),
-    "process_madvise": (440, 440),
-    "process_mrelease": (448, 448),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
     "ptrace": (101, 117),
     "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
     "reboot": (169, 142),
     "removexattr": (197, 14),
-    "removexattrat": (466, 466),
     "request_key": (249, 218),
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
@@ -118,7 +108,6 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "semop": (65, 193),
     "semtimedop": (220, 192),
     "set_mempolicy": (238, 237),
-    "set_mempolicy_home_node": (450, 450),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
@@ -127,13 +116,11 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "setsid": (112, 157),
     "settimeofday": (164, 170),
     "setxattr": (188, 5),
-    "setxattrat": (463, 463),
     "shmat": (30, 196),
     "shmctl": (31, 195),
     "shmget": (29, 194),
     "socket": (41, 198),
     "socketpair": (53, 199),
-    "statmount": (457, 457),
     "swapoff": (168, 225),
     "swapon": (167, 224),
     "sysfs": (139, None),
@@ -150,9 +137,10 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "utimes": (235, None),
     "vhangup": (153, 58),
 }
-"""The number of each call on x86_64 and on aarch64; None if the machine does not have it."""
+"""The number of each older call on x86_64 and on aarch64; None if the machine does not have it."""
 
 NUMBERS: Final = {
-    machine: {name: number for name, of in _CALLS.items() if (number := of[column]) is not None}
+    machine: {name: number for number, name in enumerate(_SHARED, _FIRST_SHARED)}
+    | {name: number for name, of in _CALLS.items() if (number := of[column]) is not None}
     for column, machine in enumerate(AUDIT_ARCHITECTURES)
 }

@@ -19,10 +19,6 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 MACHINE: Final = platform.machine()
 
-# Calls made since 2019 have one number on every machine.
-_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 428, 429, 430, 431, 432
-_CLOSE_RANGE, _MOUNT_SETATTR = 436, 442
-
 CLONE_NEWTIME = 0x00000080
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -58,10 +54,10 @@ _CAPABILITIES = struct.Struct("=Ii")
 _NO_CAPABILITIES = bytes(24)
 
 
-def call(number: int, *arguments: object) -> int:
-    """Make a call by its number; integers are passed as ``long``, bytes by address."""
+def call(name: str, *arguments: object) -> int:
+    """Make a call by its name; integers are passed as ``long``, bytes by address."""
     widened = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    return _checked(int(_LIBC.syscall(ctypes.c_long(number), *widened)))
+    return _checked(int(_LIBC.syscall(ctypes.c_long(NUMBERS[MACHINE][name]), *widened)))
 
 
 def prctl(option: int, *arguments: object) -> int:
@@ -95,7 +91,7 @@ def make_mounts_private() -> None:
 
 def clone_tree(path: str) -> int:
     """Return a descriptor on a copy of the mounts at and below ``path``; it shows nowhere yet."""
-    return call(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), _CLONE_TREE | _AT_RECURSIVE)
+    return call("open_tree", _AT_FDCWD, os.fsencode(path), _CLONE_TREE | _AT_RECURSIVE)
 
 
 def restrict_tree(tree: int, attributes: int, *, namespace: int | None = None) -> None:
@@ -103,23 +99,23 @@ def restrict_tree(tree: int, attributes: int, *, namespace: int | None = None) -
     if namespace is not None:
         attributes |= _MAPPED_IDS
     wanted = _MOUNT_ATTRIBUTES.pack(attributes, 0, _MS_PRIVATE, namespace or 0)
-    call(_MOUNT_SETATTR, tree, b"", _AT_RECURSIVE | _AT_EMPTY_PATH, wanted, len(wanted))
+    call("mount_setattr", tree, b"", _AT_RECURSIVE | _AT_EMPTY_PATH, wanted, len(wanted))
 
 
 def make_read_only(path: str) -> None:
     """Make the one mount at ``path`` read-only."""
     wanted = _MOUNT_ATTRIBUTES.pack(READ_ONLY, 0, 0, 0)
-    call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, wanted, len(wanted))
+    call("mount_setattr", _AT_FDCWD, os.fsencode(path), 0, wanted, len(wanted))
 
 
 def new_file_system(kind: str, attributes: int, **options: str) -> int:
     """Return a descriptor on a new mount of a file system with these options."""
-    context = call(_FSOPEN, kind.encode(), 1)
+    context = call("fsopen", kind.encode(), 1)
     try:
         for name, value in options.items():
-            call(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
-        call(_FSCONFIG, context, _CREATE, 0, 0, 0)
-        return call(_FSMOUNT, context, 1, attributes)
+            call("fsconfig", context, _SET_STRING, name.encode(), value.encode(), 0)
+        call("fsconfig", context, _CREATE, 0, 0, 0)
+        return call("fsmount", context, 1, attributes)
     finally:
         os.close(context)
 
@@ -127,7 +123,7 @@ def new_file_system(kind: str, attributes: int, **options: str) -> int:
 def attach(tree: int, path: str) -> None:
     """Mount a tree at ``path``, and close its descriptor."""
     try:
-        call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(path), _FROM_EMPTY_PATH)
+        call("move_mount", tree, b"", _AT_FDCWD, os.fsencode(path), _FROM_EMPTY_PATH)
     finally:
         os.close(tree)
 
@@ -135,9 +131,7 @@ def attach(tree: int, path: str) -> None:
 def change_root(path: str) -> None:
     """Make ``path``, the root of a mount, the root of this mount namespace; let go of the old one."""
     os.chdir(path)
-    call(
-        NUMBERS[MACHINE]["pivot_root"], b".", b"."
-    )  # now the old root is above the new one: pivot_root(2)
+    call("pivot_root", b".", b".")  # now the old root is above the new one: pivot_root(2)
     _checked(_LIBC.umount2(b".", ctypes.c_int(_DETACH)))
     os.chdir("/")
 
@@ -145,8 +139,8 @@ def change_root(path: str) -> None:
 def close_all_but(descriptor: int) -> None:
     """Close every descriptor but this one."""
     if descriptor:
-        call(_CLOSE_RANGE, 0, descriptor - 1, 0)
-    call(_CLOSE_RANGE, descriptor + 1, 0xFFFFFFFF, 0)
+        call("close_range", 0, descriptor - 1, 0)
+    call("close_range", descriptor + 1, 0xFFFFFFFF, 0)
 
 
 def give_up_capabilities() -> None:
