@@ -7,10 +7,7 @@ Proxies of the environment are not used.  MCP clients use the asynchronous trans
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +17,7 @@ import httpx2
 
 from covalt_git.hosts import BadHostError, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
+from covalt_git.system.daemon_thread import in_daemon_thread
 
 if TYPE_CHECKING:
     import ssl
@@ -154,7 +152,8 @@ class Network(httpcore2.AnyIOBackend):
         """
         self.step = f"looking up {host}"
         try:
-            addresses = await self._lookup(host, port)
+            # In a daemon thread, because the system's resolver has no time limit.
+            addresses = await in_daemon_thread(lambda: self._resolve(host, port), f"resolve {host}")
         except (OSError, UnicodeError) as error:
             why = (getattr(error, "strerror", None) or str(error)).lower()
             raise HttpError(
@@ -179,23 +178,6 @@ class Network(httpcore2.AnyIOBackend):
                 self.step = f"the response of {host}"
                 return stream
         raise HttpError("connection_failed", f"{host} cannot be reached: {why}", is_transient=True)
-
-    async def _lookup(self, host: str, port: int) -> Sequence[str]:
-        """Resolve a host in a daemon thread, because the system's resolver has no time limit.
-
-        The loop's executor has few threads, and a process waits for them at its exit.
-        """
-        found: concurrent.futures.Future[Sequence[str]] = concurrent.futures.Future()
-        found.set_running_or_notify_cancel()
-
-        def resolve_host() -> None:
-            try:
-                found.set_result(self._resolve(host, port))
-            except Exception as error:  # noqa: BLE001 - raised again in the caller
-                found.set_exception(error)
-
-        threading.Thread(target=resolve_host, daemon=True, name=f"resolve {host}").start()
-        return await asyncio.wrap_future(found)
 
 
 class LimitedStream(httpx2.AsyncByteStream):

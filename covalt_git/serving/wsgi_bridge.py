@@ -16,9 +16,7 @@ import io
 import sys
 import threading
 from concurrent.futures import CancelledError
-from contextlib import suppress
 from http import HTTPStatus
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -26,6 +24,7 @@ import h11
 
 from covalt_git.errors import ClientGoneError, InternalError
 from covalt_git.serving.error_answer import CLOSE, send_error
+from covalt_git.system.daemon_thread import in_daemon_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -56,7 +55,7 @@ class WSGIBridge:
 
     def __init__(self, app: WSGIApplication, *, threads: int = THREADS) -> None:
         self._app = app
-        self._threads = _DaemonThreads(threads)
+        self._slots = asyncio.Semaphore(threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request.
@@ -67,69 +66,24 @@ class WSGIBridge:
         exchange = _Exchange(receive, send)
         response = _Response(exchange, head=scope["method"] == "HEAD")
         try:
-            error = await self._threads.run(lambda: self._run(_environ(scope, exchange), response))
+            async with self._slots:
+                await in_daemon_thread(lambda: self._run(scope, exchange, response), "worker")
+        except ClientGoneError:
+            pass
+        except BaseException as error:
+            if not response.has_started and not isinstance(error, asyncio.CancelledError):
+                await send_error(send, InternalError(), CLOSE)
+            raise
         finally:
             exchange.end()
-        if error is None or isinstance(error, ClientGoneError):
-            return
-        if not response.has_started:
-            await send_error(send, InternalError(), CLOSE)
-        raise error
 
-    def _run(self, environ: dict[str, Any], response: _Response) -> None:
-        parts = self._app(environ, response.start)
+    def _run(self, scope: Scope, exchange: _Exchange, response: _Response) -> None:
+        parts = self._app(_environ(scope, exchange), response.start)
         try:
             response.send(parts)
         finally:
             if close := getattr(parts, "close", None):
                 close()
-
-
-class _DaemonThreads:
-    """Pool of at most ``most`` daemon threads, which start on demand.
-
-    Unlike with the pools of ``concurrent.futures``, the interpreter does not wait for them at its exit.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._slots = asyncio.Semaphore(most)
-        self._idle = threading.Semaphore(0)
-        self._jobs: SimpleQueue[tuple[Callable[[], None], Callable[[], None]]] = SimpleQueue()
-
-    async def run(self, work: Callable[[], None]) -> BaseException | None:
-        """Run ``work`` in a thread, and return the exception that it raised, or None.
-
-        Cancellation ends the wait, not the work.
-        """
-        loop = asyncio.get_running_loop()
-        is_over = asyncio.Event()
-        raised: list[BaseException] = []
-
-        def catch() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - returned to the caller
-                raised.append(error)
-
-        def on_done() -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(is_over.set)
-
-        async with self._slots:
-            self._jobs.put((catch, on_done))
-            if not self._idle.acquire(blocking=False):
-                threading.Thread(target=self._work, name="worker", daemon=True).start()
-            await is_over.wait()
-        return raised[0] if raised else None
-
-    def _work(self) -> None:
-        while True:
-            job, on_done = self._jobs.get()
-            job()
-            # Idle before the callback, because the caller may submit the next job at once.
-            self._idle.release()
-            on_done()
-            del job, on_done  # release their objects before the next wait
 
 
 class _Exchange:
