@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
+from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
 from covalt_git.serving.server import project_app
@@ -92,7 +92,7 @@ def running(
 ) -> AbstractContextManager[Running]:
     """Serve a WSGI app."""
     bridge = WSGIBridge(wsgi, threads=threads)
-    app = BodyTimeout(router(bridge, {}), timeout_s=timeout_s)
+    app = with_body_timeout(router(bridge, {}), timeout_s)
     return running_app(lambda _: app, grace_s=grace_s, timeout_s=timeout_s)
 
 

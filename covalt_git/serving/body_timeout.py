@@ -25,8 +25,8 @@ class RequestTimeoutError(CovaltError):
     http_status = 408
 
 
-class BodyTimeout:
-    """ASGI middleware that ends requests whose body stalls.
+def with_body_timeout(app: ASGIApp, timeout_s: float = TIMEOUT_S) -> ASGIApp:
+    """Return ``app`` with a time limit for request bodies that stall.
 
     A client has ``timeout_s`` seconds for the next part of a body.  Each :data:`MIN_BYTES_PER_S` bytes that
     it sends add a second, up to ``timeout_s`` again, so that single bytes do not prolong a request.  The size
@@ -35,59 +35,45 @@ class BodyTimeout:
     On a timeout, ``app`` receives a disconnect, and the client a 408 if the response has not started.
     """
 
-    def __init__(self, app: ASGIApp, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._app = app
-        self._timeout_s = timeout_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or the lifespan."""
-        if scope["type"] == "http":
-            request = _Request(receive, send, self._timeout_s)
-            receive, send = request.receive, request.send
-        await self._app(scope, receive, send)
-
-
-class _Request:
-    """Wrapped ``receive`` and ``send`` of one request."""
-
-    def __init__(self, receive: Receive, send: Send, timeout_s: float) -> None:
-        self._receive = receive
-        self._send = send
-        self._timeout_s = timeout_s
-        self._left = timeout_s
-        self._more_body = True
-        self._answered = False
-        self._over = False
-
-    async def receive(self) -> Message:
-        if self._over:
-            return {"type": "http.disconnect"}
-        if not self._more_body:
-            return await self._receive()
+    async def limited_app(scope: Scope, receive: Receive, send: Send) -> None:
+        left, more_body, has_answered, is_over = timeout_s, True, False, False
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            async with asyncio.timeout(self._left):
-                message = await self._receive()
-        except TimeoutError:
-            await self._time_out()
-            return {"type": "http.disconnect"}
-        self._more_body = message.get("more_body", False)
-        self._left += len(message.get("body", b"")) / MIN_BYTES_PER_S - (loop.time() - began)
-        self._left = min(self._left, self._timeout_s)
-        return message
 
-    async def send(self, message: Message) -> None:
-        if not self._over:
-            self._answered = True
-            await self._send(message)
+        async def receive_in_time() -> Message:
+            nonlocal left, more_body, is_over
+            if is_over or not more_body:
+                return {"type": "http.disconnect"} if is_over else await receive()
+            began = loop.time()
+            try:
+                async with asyncio.timeout(left):
+                    message = await receive()
+            except TimeoutError:
+                is_over = True
+                if not has_answered:
+                    await send_error(send, _too_slow(timeout_s), CLOSE)
+                return {"type": "http.disconnect"}
+            more_body = message.get("more_body", False)
+            left += len(message.get("body", b"")) / MIN_BYTES_PER_S - (loop.time() - began)
+            left = min(left, timeout_s)
+            return message
 
-    async def _time_out(self) -> None:
-        self._over = True
-        if not self._answered:
-            error = RequestTimeoutError(
-                f"the request's body did not arrive within {self._timeout_s:g} s, "
-                f"or at less than {MIN_BYTES_PER_S} bytes a second",
-                hint="send the request again, with its complete body",
-            )
-            await send_error(self._send, error, CLOSE)
+        async def send_unless_over(message: Message) -> None:
+            nonlocal has_answered
+            if not is_over:
+                has_answered = True
+                await send(message)
+
+        if scope["type"] == "http":
+            await app(scope, receive_in_time, send_unless_over)
+        else:
+            await app(scope, receive, send)
+
+    return limited_app
+
+
+def _too_slow(timeout_s: float) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"the request's body did not arrive within {timeout_s:g} s, "
+        f"or at less than {MIN_BYTES_PER_S} bytes a second",
+        hint="send the request again, with its complete body",
+    )

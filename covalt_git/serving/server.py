@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
-from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
+from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
 from covalt_git.serving.listen_socket import OWN_HOSTS, ListenSocket, listen
 from covalt_git.serving.mcp_endpoint import (
     WELL_KNOWN,
@@ -152,7 +152,7 @@ def project_app(
         PLACE: checked_mcp,
         WELL_KNOWN: metadata,
     }
-    return BodyTimeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s=timeout_s)
+    return with_body_timeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s)
 
 
 def _token() -> str:
