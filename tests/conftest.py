@@ -1,5 +1,6 @@
 """What any test may ask for."""
 
+import gc
 import os
 import shutil
 import signal
@@ -50,6 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+
+
+def pytest_collection_finish() -> None:
+    """Have garbage collection skip what was imported and collected: it would take a tenth of the run."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
