@@ -157,6 +157,17 @@ class Requests:
         return result
 
 
+def with_requests(
+    root: Path, say: Callable[[Requests], Awaitable[Result]], **options: Any
+) -> Result:
+    """Return what ``say`` returns, which requests calls itself; the options are those of :func:`talk`."""
+
+    async def talks(client: Client) -> Result:
+        return await say(Requests(client))
+
+    return talk(root, talks, **options)
+
+
 class Progress:
     """A progress callback that collects the reports of a call."""
 

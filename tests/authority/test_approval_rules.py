@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
@@ -14,7 +14,6 @@ from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations
-from tests.examples import examples
 
 Rules = list[ApprovalRule]
 CALLS: list[dict[str, object]] = [
@@ -77,7 +76,6 @@ def asked(rules: Rules, tool: Tool) -> list[bool]:
     return [bool(confirmation(config, tool, args)) for args in CALLS]
 
 
-@settings(max_examples=examples(60))
 @given(edited() | st.tuples(rules, rules))
 def test_rules_are_judged_as_they_decide_about_calls(pair: tuple[Rules, Rules]) -> None:
     old, new = pair
@@ -95,7 +93,6 @@ def test_rules_are_judged_as_they_decide_about_calls(pair: tuple[Rules, Rules]) 
             assert whole.verdict == "narrowing" or not whole.certain
 
 
-@settings(max_examples=examples(60))
 @given(rules, rules)
 def test_the_lines_about_rules_have_the_verdict_of_all_rules(old: Rules, new: Rules) -> None:
     verdict = judge_rules(old, new).verdict

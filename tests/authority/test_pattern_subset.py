@@ -3,13 +3,12 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.authority.pattern_subset import host_within, tools_within
 from covalt_git.hosts import HostRule, WebOrigin
 from covalt_git.names import matches
-from tests.examples import examples
 
 PATHS = [
     ".".join(one) for size in range(2, 5) for one in product(["a", "b", "ab", "c"], repeat=size)
@@ -26,7 +25,6 @@ segments = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "**"])
 patterns = st.lists(segments, min_size=1, max_size=4).map(".".join)
 
 
-@settings(max_examples=examples(60))
 @given(patterns, patterns)
 def test_a_tool_pattern_within_another_matches_no_tool_beyond_it(narrow: str, wide: str) -> None:
     brute = all(matches(wide, path) for path in PATHS if matches(narrow, path))

@@ -127,7 +127,6 @@ def test_differences_are_reported_as_what_they_are(case: dict[str, Any]) -> None
     check_growth_is_reported(old, new)
 
 
-@settings(max_examples=examples(60))
 @given(edited() | st.tuples(schemas, schemas))
 def test_schemas_without_reported_growth_accept_nothing_more(
     pair: tuple[dict[str, Any], dict[str, Any]],

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -22,7 +22,6 @@ from covalt_toolset import (
     set_context,
 )
 from tests.covalt_toolset.declared_types import evaluated, taking
-from tests.examples import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -183,7 +182,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(60))
 @given(annotation=st.sampled_from(SIMPLE), data=st.data())
 def test_invoke_accepts_exactly_what_the_schema_accepts(
     annotation: str, data: st.DataObject

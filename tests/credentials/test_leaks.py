@@ -5,13 +5,12 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.credentials.leaks import blotted, credentials, masked
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
-from tests.examples import examples
 from tests.tables import tables
 from tests.toolsets.projects import MANIFEST, REPOSITORY, SHARED, put_hello
 
@@ -125,7 +124,6 @@ def test_no_problem_repeats_a_credential_whatever_else_is_wrong_there(
         assert value[:9] not in f"{problem}"
 
 
-@settings(max_examples=examples(60))
 @given(
     st.text(max_size=20),
     st.text(max_size=20),
@@ -140,7 +138,6 @@ def test_a_mask_hides_a_credential_that_is_cut_off(
     assert value[:9] not in masked(text, [value])
 
 
-@settings(max_examples=examples(60))
 @given(st.text(alphabet="eyJ.-_=:/@'\" \nabAB019keytoken", max_size=400))
 def test_a_credential_is_at_its_place(text: str) -> None:
     for one in credentials(text):

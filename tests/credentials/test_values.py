@@ -7,11 +7,10 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.credentials.values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
-from tests.examples import examples
 
 FILE = """
 # the keys of this machine
@@ -87,7 +86,6 @@ def forms(value: str) -> dict[str, str]:
     }
 
 
-@settings(max_examples=examples(60))
 @given(st.text(st.characters(codec="utf-8"), min_size=SHORTEST, max_size=40))
 def test_every_form_of_a_value_is_masked(value: str) -> None:
     mask = Mask([value])
@@ -97,7 +95,6 @@ def test_every_form_of_a_value_is_masked(value: str) -> None:
         assert value not in mask.text(text).replace(MASK, "") or value in MASK
 
 
-@settings(max_examples=examples(60))
 @given(st.binary(max_size=5), st.text("abcXYZ0189-_+/", min_size=8), st.binary(max_size=5))
 def test_a_value_within_base64_is_masked_at_every_offset(
     before: bytes, value: str, after: bytes

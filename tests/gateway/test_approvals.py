@@ -6,11 +6,10 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client
 
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from tests.mcp_client import Requests, call, commits, talk, text, versions
+from tests.mcp_client import Requests, call, commits, text, versions, with_requests
 
 ARGS = {"path": "a.txt", "content": "hi"}
 WRITTEN = {"written": "a.txt"}
@@ -104,14 +103,6 @@ async def needed(requests: Requests, answers: Any = None) -> str:
     return url.removeprefix(PAGES)
 
 
-def with_requests(root: Path, chat_id: str, say: Any) -> Any:
-    async def talks(client: Client) -> Any:
-        return await say(Requests(client))
-
-    callbacks = Visitor(root).callbacks
-    return talk(root, talks, chat=chat_id, callbacks=callbacks, pages=page)
-
-
 def test_no_answer_of_a_client_approves_a_call(
     shared: Path, chat_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +121,8 @@ def test_no_answer_of_a_client_approves_a_call(
         Project.open(shared).approvals().approve(first)
         return [(await send(requests, ACCEPT)).structured_content for _ in range(2)]
 
-    assert with_requests(shared, chat_id, say) == [WRITTEN, WRITTEN]
+    options = {"chat": chat_id, "callbacks": Visitor(shared).callbacks, "pages": page}
+    assert with_requests(shared, say, **options) == [WRITTEN, WRITTEN]
     assert len(commits(shared, chat_id)) == 1
 
 

@@ -17,6 +17,7 @@ from tests.mcp_client import (
     talk,
     text,
     versions,
+    with_requests,
 )
 
 ADA: dict[str, Any] = {"action": "accept", "content": {"name": "Ada"}}
@@ -140,11 +141,7 @@ def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
 # Requests that a client of 2026-07-28 builds itself
 
 
-def with_requests(root: Path, say: Any, **options: Any) -> Any:
-    async def talks(client: Client) -> Any:
-        return await say(Requests(client))
-
-    return talk(root, talks, callbacks=User({}).callbacks, **options)
+CAN_ASK = User({}).callbacks
 
 
 def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
@@ -153,7 +150,7 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
         state: str = requests.state
         return state
 
-    of_another_server = with_requests(shared, state_of)
+    of_another_server = with_requests(shared, state_of, callbacks=CAN_ASK)
 
     async def say(requests: Requests) -> None:
         state = await state_of(requests)
@@ -173,7 +170,7 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
         for tool, args in (("name", {"ask": "x"}), ("several", {})):
             assert (await refused(requests.send(f"quiz.{tool}", RESPONSES, args))).code == -32602
 
-    with_requests(shared, say, chat=chat_id)
+    with_requests(shared, say, callbacks=CAN_ASK, chat=chat_id)
 
     assert runs(shared, chat_id) == 1
 
@@ -183,7 +180,7 @@ def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) 
         await requests.send("quiz.name")
         return [(await requests.send("quiz.name", RESPONSES)).content for _ in range(3)]
 
-    first, *others = with_requests(shared, say, chat=chat_id)
+    first, *others = with_requests(shared, say, callbacks=CAN_ASK, chat=chat_id)
 
     assert first[0].text == "Hello, Ada!"
     assert others == [first, first]
@@ -201,7 +198,7 @@ def test_another_call_of_the_client_cancels_one_that_it_left_with_a_question(
         requests.state = left
         return other, await requests.send("quiz.name", RESPONSES)
 
-    other, left = with_requests(shared, say, chat=chat_id)
+    other, left = with_requests(shared, say, callbacks=CAN_ASK, chat=chat_id)
 
     assert not other.is_error
     assert left.structured_content["error"] == "cancelled"

@@ -6,14 +6,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import TextContent
 
 from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import Delivery, output_schema, page_of, shape, truncate
-from tests.examples import examples
 from tests.mcp_client import CONFIG, add_toolset, call, read, recorded, talk, text, versions
 
 MANIFEST = """\
@@ -194,7 +193,6 @@ def test_without_a_resource_nothing_is_left_out(*, structured: bool) -> None:
     assert structured or content == [TextContent(text=json.dumps(value))]
 
 
-@settings(max_examples=examples(60))
 @given(st.text("aä€𝄞\n", max_size=60), st.integers(4, 9))
 def test_the_pages_of_a_text_join_to_the_text(whole: str, size: int) -> None:
     _, pages = page_of(whole, 1, size)

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.index import database, search
 from covalt_git.index.toolset_rows import put_rows, tool_rows
 from covalt_git.models.tool import Tool
-from tests.examples import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -81,7 +80,6 @@ def test_tools_with_all_words_rank_before_tools_with_some(connection: sqlite3.Co
     assert sorted(ids[1:]) == ["garden:delete_bed", "garden:get_bed", "weather:list_stations"]
 
 
-@settings(max_examples=examples(60))
 @given(
     st.sampled_from(["", "  ", "?!", "zeppelin", "zz", '"', "AND", "name:bed*"])
     | st.text(max_size=60)

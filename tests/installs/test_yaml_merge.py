@@ -4,12 +4,11 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
 from covalt_git.installs.yaml_merge import merge_yaml
-from tests.examples import examples
 
 BASE = """\
 # my tools
@@ -98,7 +97,6 @@ documents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(60))
 @given(documents, documents, documents)
 def test_a_merge_without_conflict_equals_the_merge_of_the_values(
     base: Any, ours: Any, theirs: Any
@@ -115,7 +113,6 @@ def test_a_merge_without_conflict_equals_the_merge_of_the_values(
         assert expected is CONFLICT or CONFLICT in flat(expected)
 
 
-@settings(max_examples=examples(60))
 @given(documents, documents)
 def test_the_changes_of_one_side_alone_are_taken_as_they_are(base: Any, ours: Any) -> None:
     before, mine = (yaml_text.dump(one, "").encode() for one in (base, ours))

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.manifests.fixes import fix_text, fixable_files
 from covalt_git.models.toolset_manifest import ToolDeclaration
 from covalt_git.toolsets.project_files import read_project
-from tests.examples import examples
 from tests.tables import tables
 from tests.toolsets.projects import CASES, put_case
 
@@ -77,7 +76,6 @@ tools:  # a comment
 # end"""
 
 
-@settings(max_examples=examples(60))
 @given(st.fixed_dictionaries({one: st.sampled_from([one, *NAMES[one]]) for one in NAMES}))
 def test_fixing_changes_misspelt_keys_only(names: dict[str, str]) -> None:
     right = HEAD + LAYOUT.format(**{one: one for one in NAMES})
@@ -85,7 +83,6 @@ def test_fixing_changes_misspelt_keys_only(names: dict[str, str]) -> None:
     assert fix_text(HEAD + LAYOUT.format(**names), PATH).text == right
 
 
-@settings(max_examples=examples(60))
 @given(st.sampled_from(TOOL_KEYS), st.data())
 def test_fixing_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(key) - 1))
@@ -105,7 +102,6 @@ def test_fixing_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
         assert changed == [(f"  {wrong}: x", f"  {key}: x")]
 
 
-@settings(max_examples=examples(60))
 @given(st.text(alphabet="abid:{}[]-\n \"'#&*|>\r\t,?!é", max_size=80))
 def test_fixing_twice_is_fixing_once(text: str) -> None:
     once = fix_text(text, PATH).text

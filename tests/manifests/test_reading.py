@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
@@ -16,7 +16,6 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.toolsets.toolset import read_toolset
-from tests.examples import examples
 from tests.tables import tables
 from tests.toolsets.projects import HEAD, MANIFEST, put_hello
 
@@ -142,7 +141,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=manifests())
-@settings(max_examples=examples(60))
 def test_reading_never_raises_and_every_problem_has_a_place(data: Any, root: Path) -> None:
     text = json.dumps(data, indent=1)
     (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.manifests.state_files import HEADER, read_state, write_state
 from covalt_git.models.toolset_state import ToolsetState
-from tests.examples import examples
 from tests.tables import tables
 
 FULL: dict[str, Any] = dict(
@@ -63,7 +62,6 @@ states = st.fixed_dictionaries(
 
 
 @given(facts=states)
-@settings(max_examples=examples(60))
 def test_every_state_comes_back_and_is_written_the_same(
     facts: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

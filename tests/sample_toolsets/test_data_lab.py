@@ -6,11 +6,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_toolset import invoke, set_context
-from tests.examples import examples
 from tests.sample_toolsets.conftest import TOOLSETS
 from tests.tables import tables
 
@@ -67,7 +66,6 @@ def test_column_has_the_narrowest_type_that_fits_every_cell(
     ),
     by=st.sampled_from(["auto", "rows"]),
 )
-@settings(max_examples=examples(60))
 def test_charts_contain_every_row_and_total(
     lab: ModuleType, tmp_path_factory: pytest.TempPathFactory, rows: list[Any], by: str
 ) -> None:

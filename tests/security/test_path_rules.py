@@ -18,7 +18,6 @@ from covalt_git.models.tool import Tool
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from covalt_toolset import set_context
-from tests.examples import examples
 from tests.sample_toolsets.conftest import forget_tools, load
 
 __all__ = ["load"]
@@ -102,7 +101,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(max_examples=examples(60))
 @given(spelled=spellings(), rules=RULES, by_itself=st.booleans())
 def test_no_spelling_that_ctx_path_follows_asks_less(
     workspace: Path,
@@ -129,7 +127,7 @@ def files(load: Callable[[str, str], ModuleType]) -> Iterator[ModuleType]:
     forget_tools()
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spelled=spellings(), absolute=st.booleans())
 def test_app_builder_takes_one_spelling_of_each_file(
     files: ModuleType,

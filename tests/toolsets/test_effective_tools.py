@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.models.renderers import Renderer
@@ -12,7 +12,6 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.python_reader.source import ToolDefinition
 from covalt_git.toolsets.effective_tools import effective_tools
-from tests.examples import examples
 
 NO_DIGEST = "sha256:" + "0" * 64
 SOURCE = ToolDefinition(
@@ -79,7 +78,6 @@ answers = st.sampled_from([None, True, False])
     "cjson-toolsetDefaults.requiresApproval",
 )
 @given(default=answers, declared=answers, decorated=st.booleans(), override=answers, local=answers)
-@settings(max_examples=examples(60))
 def test_only_the_project_waives_approval(
     *,
     default: bool | None,

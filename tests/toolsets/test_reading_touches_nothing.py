@@ -9,11 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.toolsets.project_files import read_project
-from tests.examples import examples
 from tests.stress.nasty_toolsets import PIECES, put_toolset, sources
 from tests.toolsets.projects import MANIFEST, put_hello
 
@@ -69,7 +68,6 @@ def test_the_audit_hook_sees_writes_deletions_and_code_of_toolsets(tmp_path: Pat
 
 
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=examples(60))
 def test_no_invalid_toolset_breaks_the_reader(seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -88,7 +86,6 @@ def test_no_invalid_toolset_breaks_the_reader(seed: int) -> None:
     "name", ["toolset.yaml", "tools/hello.py", "artifacts/a.html", "notes.txt"]
 )
 @given(content=st.binary(max_size=400) | st.lists(st.sampled_from(PIECES)).map(b"".join))
-@settings(max_examples=examples(60))
 def test_no_bytes_break_the_reader(name: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         toolset = put_hello(Path(folder), MANIFEST)
