@@ -35,6 +35,7 @@ _MOST_HEADER_BYTES = 64  # of a header with its base, and of the two sizes befor
 _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should have
 _START = 1024  # enough for zlib to return the first bytes of a stream
 _CACHE_BYTES = 4 << 20
+_LISTED = 256  # entries of an index that are listed in memory
 
 
 class EntryHeader(NamedTuple):
@@ -151,12 +152,21 @@ class PackFile:
 
     def find(self, oid: bytes) -> int | None:
         """Return the offset of an object by its raw id; None if the pack does not have it."""
+        if self._listed is not None:
+            return self._listed.get(oid)
         try:
             return self.index.object_offset(RawObjectID(oid))
         except KeyError:
             return None
         except TypeError:  # an entry of the index is cut off
             raise DamagedObjectError("the index of the pack is damaged") from None
+
+    @functools.cached_property
+    def _listed(self) -> dict[bytes, int] | None:
+        """The offsets of a small pack; None for a larger one.  Most lookups are in small packs without the object."""
+        if len(self.index) > _LISTED:
+            return None
+        return {bytes(oid): offset for oid, offset, _ in self.index.iterentries()}
 
     def entries(self) -> list[tuple[int, bytes, int, int]]:
         """Return the offset, id, CRC-32 and end of each entry, sorted by offset."""
