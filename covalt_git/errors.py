@@ -136,7 +136,10 @@ class UnknownNameError(CovaltError):
     http_status = 404
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, list_with: str) -> None:
-        nearest = nearest_name(name, known)
+        known = list(known)
+        # Users often leave out the namespace of a tool.
+        same = (one for one in known if one.endswith(f":{name}"))
+        nearest = next(same, None) or nearest_name(name, known)
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
         self.code = f"unknown_{kind.replace(' ', '_')}"

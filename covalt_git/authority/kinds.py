@@ -10,14 +10,12 @@ from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, tools_within
 from covalt_git.authority.schema_diff import judge_schemas
-from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.json_values.difference import same
-from covalt_git.templating.references import split
+from covalt_git.templating.url_templates import origin_of_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from covalt_git.hosts import WebOrigin
     from covalt_git.json_values import JsonObject
 
 
@@ -150,21 +148,11 @@ def _use(old: Fact, new: Fact) -> list[Judgement]:
 def _request(old: Fact, new: Fact) -> list[Judgement]:
     """Compare two requests: another origin is wider, and other changes are undecidable."""
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
-    hosts = [origin(one.value["url"]) for one in (old, new)]
+    hosts = [origin_of_template(one.value["url"]) for one in (old, new)]
     if None in hosts or hosts[0] == hosts[1]:
         return [unclear(words)]
     gone = Judgement("narrowing", f"no longer sends {shown_request(old.value)}")
     return [Judgement("widening", words), gone]
-
-
-def origin(url: str) -> WebOrigin | None:
-    """Return the origin of a template's URL; None if a variable decides or the URL is invalid."""
-    if not isinstance(split(url)[0], str):
-        return None
-    try:
-        return origin_of(url.partition("{")[0])[0]
-    except BadHostError:
-        return None
 
 
 def shown_request(value: dict[str, str]) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from covalt_git.access import Principal, decide
 from covalt_git.access.grants import holds
 from covalt_git.authority.approval_rules import always
-from covalt_git.authority.kinds import KINDS, origin
+from covalt_git.authority.kinds import KINDS
 from covalt_git.authority.toolset_facts import tools_of
 from covalt_git.credentials.leaks import blotted
 from covalt_git.hosts import Reach
+from covalt_git.templating.url_templates import origin_of_template
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -144,7 +145,7 @@ def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOve
 def _grant_needed(tool: Tool, facts: tuple[Fact, ...]) -> str:
     """Return a note if a tool's requests fail because their host is not granted."""
     assert tool.http is not None
-    target = origin(tool.http.url)
+    target = origin_of_template(tool.http.url)
     if target is None or Reach.of(*_items(facts, "network")).covers(target):
         return ""
     return ", which is not granted"

@@ -254,18 +254,14 @@ class Catalog(Visibility):
         every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
         every += BUILTINS
         known = [tool_id for tool_id in every if self.sees(tool_id)]
-        list_with = "covalt-git tool list"
         # Usually one half of the id is right, which leaves few ids to compare.
         namespace, _, name = text.partition(":")
         likely = [
             one for one in known if one.startswith(f"{namespace}:") or one.endswith(f":{name}")
         ]
-        error = UnknownNameError("tool", text, likely or known, list_with=list_with)
-        # Users often write a tool's name without its toolset.
-        same = [one for one in known if one.partition(":")[2] == text]
-        if same:
-            error.hint = f"did you mean {same[0]!r}? list them with `{list_with}`"
-        elif sees_everything(self.config, self.principal):
+        likely = likely or known
+        error = UnknownNameError("tool", text, likely, list_with="covalt-git tool list")
+        if sees_everything(self.config, self.principal):
             error.hint = self._refresh_hint(namespace) or error.hint
         return error
 

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access.grants import granted, rule_of
-from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of
+from covalt_git.hosts import Reach
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.server_definition import references_of
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
+from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate, origin_of_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_properties import HttpRequest
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -99,13 +98,13 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     found = {}
     for tool in tools:
         if tool.http is not None and any(one.name == name for one in secrets_of(tool.http)):
-            origin = _origin(tool.http)
+            origin = origin_of_template(tool.http.url)
             found[tool.id] = rule_of(origin) if origin else ""
     return found
 
 
 def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
-    if tool.http is None or (origin := _origin(tool.http)) is None:
+    if tool.http is None or (origin := origin_of_template(tool.http.url)) is None:
         return
     may = granted(toolset.id, toolset.state, toolset.digest, tool)
     host = rule_of(origin)
@@ -113,12 +112,3 @@ def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
     for one in secrets_of(tool.http):
         covered = may.secrets.get(one.name, Reach()).covers(origin)
         yield GrantAsked("secret", one.name, host, covered, needed=one.default is None)
-
-
-def _origin(http: HttpRequest) -> WebOrigin | None:
-    """Return the origin of a request; None if a variable determines it, or the URL is invalid."""
-    try:
-        template = UrlTemplate.parse(http.url)
-        return None if template.base is not None else origin_of(template.begins)[0]
-    except (BadTemplateError, BadHostError):  # `validate` reports these errors
-        return None

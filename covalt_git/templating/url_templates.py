@@ -22,6 +22,8 @@ from covalt_git.templating.references import Reference, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from covalt_git.hosts import WebOrigin
+
 _ARGUMENT = re.compile(r"\{(?P<keeps_slashes>\+?)(?P<name>[A-Za-z_][\w-]*)\}|\$\$")
 _STRAY = re.compile(r"[{}\s\\\x00-\x1f\x7f]")
 _LITERAL = "/:@!$&'()*+,;=~%-._"
@@ -178,6 +180,15 @@ class UrlTemplate(NamedTuple):
                 yield encoded_list(segment)
             named = piece.name
         self._check_segment(named, before)
+
+
+def origin_of_template(url: str) -> WebOrigin | None:
+    """Return the origin of a template's URLs; None if a variable determines it, or the template is invalid."""
+    try:
+        template = UrlTemplate.parse(url)
+        return None if template.base is not None else origin_of(template.begins)[0]
+    except (BadTemplateError, BadHostError):
+        return None
 
 
 def is_within_folder(url: str, folder: str) -> bool:

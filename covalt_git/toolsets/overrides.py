@@ -62,11 +62,8 @@ def overrides(root: Path, tool_id: str) -> ToolOverrides:
         UnknownNameError: if the tool does not exist; the hint has the most similar one.
     """
     toolset, name = _find(root, tool_id)
-    return ToolOverrides(
-        tool_id=tool_id,
-        project=LocalOverride.model_validate(_local(toolset, name)),
-        toolset=LocalOverride.model_validate(_own_override(toolset, name)),
-    )
+    own = _own_override(toolset, name)
+    return ToolOverrides(tool_id=tool_id, project=_local(toolset, name), toolset=own)
 
 
 @locks_toolsets
@@ -87,7 +84,7 @@ def override_tool(
     if changes and toolset.manifest is None:
         raise CovaltError(f"the toolset {toolset.id!r} has errors", hint="covalt-git validate")
     changeable(root, toolset.id)
-    before = _local(toolset, name)
+    before = _local(toolset, name).model_dump(mode="json", exclude_none=True)
     after = {field: value for field, value in before.items() if field not in clear}
     if "renderer" in (*clear, *changes):
         after.pop("renderer_config", None)
@@ -102,7 +99,7 @@ def override_tool(
     return ToolOverridden(
         tool_id=tool_id,
         project=LocalOverride.model_validate(after),
-        toolset=LocalOverride.model_validate(_own_override(toolset, name)),
+        toolset=_own_override(toolset, name),
         changed=after != before,
         warnings=warnings,
     )
@@ -119,12 +116,7 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
     toolsets = [read_toolset(root, one) for one in near]
     known = {override_key(one.id, name): (one, name) for one in toolsets for name in _names(one)}
     if tool_id not in known:
-        error = UnknownNameError("tool", tool_id, known, list_with="covalt-git tool list")
-        # Users often leave out the id of the toolset.
-        bare = [one for one in known if one.partition(":")[2] == tool_id]
-        if bare:
-            error.hint = f"did you mean {bare[0]!r}? list them with `covalt-git tool list`"
-        raise error
+        raise UnknownNameError("tool", tool_id, known, list_with="covalt-git tool list")
     return known[tool_id]
 
 
@@ -134,18 +126,17 @@ def _names(toolset: Toolset) -> set[str]:
     return {tool.id for tool in declared} | others | toolset.state.overrides.keys()
 
 
-def _own_override(toolset: Toolset, name: str) -> JsonObject:
+def _own_override(toolset: Toolset, name: str) -> LocalOverride:
     """Return the override of a tool in ``toolset.yaml``."""
     for one in toolset.manifest.tool_overrides if toolset.manifest else ():
         named = overridden_tool(toolset.id, one.tool_id, toolset.state)
         if named == override_key(toolset.id, name):
-            return one.model_dump(mode="json", exclude={"tool_id"}, exclude_none=True)
-    return {}
+            return LocalOverride(**one.model_dump(exclude={"tool_id"}, exclude_none=True))
+    return LocalOverride()
 
 
-def _local(toolset: Toolset, name: str) -> JsonObject:
-    override = toolset.state.overrides.get(name, LocalOverride())
-    return override.model_dump(mode="json", exclude_none=True)
+def _local(toolset: Toolset, name: str) -> LocalOverride:
+    return toolset.state.overrides.get(name, LocalOverride())
 
 
 def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
@@ -154,8 +145,7 @@ def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
     declared = next((tool for tool in toolset.manifest.tools if tool.id == name), None)
     if declared is None and all(tool.name_in_state != name for tool in toolset.tools):
         return False
-    own = LocalOverride(**_own_override(toolset, name))
-    return Overrides(own).enabled(toolset.manifest, declared)
+    return Overrides(_own_override(toolset, name)).enabled(toolset.manifest, declared)
 
 
 def _state_with(
