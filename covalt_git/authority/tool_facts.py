@@ -14,7 +14,6 @@ from covalt_git.templating.references import references, split, texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import HttpRequest, Security
@@ -75,13 +74,8 @@ def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> 
     yield Fact(subject, "request", "", request, at(("http", "url")))
     for name in sorted({reference.name for reference in secrets_of(http)}):
         yield Fact(subject, "uses", name, None, at(("http", *_place_of(http, name))))
-    parts: dict[str, JsonObject] = {
-        "query": dict(http.query),
-        "headers": dict(http.headers),
-        "cookies": dict(http.cookies),
-    }
-    for part, entries in parts.items():
-        for name, value in entries.items():
+    for part in ("query", "headers", "cookies"):
+        for name, value in getattr(http, part).items():
             if any(references(value)):
                 continue  # reported as `uses`, and its hosts as `secret_to`
             item = f"{part} {name}"

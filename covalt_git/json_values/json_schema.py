@@ -67,13 +67,8 @@ def schema_problems(schema: JsonObject) -> list[tuple[Loc, str]]:
         return [((), _TOO_DEEP)]
     if found:
         return list(dict.fromkeys(found))  # the meta-schema reports some problems several times
-    try:
-        _validator(canonical_json.dumps(schema))
-    except jsonschema_rs.ValidationError as error:
-        return [_unusable(error, schema)]
-    except (canonical_json.NotJsonError, ValueError, jsonschema_rs.ReferencingError) as error:
-        return [((), _reason(error))]
-    return []
+    compiled = _compiled(schema)
+    return [compiled] if isinstance(compiled, tuple) else []
 
 
 def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
@@ -82,13 +77,9 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     Raises:
         BadSchemaError: when the schema is invalid.
     """
-    try:
-        validator = _validator(canonical_json.dumps(schema))
-    except jsonschema_rs.ValidationError as error:
-        _, reason = _unusable(error, schema)
-        raise BadSchemaError(f"the schema is invalid: {reason}") from None
-    except (canonical_json.NotJsonError, ValueError, jsonschema_rs.ReferencingError) as error:
-        raise BadSchemaError(f"the schema is invalid: {_reason(error)}") from None
+    validator = _compiled(schema)
+    if isinstance(validator, tuple):
+        raise BadSchemaError(f"the schema is invalid: {validator[1]}")
     try:
         return [
             (tuple(error.instance_path), _message(error, schema))
@@ -125,6 +116,16 @@ class InvalidArgumentsError(CovaltError):
             hint=f"covalt-git tool show {tool_id}" if ":" in tool_id else "",
             problems=problems,
         )
+
+
+def _compiled(schema: JsonObject) -> jsonschema_rs.Draft202012Validator | tuple[Loc, str]:
+    """Return the validator of a schema, or the place and the reason why it has none."""
+    try:
+        return _validator(canonical_json.dumps(schema))
+    except jsonschema_rs.ValidationError as error:
+        return _unusable(error, schema)
+    except (canonical_json.NotJsonError, ValueError, jsonschema_rs.ReferencingError) as error:
+        return (), _reason(error)
 
 
 @lru_cache(maxsize=512)

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from covalt_git import yaml_text
 from covalt_git.json_values import JsonObject, canonical_json
-from covalt_git.manifests.reading import Reading, read_text
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER
 from covalt_git.models.base import HTTP_URL, FullToolId, StrictModel, Text, Time, refusal
 from covalt_git.models.tool_properties import HttpRequest, Security
@@ -191,8 +190,3 @@ def entry_text(entry: JsonObject) -> str:
         NotJsonError: if the entry is nested too deeply.
     """
     return yaml_text.dump(entry, HEADER)
-
-
-def read_entry(content: bytes, display_path: str) -> Reading[ToolEntry]:
-    """Read the content of the file of an entry."""
-    return read_text(content, display_path, ToolEntry)

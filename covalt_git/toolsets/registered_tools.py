@@ -13,8 +13,8 @@ from covalt_git.access.grants import is_of_tool
 from covalt_git.checks.http_requests import check_http
 from covalt_git.checks.text_files import check_text
 from covalt_git.json_values.json_schema import schema_problems
-from covalt_git.manifests.reading import Reading
-from covalt_git.manifests.tool_entries import entry_file, read_entry
+from covalt_git.manifests.reading import Reading, read_text
+from covalt_git.manifests.tool_entries import ToolEntry, entry_file
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 from covalt_git.models.toolset_state import ToolGrant
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.errors import Problem
-    from covalt_git.manifests.tool_entries import ToolEntry
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.tool import Tool
@@ -86,7 +85,7 @@ def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], tuple[Pr
 
     The result is cached, because each change of one entry reads all of them again.
     """
-    reading = read_entry(content, path)
+    reading = read_text(content, path, ToolEntry)
     problems = list(reading.problems)
     if reading.document is not None:
         problems += check_text(reading.document.text, path)[0]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.checks.text_files import check_text, without
+from covalt_git.errors import Problem
 from covalt_git.json_values import json_schema
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import shown_path
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.errors import Problem
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -87,13 +87,8 @@ def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
 
 def usable_locks(locks: dict[str, Reading[ToolLock]]) -> dict[str, ServerLock]:
     """Return the locks that are valid and contain the namespace of their file name."""
-    found = {}
-    for server, lock in locks.items():
-        if lock.value is None or lock.value.kind != "mcp" or not _has_its_namespace(lock):
-            continue
-        faults = _faults_of(lock)
-        found[server] = ServerLock(lock.value, faults.untrue, faults.unusable)
-    return found
+    found = ((server, _checked(lock)[1]) for server, lock in locks.items())
+    return {server: usable for server, usable in found if usable is not None}
 
 
 def _has_its_namespace(lock: Reading[ToolLock]) -> bool:
@@ -102,35 +97,29 @@ def _has_its_namespace(lock: Reading[ToolLock]) -> bool:
 
 def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> list[Problem]:
     """Return the problems of a lock of a toolset with that manifest."""
-    problems = [*_faults_of(lock).problems]
+    problems = [*_checked(lock)[0]]
     if manifest is not None and lock.value is not None and lock.value.namespace == manifest.id:
         problems += _twice(lock, manifest)
     return problems
 
 
-class _Faults(NamedTuple):
-    """The problems inside a lock file; ``untrue`` and ``unusable`` as in :class:`ServerLock`."""
-
-    problems: tuple[Problem, ...]
-    untrue: frozenset[str] = frozenset()
-    unusable: frozenset[str] = frozenset()
+_Checked = tuple[tuple[Problem, ...], ServerLock | None]
+"""The problems inside a lock file, and the lock if it is usable."""
 
 
-def _faults_of(lock: Reading[ToolLock]) -> _Faults:
-    if lock.document is None:
-        return _Faults(lock.problems)
-    return _faults(lock.document.text, lock.path)
+def _checked(lock: Reading[ToolLock]) -> _Checked:
+    return (lock.problems, None) if lock.document is None else _check(lock.document.text, lock.path)
 
 
 @lru_cache(maxsize=32)
-def _faults(text: str, path: str) -> _Faults:
+def _check(text: str, path: str) -> _Checked:
     """Check the tools of a lock; cached, so that a call does not check them again."""
     lock = parsed_lock(text.encode(), path)
     found, secret = check_text(text, path)
     problems = [*lock.problems]
     problems += [one for one in found if one.code != codes.HIDDEN_CHARACTER]
     if lock.value is None:
-        return _Faults(tuple(without(secret, problems)))
+        return tuple(without(secret, problems)), None
     problems += _name_problems(lock)
     tools = lock.value.tools
     for name, tool in tools.items():
@@ -139,7 +128,9 @@ def _faults(text: str, path: str) -> _Faults:
         name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
     }
     untrue = {name for name, one in tools.items() if not one.digest_matches}
-    return _Faults(tuple(without(secret, problems)), frozenset(untrue), frozenset(unusable))
+    usable = lock.value.kind == "mcp" and _has_its_namespace(lock)
+    of_server = ServerLock(lock.value, frozenset(untrue), frozenset(unusable)) if usable else None
+    return tuple(without(secret, problems)), of_server
 
 
 def _name_problems(lock: Reading[ToolLock]) -> Iterator[Problem]:
