@@ -34,6 +34,11 @@ _MOST_COUNTED = 256 << 10
 """Size in bytes up to which the changed lines of a file are counted."""
 
 
+_DIGESTS = {"args_digest", "definition_digest", "unstored"}
+_NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason"}
+"""Fields of approvals without a column."""
+
+
 def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
     """Update the rows of chats whose refs moved, and delete the rows of deleted chats.
 
@@ -243,15 +248,10 @@ def _write_manifest(
         connection,
         "workspace_manifests",
         {
-            "id": manifest.id,
+            **manifest.model_dump(exclude={"subject", "record"}),
             "chat_id": chat.id,
             "parent_id": manifest.parent_id,
-            "tree_id": manifest.tree_id,
-            "created_at": manifest.created_at,
-            "source": manifest.source,
-            "source_ref": manifest.source_ref,
             "parents": as_text(list(manifest.parents)),
-            "message_id": manifest.message_id,
             "leaf_message_id": manifest.source_ref if is_message else before,
             "previous_message_id": before if is_message else None,
             "title": manifest.title,
@@ -322,25 +322,10 @@ def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
             continue  # a process died after the commit, before it deleted the ref
         _write_call(connection, waiting_call(call))
     for approval in chat.approvals():
-        put(
-            connection,
-            "approvals",
-            {
-                "execution_id": approval.execution_id,
-                "call_id": approval.call_id,
-                "chat_id": chat.id,
-                "tool_id": approval.tool_id,
-                "args": as_text(approval.args),
-                "reasons": as_text(list(approval.reasons)),
-                "state": approval.state,
-                "requested_by": approval.by,
-                "created_at": approval.created_at,
-                "expires_at": approval.expires_at,
-                "decided_by": approval.decided_by,
-                "decided_at": approval.decided_at,
-                "role": approval.role,
-                "branch": approval.branch,
-                "base": approval.base,
-                "superseded_by": approval.superseded_by,
-            },
-        )
+        row = approval.model_dump(exclude=_NOT_INDEXED) | {
+            "args": as_text(approval.args),
+            "reasons": as_text(list(approval.reasons)),
+            "chat_id": chat.id,
+            "requested_by": approval.by,
+        }
+        put(connection, "approvals", row)

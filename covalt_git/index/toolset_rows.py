@@ -157,15 +157,10 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
     add(
         "toolsets",
         {
+            **manifest.model_dump(include={"name", "version", "description", "manifest_version"}),
+            **state.model_dump(include={"installed_at", "source_type", "source_ref"}),
             "id": toolset.id,
-            "name": manifest.name,
-            "version": manifest.version,
-            "description": manifest.description,
             "enabled": toolset.enabled,
-            "installed_at": state.installed_at,
-            "source_type": state.source_type,
-            "source_ref": state.source_ref,
-            "manifest_version": manifest.manifest_version,
             "digest": toolset.digest,
         },
     )
