@@ -104,17 +104,14 @@ class ProjectSnapshot:
         name = f"toolsets/{toolset.id}"
         readable = _is_readable(toolset)
         facts = tuple(toolset_facts(toolset, config)) if readable else ()
-        paths = _other_files(toolset)
-        errors = tuple(
-            one
-            for one in self.problems
-            if one.severity == "error"
-            and (one.path in paths or f"{one.path}/".startswith(f"{name}/"))
-        )
+        errors = self._errors(name, *_other_files(toolset))
         return SnapshotPart(name, _sorted(facts), errors, self.digests[name], readable)
 
-    def _errors(self, path: str) -> tuple[Problem, ...]:
-        return tuple(one for one in self.problems if one.path == path and one.severity == "error")
+    def _errors(self, *paths: str) -> tuple[Problem, ...]:
+        """Return the errors of files and of everything in folders."""
+        within = tuple(f"{path}/" for path in paths)
+        errors = (one for one in self.problems if one.severity == "error")
+        return tuple(one for one in errors if f"{one.path}/".startswith(within))
 
 
 def read_files(root: Path) -> ProjectSnapshot:

@@ -87,26 +87,22 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
     """Return the requests of a toolset that its grants do not cover: hosts, secrets, then MCP servers."""
     if toolset.id == REGISTRY_NAMESPACE:
+        held_back = ((tool, WHY.get(tool.held_back)) for tool in toolset.tools)
         return [
             MissingGrant(
                 toolset.id,
                 "tool",
                 tool.id.name,
                 None,
-                f"{tool.tool_id} {WHY[tool.held_back]}: it would {_use(tool)}",
+                f"{tool.tool_id} {why}: it would {_use(tool)}",
             )
-            for tool in toolset.tools
-            if tool.held_back in WHY
+            for tool, why in held_back
+            if why is not None
         ]
     may = granted(toolset.id, toolset.state, toolset.digest)
+    subject = f"the toolset {toolset.id!r}"
     found = [
-        MissingGrant(
-            toolset.id,
-            one.kind,
-            one.name,
-            one.host,
-            f"the toolset {toolset.id!r} may not {one.what}",
-        )
+        MissingGrant(toolset.id, one.kind, one.name, one.host, f"{subject} may not {one.what}")
         for one in requested(toolset)
         if one.needed and not one.granted
     ]

@@ -149,14 +149,8 @@ class ChangeFeed:
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
                 if is_id(entry.name):
-                    lock = _written_at(f"{entry.path}/lock")
-                    yield (
-                        entry.name,
-                        (
-                            lock,
-                            _written_at(f"{entry.path}/store.git/{running_call.NAME}"),
-                        ),
-                    )
+                    call = _written_at(f"{entry.path}/store.git/{running_call.NAME}")
+                    yield entry.name, (_written_at(f"{entry.path}/lock"), call)
 
     def _compare(self, index: ChatQueries, chat_id: str) -> None:
         """Add the changes of a chat since the last poll."""

@@ -138,20 +138,13 @@ class ChatQueries(SyncedIndex):
         self, chat_id: str, position: ChatPosition, *, limit: int
     ) -> list[HistoryRow]:
         """Return the commits of a chat that are newer than a position, oldest first, at most ``limit``."""
-        moment, generation, newest = position.newest
         return self.read(
             f"""
             SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_CALL}
-            WHERE m.chat_id = :chat_id AND (m.moment, m.generation, m.id) > (:moment, :generation, :id)
-            ORDER BY m.moment, m.generation, m.id LIMIT :limit
+            WHERE m.chat_id = ? AND (m.moment, m.generation, m.id) > (?, ?, ?)
+            ORDER BY m.moment, m.generation, m.id LIMIT ?
             """,  # noqa: S608 - our own words
-            {
-                "chat_id": chat_id,
-                "moment": moment,
-                "generation": generation,
-                "id": newest,
-                "limit": limit,
-            },
+            (chat_id, *position.newest, limit),
             convert=lambda row: read_history_row(row, {}),
         )
 

@@ -230,19 +230,11 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
     return strays
 
 
-def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
+def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> Iterator[Problem]:
     known = {toolset.id for toolset in toolsets}
     folder = root / "toolsets" / STATE_FOLDER
-    return [
-        Problem(
-            shown_path(file, root),
-            0,
-            0,
-            codes.ORPHAN_STATE,
-            f"there is no toolset {file.stem!r}",
-            f"remove it: rm {shown_path(file, root)}",
-            "warning",
-        )
-        for file in sorted(folder.glob("*.yaml"))
-        if file.stem not in known and file.name != MANIFEST
-    ]
+    for file in sorted(folder.glob("*.yaml")):
+        if file.stem not in known and file.name != MANIFEST:
+            path, message = shown_path(file, root), f"there is no toolset {file.stem!r}"
+            hint = f"remove it: rm {path}"
+            yield Problem(path, 0, 0, codes.ORPHAN_STATE, message, hint, "warning")
