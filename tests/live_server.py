@@ -1,7 +1,7 @@
 """The server of a project as a browser meets it: on a port, with a log of what it was asked."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,12 @@ class Live:
 def live(root: Path, *, prepare: Callable[[Flask], None] = lambda _: None) -> Iterator[Live]:
     """Serve a project; ``prepare`` may add to the app before the first request."""
 
-    def noted(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    def noted(environ: dict[str, Any], start: Any) -> Iterator[bytes]:
         query = environ.get("QUERY_STRING")
         found.paths.append(environ["PATH_INFO"] + (f"?{query}" if query else ""))
-        return found.app(environ, start)
+        answer: Any = found.app(environ, start)
+        with closing(answer):  # werkzeug does not close it if the client resets the connection
+            yield from answer
 
     with listening(noted) as port:
         found = Live(create_app(root, token=TOKEN, port=port), port)
