@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from flask import Flask, get_template_attribute
@@ -161,18 +161,15 @@ def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
     """Make sure that every attempt arrives where nothing stops it."""
     with Outside() as outside, Outside() as own:
         own.pages["/page"] = (HTML, inject(LOADER.encode(), attempts(outside, own.url)))
-
-        def reach(group: list[str]) -> None:
-            frames = "".join(f'<iframe src="/page#{name}"></iframe>' for name in group)
-            around = f"<!doctype html><body>{frames}<iframe></iframe>".encode()
-            own.pages["/"] = (HTML | {"Set-Cookie": "token=secret"}, around)
-            with opened(chromium, own.url) as page:
+        together = [name for name in names if name not in ALONE]
+        with ExitStack() as windows:
+            for group in (together, *([name] for name in ALONE & set(names))):
+                frames = "".join(f'<iframe src="/page#{name}"></iframe>' for name in group)
+                around = f"<!doctype html><body>{frames}<iframe></iframe>".encode()
+                own.pages[f"/{group[0]}"] = (HTML | {"Set-Cookie": "token=secret"}, around)
+                page = windows.enter_context(opened(chromium, f"{own.url}/{group[0]}"))
                 click(page, group)
-                until(lambda: arrived(outside, own) >= set(group))
-
-        reach([name for name in names if name not in ALONE])
-        for name in ALONE & set(names):
-            reach([name])
+            until(lambda: arrived(outside, own) >= set(names))
         assert any("token=secret" in one.path for one in outside.requests)
 
 
