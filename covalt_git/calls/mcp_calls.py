@@ -83,10 +83,10 @@ def prepare(job: ToolRun) -> None:
         CovaltError: if it cannot be started or reached.
         CancelledError: if the caller cancels the call meanwhile.
     """
-    from covalt_git.connections import pool, thread_bridge  # noqa: PLC0415 - they load the SDK
+    from covalt_git.connections import event_handlers, pool  # noqa: PLC0415 - they load the SDK
 
     server, follower = _server_of_call(job), job.follower
-    handlers = thread_bridge.EventHandlers(starting=lambda line: follower.report(Installing(line)))
+    handlers = event_handlers.EventHandlers(starting=lambda line: follower.report(Installing(line)))
     wanted = _grant_check(job.root, job.found, server)
     try:
         pool.CONNECTIONS.begin(server, handlers=handlers, wanted=wanted, cancel=follower.cancel)
@@ -219,7 +219,7 @@ def list_tools(
         BadDefinitionError: if it lists an invalid tool.
         CovaltError: if it cannot be started or reached, or violates the protocol.
     """
-    from covalt_git.connections import pool, thread_bridge  # noqa: PLC0415 - they load the SDK
+    from covalt_git.connections import event_handlers, pool  # noqa: PLC0415 - they load the SDK
 
     # The server may still run and write while its folder is deleted.
     with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
@@ -233,7 +233,7 @@ def list_tools(
         )
         try:
             tools = pool.CONNECTIONS.tools(
-                opened, handlers=thread_bridge.EventHandlers(starting=report)
+                opened, handlers=event_handlers.EventHandlers(starting=report)
             )
         finally:
             pool.CONNECTIONS.end(opened.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
 from covalt_git.models.tool_lock import locked_tool
+from covalt_git.system.daemon_thread import in_daemon_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.thread_bridge import CallerThread
+    from covalt_git.connections.event_handlers import EventHandlers
     from covalt_git.json_values import JsonObject
 
 _logger = logging.getLogger(__name__)
@@ -102,12 +104,13 @@ class Connection:
         self._stop = asyncio.Event()
         self._closed = asyncio.Event()
         self._request_lock = asyncio.Lock()
-        self._caller: CallerThread | None = None
+        self._caller: EventHandlers | None = None
         self._clock: asyncio.Timeout | None = None
+        self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
-        self._waiting_callers: set[CallerThread] = set()
+        self._waiting_callers: set[EventHandlers] = set()
         self._last_used = 0.0
         self._status: int | None = None
         self._tokens = StoredTokens(definition) if definition.may_sign_in else None
@@ -148,7 +151,7 @@ class Connection:
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
-    async def tools(self, caller: CallerThread) -> list[JsonObject]:
+    async def tools(self, caller: EventHandlers) -> list[JsonObject]:
         """Return the server's current tool definitions.
 
         Raises:
@@ -163,13 +166,13 @@ class Connection:
                     raise
             return await self._refresh_tools(caller)
 
-    async def _refresh_tools(self, caller: CallerThread) -> list[JsonObject]:
+    async def _refresh_tools(self, caller: EventHandlers) -> list[JsonObject]:
         client = await self.client(caller)
         self._tools = None
         self._reset_http_failure()
         return await self._definitions(client)
 
-    async def call(self, call: ServerCall, caller: CallerThread) -> JsonObject:
+    async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         """Return the result of a call in the protocol's form.
 
         Raises:
@@ -186,7 +189,7 @@ class Connection:
                     raise
             return await self._call_once(call, caller)
 
-    async def _call_once(self, call: ServerCall, caller: CallerThread) -> JsonObject:
+    async def _call_once(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         self._is_unsent = False
         client = await self.client(caller)
         loop = asyncio.get_running_loop()
@@ -210,6 +213,8 @@ class Connection:
             raise self._request_error(error) from None
         finally:
             self._caller = self._clock = None
+            for wanted in self._wanted_answers:
+                wanted.cancel()
             self._last_used = loop.time()
         self._failures, self._error = 0, ""
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -283,7 +288,7 @@ class Connection:
 
     # Start and stop
 
-    async def client(self, caller: CallerThread) -> Client:
+    async def client(self, caller: EventHandlers) -> Client:
         """Return the connected client; start the server if it does not run.
 
         Raises:
@@ -300,8 +305,7 @@ class Connection:
                 pause = self._earliest_start - loop.time()
                 if pause > 0:
                     name = self.definition.name
-                    message = f"waiting {pause:.2g} s before {name} is restarted"
-                    caller.send(lambda handlers: handlers.starting(message))
+                    caller.starting(f"waiting {pause:.2g} s before {name} is restarted")
                     await asyncio.sleep(pause)
             if self._owner is None or self._owner.done():
                 self._ready = loop.create_future()
@@ -410,7 +414,7 @@ class Connection:
     def _log_stderr(self, line: str) -> None:
         masked = mask_of(self.definition).text(line)
         for caller in self._waiting_callers:
-            caller.send(lambda handlers: handlers.starting(masked))
+            caller.starting(masked)
 
     def _on_response(self, status: int) -> None:
         self._status = status
@@ -426,13 +430,13 @@ class Connection:
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         masked = mask_of(self.definition).text(message or "")
         if self._caller is not None:
-            self._caller.send(lambda handlers: handlers.progress(progress, total, masked))
+            self._caller.progress(progress, total, masked)
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         message = params.data if isinstance(params.data, str) else str(params.data)
         masked = mask_of(self.definition).text(message)
         if self._caller is not None:
-            self._caller.send(lambda handlers: handlers.log(params.level, masked))
+            self._caller.log(params.level, masked)
 
     async def _on_list_roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as the SDK calls it
         assert self.definition.workspace is not None
@@ -445,21 +449,27 @@ class Connection:
         params: types.ElicitRequestParams,
     ) -> types.ElicitResult | types.ErrorData:
         """Send an elicitation to the caller, and stop the clock of the call until the answer."""
-        caller, clock = self._caller, self._clock
-        if caller is None or clock is None or not caller.can_elicit:
+        ask, clock = self._caller and self._caller.ask, self._clock
+        if ask is None or clock is None:
             return types.ErrorData(
                 code=types.INVALID_REQUEST, message="no user can answer an elicitation"
             )
         loop = asyncio.get_running_loop()
         ends, began = clock.when(), loop.time()
         clock.reschedule(None)
+        wanted: Future[None] = Future()
+        self._wanted_answers.add(wanted)
+        fields = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
-            fields = params.model_dump(mode="json", by_alias=True, exclude_none=True)
-            answer = await caller.elicit("elicitation/create", fields)
+            answer = await in_daemon_thread(
+                lambda: ask("elicitation/create", fields, wanted), "elicitation"
+            )
             return types.ElicitResult.model_validate(answer)
         except CovaltError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=error.message)
         finally:
+            wanted.cancel()
+            self._wanted_answers.discard(wanted)
             if ends is not None and not clock.expired():
                 clock.reschedule(ends + loop.time() - began)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from covalt_git.connections.connection import Connection, Health, ServerCall
-from covalt_git.connections.thread_bridge import CallerThread, EventHandlers, run_on_loop
+from covalt_git.connections.event_handlers import EventHandlers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,6 +24,9 @@ Result = TypeVar("Result")
 
 _CLOSE_S = 10.0
 """Time limit of :meth:`Connections.close` in seconds; the SDK kills programs after four."""
+
+_POLL_S = 0.1
+"""Seconds between two checks whether the caller has cancelled."""
 
 _NO_HANDLERS = EventHandlers()
 
@@ -147,14 +150,22 @@ class Connections:
         self,
         definition: Definition,
         wanted: Callable[[], bool],
-        use: Callable[[Connection, CallerThread], Awaitable[Result]],
+        use: Callable[[Connection, EventHandlers], Awaitable[Result]],
         handlers: EventHandlers,
         cancel: threading.Event | None,
     ) -> Result:
-        async def work(caller: CallerThread) -> Result:
-            return await use(await self._connection(definition, wanted), caller)
+        async def work() -> Result:
+            return await use(await self._connection(definition, wanted), handlers)
 
-        return run_on_loop(self._running(), work, handlers, cancel)
+        future = asyncio.run_coroutine_threadsafe(work(), self._running())
+        try:
+            while not concurrent.futures.wait([future], _POLL_S).done:
+                if cancel is not None and cancel.is_set():
+                    future.cancel()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     async def _connection(self, definition: Definition, wanted: Callable[[], bool]) -> Connection:
         """Return the connection of a definition; stop one of the same name with another definition."""

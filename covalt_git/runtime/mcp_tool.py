@@ -14,8 +14,8 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.connections.connection import ServerCall
+from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import file_name

@@ -18,8 +18,8 @@ from mcp_types import INVALID_REQUEST
 from covalt_git.connections.connection import ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
 from covalt_git.connections.errors import ServerEndedError, ServerFailedError
+from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.thread_bridge import EventHandlers
 from tests.connections.conftest import call_tool, current_digest, processes, text
 from tests.settling import until
 

@@ -9,8 +9,8 @@ import pytest
 
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerFailedError, SignInNeededError
+from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import SignInFile
 from covalt_git.hosts import Reach
 from tests.connections.conftest import call_tool, text
