@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from urllib.parse import parse_qsl, urlsplit
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _PATH = "/callback"
 _MOST_BYTES = 16 << 10
@@ -36,27 +33,18 @@ class Callback:
     """Local HTTP server for one redirect of the authorization server; enter it before use."""
 
     def __init__(self) -> None:
-        self._server: asyncio.Server | None = None
-        self._redirect: asyncio.Future[dict[str, str]] | None = None
+        self._redirect: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._state: str | None = None
-        self._host = ""
 
     async def __aenter__(self) -> Self:
         """Listen on an available port."""
-        self._redirect = asyncio.get_running_loop().create_future()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_BYTES)
         self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop listening."""
-        if self._server is not None:
-            self._server.close()
+        self._server.close()
 
     @property
     def url(self) -> str:
@@ -69,7 +57,6 @@ class Callback:
 
     async def redirect(self) -> dict[str, str]:
         """Wait for the redirect, and return its parameters."""
-        assert self._redirect is not None
         return await self._redirect
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -102,7 +89,6 @@ class Callback:
         return self._accept(query)
 
     def _accept(self, query: str) -> int:
-        assert self._redirect is not None
         if self._redirect.done() or self._state is None:
             return 410
         try:
