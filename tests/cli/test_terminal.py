@@ -100,8 +100,8 @@ def test_progress_moves_below_the_logs(root: Path) -> None:
 
 
 def test_a_user_fills_in_a_form(root: Path) -> None:
-    user = call(root, "order")
-    user.until("Your \\u{1b}[2J order")
+    user = call(root, "order", NO_COLOR="1")
+    user.until("Your \\u{1b}[2J order\r\n")  # not bold
     user.answers("answer it?", "")
     user.answers("name (whose it is):", "Ada")
     user.answers("size [a whole number, may be empty] [3]:", "many")

@@ -6,6 +6,7 @@ Control characters are escaped, because texts of tools, file names and chats may
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -52,7 +53,7 @@ def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
         return
     below = "".join(_moving)
     move()
-    click.secho(display.running(text) if prose else display.in_lines(text), **style)
+    click.secho(display.running(text) if prose else display.in_lines(text), color=_color(), **style)
     move(below)
 
 
@@ -65,7 +66,12 @@ def move(text: str = "") -> None:
     _moving[:] = [shown] if shown else []
     click.echo(_BACK, err=True, nl=False, color=True)  # not a color, so NO_COLOR does not apply
     if shown:
-        click.secho(shown, err=True, nl=False, dim=True)
+        click.secho(shown, err=True, nl=False, dim=True, color=_color())
+
+
+def _color() -> bool | None:
+    """Return click's argument ``color``, whose default other threads than the main one do not know."""
+    return False if os.environ.get("NO_COLOR") else None
 
 
 def is_watched() -> bool:
