@@ -145,6 +145,7 @@ class _Push:
         if command.old and command.old not in graph.ancestors([new]):
             raise CovaltError(
                 "non-fast-forward",
+                code="not_pushed",
                 hint="a push does not overwrite commits; push a new branch: "
                 f"git push origin HEAD:{name}-2",
             )
@@ -208,11 +209,14 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
         kind = "tags" if command.ref.startswith("refs/tags/") else "other refs"
         raise CovaltError(
             f"only branches can be pushed to a chat, not {kind}",
+            code="not_pushed",
             hint="git push origin HEAD:refs/heads/NAME",
         )
     if command.new is None:
         raise CovaltError(
-            "a push cannot delete a branch", hint=f"covalt-git chat branch delete {chat.id} {name}"
+            "a push cannot delete a branch",
+            code="not_pushed",
+            hint=f"covalt-git chat branch delete {chat.id} {name}",
         )
     return name, command.new
 
