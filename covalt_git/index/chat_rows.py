@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from graphlib import TopologicalSorter
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,7 +81,7 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
             connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
             new = _new_manifests(connection, chat, refs, {}) or []
         _write_chat(connection, chat, refs)
-        for manifest in reversed(new):
+        for manifest in new:
             _write_manifest(connection, chat, manifest)
         _write_leaf(connection, chat)
         _write_open_calls(connection, chat)
@@ -102,7 +103,7 @@ def _indexed_refs(row: sqlite3.Row | None) -> dict[str, str]:
 def _new_manifests(
     connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], old_refs: dict[str, str]
 ) -> list[WorkspaceManifest] | None:
-    """Return the commits that are not in the index, children first; None if the rows must be rebuilt.
+    """Return the commits that are not in the index, parents first; None if the rows must be rebuilt.
 
     They must be rebuilt if an indexed commit is no longer reachable, or became foreign or local since then.
     """
@@ -121,7 +122,8 @@ def _new_manifests(
     old_heads = {oid for ref, oid in old_refs.items() if ref.startswith(HEADS)}
     if not old_heads <= reached:
         return None
-    return _children_first(found)
+    parents = {oid: [one for one in new.parents if one in found] for oid, new in found.items()}
+    return [found[oid] for oid in TopologicalSorter(parents).static_order()]
 
 
 def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
@@ -134,26 +136,6 @@ def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
     query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source != 'push'"
     local_ids = (row["id"] for row in connection.execute(query, (chat.id,)))
     return not foreign or any(oid in foreign for oid in local_ids)
-
-
-def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManifest]:
-    """Return the commits sorted topologically, children before parents."""
-    children = dict.fromkeys(found, 0)
-    for manifest in found.values():
-        for parent in manifest.parents:
-            if parent in children:
-                children[parent] += 1
-    ready = sorted(oid for oid, count in children.items() if count == 0)
-    ordered = []
-    while ready:
-        manifest = found[ready.pop()]
-        ordered.append(manifest)
-        for parent in manifest.parents:
-            if parent in children:
-                children[parent] -= 1
-                if children[parent] == 0:
-                    ready.append(parent)
-    return ordered
 
 
 def _write_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str]) -> None:

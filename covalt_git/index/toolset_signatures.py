@@ -7,14 +7,12 @@ folder.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_folder
-from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
+from covalt_git.system.file_cache import CHANGED, TICK_NS, Facts, digest, facts_of, lstat, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_SCANS = 6
+_IGNORED = frozenset({b"__pycache__"})
 
 
 class ToolsetSignature(NamedTuple):
@@ -92,19 +91,9 @@ def _is_unchanged(toolsets: int, old: ToolsetSignature) -> bool:
 
 
 def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes, Facts | None]:
-    """Return the mode, size, times and inode of every path; for a folder, they are read before its listing.
-
-    So a file that is added during the scan makes the signature outdated.
-    """
+    """Return the mode, size, times and inode of every path; a file that is added meanwhile makes them outdated."""
     top = os.fsencode(toolsets) + b"/"
     single_files = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *related))
     found = {path: lstat(top + path) for path in single_files}
-    pending = [os.fsencode(toolset_folder(toolset_id))]
-    while pending:
-        path = pending.pop()
-        found[path] = facts = lstat(top + path)
-        if facts and stat.S_ISDIR(facts[MODE]):
-            with contextlib.suppress(OSError), os.scandir(top + path) as entries:
-                names = [entry.name for entry in entries if entry.name != b"__pycache__"]
-                pending += [path + b"/" + name for name in names]
-    return found
+    below = walk(top + os.fsencode(toolset_folder(toolset_id)), _IGNORED)
+    return found | {path.removeprefix(top): facts for path, facts in below}

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
     from pathlib import Path
 
 Value = TypeVar("Value")
@@ -65,18 +65,27 @@ def signature(*paths: Path | str) -> str | None:
     its timestamp.
     """
     started = time.time_ns()
-    found: list[tuple[bytes, Facts | None]] = []
-    waiting = [os.fsencode(path) for path in paths]
-    while waiting:
-        path = waiting.pop()
-        facts = lstat(path)
-        found.append((path, facts))
-        if facts and stat.S_ISDIR(facts[MODE]):
-            with contextlib.suppress(OSError), os.scandir(path) as entries:
-                waiting += [entry.path for entry in entries]
+    found = [one for path in paths for one in walk(os.fsencode(path))]
     if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in found):
         return None
     return digest(sorted(found))
+
+
+def walk(
+    top: bytes, ignored: frozenset[bytes] = frozenset()
+) -> Iterator[tuple[bytes, Facts | None]]:
+    """Yield a path and all paths below it, except those with an ignored name, with their stat facts.
+
+    Those of a folder are read before its listing, and links are not followed.
+    """
+    waiting = [top]
+    while waiting:
+        path = waiting.pop()
+        facts = lstat(path)
+        yield path, facts
+        if facts and stat.S_ISDIR(facts[MODE]):
+            with contextlib.suppress(OSError), os.scandir(path) as entries:
+                waiting += [entry.path for entry in entries if entry.name not in ignored]
 
 
 def lstat(path: bytes) -> Facts | None:

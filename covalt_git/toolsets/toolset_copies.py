@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write, file_lock
-from covalt_git.system.file_cache import Facts, facts_of
+from covalt_git.system.file_cache import Facts, walk
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening files of a toolset: a link is an error, and a pipe does not block."""
 
 _Listing = dict[str, Facts]
-"""The stat results of everything below a folder, by path."""
+"""The stat results of a folder and everything below it, by path."""
 
 _VERIFIED: dict[Path, _Listing] = {}
 """The copies that this process has compared with their digests, as they were at that time."""
@@ -206,22 +206,9 @@ def _open(path: Path) -> BufferedReader:
 
 
 def _list(folder: Path) -> _Listing:
-    """Return the stat results of everything below a folder; empty if the folder does not exist."""
-    found: _Listing = {}
-    waiting = [""]
-    while waiting:
-        below = waiting.pop()
-        try:
-            entries = list(os.scandir(folder / below))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            path = below + entry.name
-            found[path] = facts_of(status)
-            if stat.S_ISDIR(status.st_mode):
-                waiting.append(f"{path}/")
-    return found
+    """Return the stat results of a folder and everything below it; empty if it does not exist."""
+    below = walk(os.fsencode(folder))
+    return {os.fsdecode(path).removeprefix(f"{folder}/"): facts for path, facts in below if facts}
 
 
 def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
