@@ -12,13 +12,15 @@ def schema_names(
 ) -> Iterator[str]:
     """Yield ``at.key[].key`` for each key below a place, and ``at = value`` for each enumerated value.
 
-    References are followed, so that the name of a model does not matter; a model that contains
-    itself is followed once.
+    References to ``definitions`` are followed, so that the name of a model does not matter; a model that
+    contains itself is followed once.  Of another one, ``at: name`` is yielded.
     """
     if not isinstance(schema, dict):
         return
     reference = schema.get("$ref", "").rpartition("/")[2]
-    if reference and reference not in above:
+    if reference and reference not in definitions:
+        yield f"{at}: {reference}"
+    elif reference and reference not in above:
         yield from schema_names(definitions[reference], definitions, at, (*above, reference))
     for name, part in schema.get("properties", {}).items():
         yield f"{at}.{name}"

@@ -72,9 +72,10 @@ def test_the_openapi_document_keeps_its_names() -> None:
 
 
 def openapi_names(document: dict[str, Any]) -> Iterator[str]:
-    """Yield each operation, its parameters, and the keys of its body and of its answer."""
-    schemas = document["components"]["schemas"]
-    yield from (f"schema {name}" for name in schemas)
+    """Yield the keys of each schema; and each operation, its parameters, and the schemas of its body and of its answer."""
+    for name, schema in document["components"]["schemas"].items():
+        yield f"schema {name}"
+        yield from schema_names(schema, {}, f"schema {name}")
     for at, operation in (
         (f"{method.upper()} {path}", operation)
         for path, methods in document["paths"].items()
@@ -83,14 +84,14 @@ def openapi_names(document: dict[str, Any]) -> Iterator[str]:
         yield at
         for parameter in operation.get("parameters", ()):
             place = f"{at} {parameter['in']}.{parameter['name']}"
-            yield from (place, *schema_names(parameter["schema"], schemas, place))
+            yield from (place, *schema_names(parameter["schema"], {}, place))
         for media, content in operation.get("requestBody", {}).get("content", {}).items():
-            yield from schema_names(content["schema"], schemas, f"{at} {media} body")
+            yield from schema_names(content["schema"], {}, f"{at} {media} body")
         for status, response in operation["responses"].items():
             yield from (f"{at} {status} {header}" for header in response.get("headers", ()))
             for media, content in response.get("content", {}).items():
                 if status == "200":
-                    yield from schema_names(content["schema"], schemas, f"{at} 200")
+                    yield from schema_names(content["schema"], {}, f"{at} 200")
                     yield f"{at} 200 {media}"
 
 

@@ -24,7 +24,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from flask import Flask
 from pydantic import BaseModel
@@ -38,19 +37,13 @@ from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
 from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Operation, every_operation
+from covalt_git.operations.registry import Operation
 from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.api_client import BEARER, HOME, Api, form_file, refused
 from tests.command import commands
+from tests.operation_cases import CASES, OPERATIONS
 from tests.operations.conftest import comparable
-
-OPERATIONS = every_operation()
-CASES: dict[str, dict[str, Any]] = {
-    name: case
-    for file in sorted(Path(__file__).with_name("cases").glob("*.yaml"))
-    for name, case in yaml.safe_load(file.read_text(encoding="utf-8")).items()
-}
 
 
 class BrokenError(CovaltError):
