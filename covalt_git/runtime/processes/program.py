@@ -7,6 +7,7 @@ imported from their folders.
 from __future__ import annotations
 
 import gc
+import os
 import site
 import socket
 import sys
@@ -36,6 +37,7 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     fork_server.ForkServer(control).run()
+    os._exit(0)  # no sandbox is left, and a command waits for this end
 
 
 def _import_package(folder: Path) -> None:
