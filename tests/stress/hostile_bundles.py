@@ -19,7 +19,7 @@ PROMISE = (
     "A hostile bundle is refused with a reason. It starts no process, opens no connection, is "
     "not imported by Python, leaves no file, and takes little time and memory."
 )
-COUNT = 250
+COUNT = 240
 
 _MOST_SECONDS = 1.0
 _MOST_MIB = 256
