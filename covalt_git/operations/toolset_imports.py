@@ -481,12 +481,10 @@ def _update_result(context: Context, found: Update, *, dry_run: bool) -> Toolset
 
 def _grants_to_add(toolset: Toolset) -> tuple[GrantToAdd, ...]:
     """Return the grants that a toolset requests and lacks."""
-    servers = {one.id: one for one in toolset.manifest.mcp_servers} if toolset.manifest else {}
-    digests = {"network": toolset.digest, "secret": toolset.digest}
-    for name, server in servers.items():
-        digests[name] = grant_facts(server, toolset.files.hashes)["digest"]
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    digests = {one.id: grant_facts(one, toolset.files.hashes)["digest"] for one in servers}
     return tuple(
-        GrantToAdd.of(one, digest=digests[one.server or one.kind])
+        GrantToAdd.of(one, digest=digests.get(one.server, toolset.digest))
         for one in missing_grants(toolset)
     )
 

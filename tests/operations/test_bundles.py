@@ -166,6 +166,19 @@ def test_a_bundle_is_verified_against_the_imported_toolset(
     assert (other["is_recorded"], other["problem"]) == (False, None)
 
 
+def test_a_grant_of_hosts_is_for_the_files_also_beside_a_server_named_network(
+    ours: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "demo").mkdir()
+    text = f"{MANIFEST}mcp_servers: [{{id: network, command: run}}]\n"
+    (tmp_path / "demo/toolset.yaml").write_text(text, encoding="utf-8")
+
+    imported = ours("import_toolset_from", source=str(tmp_path / "demo"))
+
+    digests = {one["kind"]: one["digest"] for one in imported["grants"]}
+    assert digests["network"] == imported["digest"] != digests["process"]
+
+
 def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
     ours: Operations, signed: Path
 ) -> None:
