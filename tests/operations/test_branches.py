@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.operations_client import Operations
+from tests.workspaces.stores import git
 
 
 def names(operate: Operations, chat_id: str = "c1") -> list[str]:
@@ -61,13 +62,15 @@ def test_a_branch_with_manifests_of_its_own_is_deleted_by_force_and_can_come_bac
     gone = operate("delete_branch", chat_id="c1", branch="idea", force=True)
     seen = operate("get_chat", chat_id="c1")["manifests"]
     listed = operate("list_deleted_branches", chat_id="c1")["branches"]
+    git(operate.store("c1"), "gc", "--prune=now", "--quiet")
     start = gone["manifest_id"]
+    unknown = operate.error("get_workspace_manifest", chat_id="c1", manifest=start)
     back = operate("create_branch", chat_id="c1", name="idea", from_manifest=start)
     left = operate("list_deleted_branches", chat_id="c1")["branches"]
 
     assert (gone["name"], gone["manifests"], seen) == ("idea", 1, before - 1)
     assert (listed[0], [one["name"] for one in left]) == (gone, ["gone"])
-    assert back["manifest_id"] == start
+    assert (unknown.code, back["manifest_id"]) == ("unknown_manifest", start)
     assert operate("get_chat", chat_id="c1")["manifests"] == before
 
 
@@ -85,8 +88,9 @@ def test_a_branch_with_a_pending_call_is_not_moved_and_its_hidden_tool_not_named
         assert ids["approval"] in error.hint
         assert "edit_file" not in str(error.as_json())
 
-    operate("delete_branch", chat_id="c3", branch="main", force=True)
+    gone = operate("delete_branch", chat_id="c3", branch="main", force=True)
     (approval,) = operate("list_approvals", state="expired")["approvals"]
+    assert gone["manifests"] == 1  # the commit of the call that ended
     assert approval["execution_id"] == ids["approval"]
 
 

@@ -167,8 +167,11 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     chat = context.chat(request.chat_id)
     manifest = chat.manifest(_manifest_id(context, chat, request))
     context.chat_index().sync_chat(chat)
-    (found,) = context.chat_index().manifests(chat.id, head=manifest.id, limit=1).rows
-    row = manifest_row(context, found)
+    rows = context.chat_index().manifests(chat.id, head=manifest.id, limit=1).rows
+    if not rows:  # the store still has the commit of a deleted branch
+        list_with = f"covalt-git chat branch list {chat.id} --deleted"
+        raise UnknownNameError("manifest", manifest.id, (), list_with=list_with)
+    row = manifest_row(context, rows[0])
     shown = manifest.record.call is None or row.call is not None
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
