@@ -126,20 +126,6 @@ def test_messages_of_one_millisecond_keep_their_order(
 # Retrying
 
 
-def test_a_retry_goes_back_to_where_the_message_began(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"0")})
-    question = say(chat, "make it 1")
-    answer = say(chat, "done", "assistant")
-    work(chat, answer, "a", b"1")
-    place = retry(chat)
-
-    assert (place.branch, place.message_id) == ("retry-1", question)
-    assert [change.path for change in place.changes] == ["a"]
-    assert texts(chat) == {"a": b"0"}
-    say(chat, "really done", "assistant")
-    assert told(chat) == [("make it 1", 1, 1), ("done", 1, 2), ("really done", 2, 2)]
-
-
 @pytest.mark.requirement("covalt-2.3.switch")
 def test_a_retry_of_a_users_message_keeps_it_and_goes_back_before_its_calls(
     chat: ChatStore,

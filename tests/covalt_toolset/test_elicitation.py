@@ -1,6 +1,5 @@
 """Elicitation requests: as an author writes them, and as forms."""
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -31,12 +30,6 @@ class Order(BaseModel):
     extras: list[Literal["a", "b"]] = []
     note: str | None = None
     sure: bool
-
-
-@dataclass
-class Point:
-    x: float
-    y: float = 0.0
 
 
 class Person(TypedDict):

@@ -20,7 +20,6 @@ from tests.covalt_toolset.declared_types import (
 from tests.tables import tables
 
 TABLES = tables(__file__)
-INTEGER = {"type": "integer"}
 
 
 def property_of(annotation: str, default: object = ...) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from covalt_git.git_store.pack_writer import pack_stream
 from tests.git_store.histories import (
     FORMATS,
     HOW_PACKED,
-    contents,
     init,
     make_history,
     objects_of,
@@ -100,15 +99,3 @@ def test_missing_and_damaged_objects_are_reported(history: Path, tmp_path: Path)
     file.write_bytes(content)
     with pytest.raises(BrokenStoreError, match="is damaged"):
         sent(store, wanted)
-
-
-@pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())
-def test_objects_are_read_as_git_reads_them(
-    history: Path, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
-    with closing(ObjectReader(store / "objects", format_of(store))) as reader:
-        for oid, (kind, content) in contents(history).items():
-            assert reader.read_object(oid) == (kind, content)
-            if kind == b"blob":
-                assert reader.blob_size(oid) == len(content)

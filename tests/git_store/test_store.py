@@ -106,18 +106,6 @@ def test_packed_ref_moves_and_goes_like_a_loose_one(tmp_path: Path) -> None:
         ]
 
 
-def test_ref_with_a_lock_file_is_not_moved(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
-        one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
-        store.swap_ref(MAIN, None, one)
-        (store.path / f"{MAIN}.lock").write_bytes(b"")
-
-        assert not store.swap_ref(MAIN, one, two)
-        assert store.read_ref(MAIN) == one
-        store.clear_leftovers()
-        assert store.swap_ref(MAIN, one, two)
-
-
 def count_up(path: Path, steps: int) -> int:
     """Add so many commits to main, each on what it finds there; return how often it was refused."""
     refused = 0

@@ -22,15 +22,8 @@ def put(folder: Path, *paths: str) -> None:
 def test_files_are_listed_by_path_with_their_kind(tmp_path: Path) -> None:
     put(
         tmp_path,
-        *("toolset.yaml", "tools/files.py", "tools/data.txt", "lib/help.py", "README.md"),
-        *(
-            "artifacts/chart.html",
-            "artifacts/chart.py",
-            "assets/toolset.yaml",
-            ".env",
-            "a-b",
-            "a/c",
-        ),
+        *("toolset.yaml", "tools/files.py", "tools/data.txt", "lib/help.py", "README.md", ".env"),
+        *("artifacts/chart.html", "artifacts/chart.py", "assets/toolset.yaml", "a-b", "a/c"),
     )
 
     found = read_bundle_files(tmp_path, "t")

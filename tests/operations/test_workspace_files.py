@@ -122,10 +122,11 @@ def test_an_edit_replaces_only_the_version_that_it_was_made_from(new: Operations
     assert error.code == "moved"
     assert base in error.message
     assert blob_id(b"theirs", "sha1") in error.message
-    for name, request in {
-        "update_workspace_file": edit("a.txt", "mine", None),
-        "delete_workspace_file": {"chat_id": "new", "path": "a.txt", "base": base},
-    }.items():
+    for name, request in (
+        ("update_workspace_file", edit("a.txt", "mine", None)),
+        ("update_workspace_file", edit("gone.txt", "mine", base)),
+        ("delete_workspace_file", {"chat_id": "new", "path": "a.txt", "base": base}),
+    ):
         assert new.error(name, **request).code == "moved"
     assert (new.workspace("new") / "a.txt").read_text() == "theirs"
 

@@ -15,6 +15,12 @@ planned. It is generated from `tests/specification/requirements.yaml` by `python
 A statement that holds has a test with its id: `pytest.mark.requirement("covalt-1.1.id")`. Names of keys are those of `toolset.yaml`, if a
 document of another system calls the same thing differently.
 """
+COLUMNS = {
+    "holds": ("text",),
+    "differs": ("text", "instead", "why"),
+    "planned": ("text", "capability"),
+}
+"""The keys that the table of each status shows."""
 
 
 def page() -> str:
@@ -28,8 +34,8 @@ def page() -> str:
             if name.startswith(f"{prefix}-")
         }
         parts.append(f"## {document['title']}\n\n`{document['file']}`\n")
-        parts += [text for text in (_held(entries), _differing(entries), _planned(entries)) if text]
-    return "\n".join(parts)
+        parts += [_table(entries, status, keys) for status, keys in COLUMNS.items()]
+    return "\n".join(filter(None, parts))
 
 
 def _counts(content: dict[str, Any]) -> str:
@@ -50,27 +56,7 @@ def _row(title: str, counts: Counter[str]) -> str:
     return f"| {title} | {counts['holds']} | {counts['differs']} | {counts['planned']} |"
 
 
-def _held(entries: dict[str, Any]) -> str:
-    return _table("Holds", ("id", "statement"), entries, "holds", ("text",))
-
-
-def _differing(entries: dict[str, Any]) -> str:
-    columns = ("id", "statement", "instead", "why")
-    return _table("Differs", columns, entries, "differs", ("text", "instead", "why"))
-
-
-def _planned(entries: dict[str, Any]) -> str:
-    columns = ("id", "statement", "capability")
-    return _table("Planned", columns, entries, "planned", ("text", "capability"))
-
-
-def _table(
-    title: str,
-    columns: tuple[str, ...],
-    entries: dict[str, Any],
-    status: str,
-    keys: tuple[str, ...],
-) -> str:
+def _table(entries: dict[str, Any], status: str, keys: tuple[str, ...]) -> str:
     rows = [
         " | ".join((f"| `{name}`", *(entry[key] for key in keys))) + " |"
         for name, entry in entries.items()
@@ -78,5 +64,6 @@ def _table(
     ]
     if not rows:
         return ""
+    columns = ("id", "statement", *keys[1:])
     head = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    return "\n".join([f"### {title}\n", *head, *rows, ""])
+    return "\n".join([f"### {status.capitalize()}\n", *head, *rows, ""])

@@ -132,15 +132,6 @@ def test_an_approved_call_that_became_impossible_is_recorded_as_an_error(chat_ro
     assert api.get("list_calls", chat_id="c1")["calls"][0]["status"] == "error"
 
 
-def test_a_role_without_the_tool_sees_neither_the_call_nor_its_record(chat_root: Path) -> None:
-    Api.of(chat_root).call("workspace:write_file", path="a.txt", content="one")
-
-    shown = Api.of(chat_root, "other").get("get_workspace_manifest", chat_id="c1")
-
-    assert (shown["title"], shown["call"], shown["record"]) == ("a tool call", None, {})
-    assert Api.of(chat_root, "reader").get("list_calls", chat_id="c1")["calls"] == []
-
-
 def test_a_restore_is_one_commit_with_the_record_of_the_call(chat_root: Path) -> None:
     api = Api.of(chat_root)
     first = api.call("workspace:write_file", path="a.txt", content="one")["post_manifest_id"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from tests.api_client import Api, configure, form_file
+from tests.api_client import Api, configure
 from tests.mcp_client import add_toolset, talk
 
 MANIFEST = """\
@@ -15,26 +15,30 @@ name: Shop
 version: "1.5"
 tools:
   - {id: issues.create, entrypoint: "tools.shop:create"}
-  - id: order
-    entrypoint: "tools.shop:create"
-    version: "2.0-beta"
-    examples: [{prompt: "Order it", weight: 2}, {args: {title: a}, expected: a}]
-    extensions: {vendor: {colour: red, deep: [1, null]}}
+  - {id: order, entrypoint: "tools.shop:create", version: "2.0-beta"}
 """
 TOOLS = "def create(title: str = 'x') -> str:\n    return title\n"
 
-Shown = Callable[[Path, str], dict[str, str]]
-"""Returns the names of the tools that a role sees, by path."""
+Listed = dict[str, tuple[str, str]]
+"""Tools as a face lists them: their names and versions, by path."""
+
+Shown = Callable[[Path, str], Listed]
+"""Returns the tools that a role sees."""
 
 
-def by_api(root: Path, role: str) -> dict[str, str]:
+def by_api(root: Path, role: str) -> Listed:
     groups = Api.of(root, role).get("list_tools")["groups"]
-    return {tool["path"]: tool["name"] for group in groups for tool in group["tools"]}
+    tools = (tool for group in groups for tool in group["tools"])
+    return {tool["path"]: (tool["name"], tool["version"]) for tool in tools}
 
 
-def by_mcp(root: Path, role: str) -> dict[str, str]:
-    async def say(client: Client) -> dict[str, str]:
-        return {tool.name: tool.title or "" for tool in (await client.list_tools()).tools}
+def by_mcp(root: Path, role: str) -> Listed:
+    async def say(client: Client) -> Listed:
+        tools = (await client.list_tools()).tools
+        return {
+            tool.name: (tool.title or "", (tool.meta or {}).get("covalt-git/version", ""))
+            for tool in tools
+        }
 
     return talk(root, say, role=role)
 
@@ -61,54 +65,12 @@ def test_a_star_alone_is_every_tool(shop: Path, shown: Shown) -> None:
 
 
 @each_face
-@pytest.mark.requirement("toolshed-tool.name")
-def test_a_name_that_is_derived_from_a_dotted_id_is_title_case(shop: Path, shown: Shown) -> None:
+@pytest.mark.requirement("toolshed-tool.name", "cjson-toolsets.version")
+def test_a_tool_has_a_name_of_its_id_and_the_version_of_its_toolset_or_its_own(
+    shop: Path, shown: Shown
+) -> None:
     configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
 
-    assert shown(shop, "all")["shop.issues.create"] == "Issues Create"
-
-
-def versions_by_api(root: Path, role: str) -> dict[str, str]:
-    groups = Api.of(root, role).get("list_tools")["groups"]
-    return {tool["tool_id"]: tool["version"] for group in groups for tool in group["tools"]}
-
-
-def versions_by_mcp(root: Path, role: str) -> dict[str, str]:
-    async def say(client: Client) -> dict[str, str]:
-        listed = (await client.list_tools()).tools
-        return {
-            tool.name.replace(".", ":", 1): (tool.meta or {})["covalt-git/version"]
-            for tool in listed
-            if tool.name.startswith("shop.")
-        }
-
-    return talk(root, say, role=role)
-
-
-@pytest.mark.parametrize("versions", [versions_by_api, versions_by_mcp])
-@pytest.mark.requirement("cjson-toolsets.version")
-def test_the_version_of_a_tool_is_listed(shop: Path, versions: Shown) -> None:
-    configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
-
-    found = versions(shop, "all")
-    assert found["shop:issues.create"] == "1.5"  # its toolset's
-    assert found["shop:order"] == "2.0-beta"
-
-
-@pytest.mark.requirement("cjson-tools.examples", "cjson-tools.extensions")
-def test_extensions_and_examples_of_a_tool_are_carried_unchanged(shop: Path) -> None:
-    api = Api.of(shop)
-    before = (shop / "toolsets/shop/toolset.yaml").read_bytes()
-
-    tool = api.get("get_tool", tool_id="shop:order")
-    manifest = api.get("get_toolset", toolset_id="shop")["manifest"]
-    bundle = api.ask("export_toolset", toolset_id="shop").get_data()
-    api.post("uninstall_toolset", toolset_id="shop", force=True)
-    api.send_form("import_toolset", {"file": form_file("shop.zip", bundle)})
-
-    extensions = {"vendor": {"colour": "red", "deep": [1, None]}}
-    assert tool["extensions"] == manifest["tools"][1]["extensions"] == extensions
-    assert tool["free_examples"] == [{"prompt": "Order it", "weight": 2}]
-    assert [one["args"] for one in tool["examples"]] == [{"title": "a"}]
-    assert manifest["tools"][1]["examples"][0] == {"prompt": "Order it", "weight": 2}
-    assert (shop / "toolsets/shop/toolset.yaml").read_bytes() == before
+    found = shown(shop, "all")
+    assert found["shop.issues.create"] == ("Issues Create", "1.5")
+    assert found["shop.order"] == ("Order", "2.0-beta")

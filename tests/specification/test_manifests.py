@@ -24,6 +24,11 @@ mcp_servers:
   - {id: web, url: "https://far.example/${env:PLACE}", headers: {X-Key: "Bearer ${secret:KEY}"}}
   - {id: program, command: npx, args: ["${env:PLACE}"], env: {API_KEY: "${KEY}"}}
   - {id: events, url: "https://far.example/events", transport: sse}
+tools:
+  - id: order
+    http: {url: "https://far.example/order"}
+    examples: [{prompt: "Order it", weight: 2}, {args: {}, expected: a}]
+    extensions: {vendor: {colour: red}}
 extensions: {vendor: {icons: [1, null, {deep: true}]}}
 """
 
@@ -112,28 +117,31 @@ def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:
 @pytest.mark.requirement(
     "cjson-toolsets.extensions",
     "cjson-toolsets.version",
+    "cjson-tools.examples",
+    "cjson-tools.extensions",
+    "covalt-6.3.2",
     "covalt-7.1.import_toolset",
     "covalt-7.1.export_toolset",
 )
-def test_extensions_and_version_survive_export_and_import(far: Path, api: Api) -> None:
+def test_a_toolset_is_exported_uninstalled_with_its_rows_and_imported_unchanged(
+    far: Path, api: Api
+) -> None:
+    before = (far / "toolsets/far/toolset.yaml").read_bytes()
     bundle = api.ask("export_toolset", toolset_id="far").get_data()
+    assert "far" in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
     api.post("uninstall_toolset", toolset_id="far", force=True)
     assert not (far / "toolsets/far").exists()
+    assert "far" not in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
+    groups = api.get("list_tools")["groups"]
+    assert not {"far", "web", "program"} & {group["id"] for group in groups}
 
     api.send_form("import_toolset", {"file": form_file("far.zip", bundle)})
 
+    assert (far / "toolsets/far/toolset.yaml").read_bytes() == before
     manifest = api.get("get_toolset", toolset_id="far")["manifest"]
     assert manifest["extensions"] == {"vendor": {"icons": [1, None, {"deep": True}]}}
     assert manifest["version"] == "1.5"
-
-
-@pytest.mark.requirement("covalt-6.3.2")
-def test_uninstalling_a_toolset_removes_its_rows(far: Path, api: Api) -> None:
-    assert "far" in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
-    assert (far / "data/index.db").exists()
-
-    api.post("uninstall_toolset", toolset_id="far", force=True)
-
-    assert "far" not in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
-    groups = api.get("list_tools")["groups"]
-    assert not {"web", "program"} & {group["id"] for group in groups}
+    tool = api.get("get_tool", tool_id="far:order")
+    assert tool["extensions"] == manifest["tools"][0]["extensions"] == {"vendor": {"colour": "red"}}
+    assert tool["free_examples"] == [{"prompt": "Order it", "weight": 2}]
+    assert [one["expected"] for one in tool["examples"]] == ["a"]

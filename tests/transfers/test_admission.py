@@ -62,24 +62,6 @@ def refusals(chat: ChatStore, *new: str, known: tuple[str, ...] = ()) -> list[tu
     return [(problem.path, problem.message) for problem in caught.value.problems]
 
 
-def test_a_history_made_by_stock_git_comes_in(chat: ChatStore, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    git(tmp_path, "init", "-q", "-b", "main", str(work))
-    (work / "deep/er").mkdir(parents=True)
-    (work / "deep/er/run.sh").write_text("#!/bin/sh\n")
-    (work / "deep/er/run.sh").chmod(0o755)
-    (work / "deep/up").symlink_to("../a.txt")
-    (work / "a.txt").write_text("a\n")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "one")
-    git(work, "commit", "-q", "--allow-empty", "-m", "two")
-    git(chat.folder / "store.git", "fetch", "-q", str(work), "main:refs/heads/theirs")
-    one, two = git(work, "rev-list", "--reverse", "main").split()
-
-    objects = git(work, "rev-list", "--objects", "--no-object-names", "main").split()
-    assert admitted(chat, two) == Admitted((one, two), frozenset(objects), ())
-
-
 def test_signatures_and_odd_but_legal_headers_come_in(chat: ChatStore, store: Path) -> None:
     header = (
         f"tree {put_tree(store)}\nauthor {PERSON}\ncommitter  <> 0 -1200\n"

@@ -47,6 +47,9 @@ def test_stock_git_verifies_and_clones_it(full: ChatStore, tmp_path: Path) -> No
 
     assert done == Exported(("idea", "main"), done.objects, path.stat().st_size)
     git(full.folder / "store.git", "bundle", "verify", str(path))
+    listed = git(tmp_path, "bundle", "list-heads", str(path)).split()[1::2]
+    branches = ("refs/heads/idea", "refs/heads/main")
+    assert listed == ["HEAD", "refs/covalt/chat", records.REF, *branches]
     git(tmp_path, "clone", "-q", str(path), "copy")
     copy = tmp_path / "copy"
     git(copy, "fetch", "-q", "origin", "refs/covalt/*:refs/covalt/*")
@@ -58,24 +61,6 @@ def test_stock_git_verifies_and_clones_it(full: ChatStore, tmp_path: Path) -> No
     assert git(copy, "rev-parse", "origin/main", "origin/idea") == heads
     assert run_git(copy, "fsck", "--strict", "--full").stdout == b""
     assert len(git(copy, "ls-tree", "-r", "--name-only", records.REF).split()) == 2
-
-
-def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
-    full: ChatStore, tmp_path: Path
-) -> None:
-    path = tmp_path / "chat.bundle"
-    export_to(full, path)
-
-    listed = git(tmp_path, "bundle", "list-heads", str(path)).split()[1::2]
-
-    wanted = [
-        "HEAD",
-        "refs/covalt/chat",
-        "refs/covalt/records",
-        "refs/heads/idea",
-        "refs/heads/main",
-    ]
-    assert listed == wanted
 
 
 def test_an_export_that_fails_leaves_no_file(full: ChatStore, tmp_path: Path) -> None:

@@ -155,25 +155,16 @@ def test_a_history_of_stock_git_becomes_a_chat(
         assert chat.read_file(chat.head(), "src/run.sh") == b"#!/bin/sh\n"
 
 
-def test_a_part_of_a_history_is_refused(work: Path, chats: Chats, tmp_path: Path) -> None:
-    part = stock_bundle(work, tmp_path / "part", "topic~1..topic")
+def test_what_is_no_whole_history_is_refused(work: Path, chats: Chats, tmp_path: Path) -> None:
+    stock_bundle(work, tmp_path / "part", "topic~1..topic")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{work}", "shallow")
     git(work, "worktree", "add", "-q", str(tmp_path / "linked"), "topic")
-
-    for source in (part, tmp_path / "shallow", tmp_path / "linked"):
-        with pytest.raises(CovaltError) as caught:
-            import_path(chats, source)
-        assert caught.value.hint
-        assert nothing_came(chats)
-
-
-def test_what_is_no_history_is_refused(chats: Chats, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     git(tmp_path, "init", "-q", "unborn")
 
-    for name in ("text", "empty", "folder", "unborn", "missing"):
+    for name in ("part", "shallow", "linked", "text", "empty", "folder", "unborn", "missing"):
         with pytest.raises(CovaltError) as caught:
             import_path(chats, tmp_path / name)
         assert str(chats.folder) not in caught.value.message
@@ -261,9 +252,14 @@ def test_a_bundle_that_was_tampered_with_is_refused_or_is_the_same(
             assert again.files(head) == tree
 
 
-def test_records_that_were_altered_are_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
+@pytest.fixture
+def copy(bundle: Path, tmp_path: Path) -> Path:
+    """A repository of the exported chat, to be tampered with."""
     git(tmp_path, "clone", "-q", "--mirror", str(bundle), "copy.git")
-    copy = tmp_path / "copy.git"
+    return tmp_path / "copy.git"
+
+
+def test_records_that_were_altered_are_refused(copy: Path, chats: Chats) -> None:
     listed = git(copy, "ls-tree", "-r", records.REF).split()
     folder, name = listed[3].split("/")
     forged = put_blob(copy, b'"another text"')
@@ -278,9 +274,7 @@ def test_records_that_were_altered_are_refused(bundle: Path, chats: Chats, tmp_p
     assert nothing_came(chats)
 
 
-def test_a_bundle_without_a_chat_is_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "-q", "--mirror", str(bundle), "copy.git")
-    copy = tmp_path / "copy.git"
+def test_a_bundle_without_a_chat_is_refused(copy: Path, chats: Chats) -> None:
     git(copy, "update-ref", "refs/covalt/chat", put_object(copy, "blob", b"x"))
 
     with pytest.raises(CovaltError) as caught:

@@ -91,8 +91,8 @@ def test_damaged_object_is_named_in_plain_words(
     with chats.new("c1") as chat:
         put(chat.workspace, {"a": ("file", os.urandom(200))})
         head = save(chat)
-        names = {"commit": head, "tree": f"{head}^{{tree}}", "blob": f"{head}:a"}
-        oid = git(chat.folder / "store.git", "rev-parse", names[kind]).strip()
+        name = {"commit": head, "blob": f"{head}:a"}[kind]
+        oid = git(chat.folder / "store.git", "rev-parse", name).strip()
     path = loose(chats.folder / "c1/store.git", oid)
     if damage is None:
         path.unlink()

@@ -7,6 +7,7 @@ import pytest
 from covalt_git.workspaces import disk_usage
 from covalt_git.workspaces.disk_usage import MIB, DiskUsage, ignore_line
 from tests.api_client import Api, configure, refused
+from tests.mcp_client import add_toolset
 
 MANIFEST = """\
 id: builder
@@ -34,10 +35,7 @@ def look(workspace: Path) -> int:
 
 @pytest.fixture
 def builder(api: Api) -> Api:
-    folder = api.root / "toolsets/builder"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (folder / "tools/builder.py").write_text(CODE, encoding="utf-8")
+    add_toolset(api.root, "builder", MANIFEST, CODE)
     return api
 
 

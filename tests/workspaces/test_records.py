@@ -21,7 +21,6 @@ from tests.workspaces.stores import (
     git,
     pending_call,
     put,
-    run_git,
     save,
     upload,
 )
@@ -38,12 +37,6 @@ def line_of(chat: ChatStore, oid: str) -> Any:
     return json.loads(
         git(chat.folder / "store.git", "log", "-1", "--format=%B", oid).split("\n")[2]
     )
-
-
-def kept(chat: ChatStore) -> set[str]:
-    store = chat.folder / "store.git"
-    done = run_git(store, "ls-tree", "-r", "--name-only", "refs/covalt/records")
-    return set(done.stdout.decode().split())
 
 
 def plain_clone(chats: Chats, chat: ChatStore) -> ChatStore:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.models.calls import Approval, PendingCall
+from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
+from covalt_git.workspaces.branches import Rename
 from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
-    FUTURE,
     approval_of,
     branch_off,
     call_record,
@@ -25,29 +25,6 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-
-PAST = "2001-01-01T00:00:00.000Z"
-
-
-def ask(chat: ChatStore, call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
-    """Write the approval of a call as the process did that made it; nothing is settled by this."""
-    approval = approval_of(call, expires_at=expires_at)
-    with writing(chat) as writer:
-        writer.put_call(call)
-        assert writer.put_approval(approval)
-    return approval
-
-
-def settle(chat: ChatStore, approval: Approval, state: str) -> None:
-    """Settle an approval as the process did that died right after it."""
-    with writing(chat) as writer:
-        decided = approval.model_copy(update={"state": state})
-        assert writer.put_approval(decided, before=approval)
-
-
-def new_question(chat: ChatStore, *, expires_at: str = FUTURE) -> tuple[PendingCall, Approval]:
-    call = pending_call(chat, status="pending", execution_id=new_id())
-    return call, ask(chat, call, expires_at=expires_at)
 
 
 def ending_of(chat: ChatStore, call: PendingCall) -> tuple[str, str | None]:
@@ -143,8 +120,13 @@ def test_call_whose_approval_was_settled_before_the_process_died_is_recorded_so(
     chat: ChatStore, state: str, code: str
 ) -> None:
     upload(chat, "a", b"1")
-    call, approval = new_question(chat)
-    settle(chat, approval, state)
+    call = pending_call(chat, status="pending", execution_id=new_id())
+    approval = approval_of(call)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        assert writer.put_approval(approval)
+        decided = approval.model_copy(update={"state": state})
+        assert writer.put_approval(decided, before=approval)
     put(chat.workspace, {"edit": ("file", b"not the call's")})
     save(chat)
 
@@ -154,19 +136,6 @@ def test_call_whose_approval_was_settled_before_the_process_died_is_recorded_so(
     assert settled is not None
     assert settled.state == state
     assert [one.source for one in chat.log(chat.head())] == ["edit", "tool_run", "user_upload"]
-    assert fsck(chat) == ""
-
-
-def test_approval_that_ran_out_expires_with_its_call(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call, approval = new_question(chat, expires_at=PAST)
-    save(chat)
-    expired = chat.approval(approval.execution_id)
-
-    assert ending_of(chat, call) == ("error", "expired")
-    assert expired is not None
-    assert (expired.state, expired.decided_by) == ("expired", None)
-    assert expired.decided_at is not None
     assert fsck(chat) == ""
 
 
@@ -202,6 +171,19 @@ def test_call_that_a_power_cut_brought_back_makes_no_branch_that_was_deleted(
 
     assert chat.calls() == []
     assert [branch.name for branch in chat.branches()] == ["main"]
+
+
+def test_a_rename_that_a_push_overtook_is_not_made(chat: ChatStore) -> None:
+    main = upload(chat, "a", b"1") and chat.head()
+    branch_off(chat, "idea")
+    idea = upload(chat, "b", b"2") and chat.head()
+    with dying(chat):
+        stored = write_stored(chat.store, Rename(old="idea", new="new", at=main), "rename")
+        assert chat.store.swap_ref(branches.RENAME, None, stored)
+    with writing(chat):
+        pass
+
+    assert {one.name: one.manifest_id for one in chat.branches()} == {"idea": idea, "main": main}
 
 
 @given(st.data())
