@@ -9,7 +9,7 @@ import mimetypes
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
 from covalt_git.templating.expressions import split
 
 if TYPE_CHECKING:

@@ -71,6 +71,11 @@ def blob_id(content: bytes, object_format: str) -> str:
     return object_id(b"blob", content, object_format)
 
 
+def is_binary_content(content: bytes) -> bool:
+    """Return whether git would call the content of a file binary."""
+    return b"\0" in content[:8_000]  # FIRST_FEW_BYTES of git's xdiff-interface.c
+
+
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
     hasher = hashlib.new(object_format, b"%s %d\0" % (kind, len(content)), usedforsecurity=False)

@@ -11,8 +11,7 @@ from graphlib import TopologicalSorter
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import BrokenStoreError, is_binary_content
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument

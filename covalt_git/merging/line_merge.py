@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from merge3 import Merge3
 
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from covalt_git.calls.builtin_calls import MOST_PATHS
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.telemetry import observe_call
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
 from covalt_git.models.calls import ToolCall
 from covalt_git.names import new_id
 from covalt_git.operations.chats import branches, manifests

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from covalt_git.errors import StaleError, UnknownNameError
 from covalt_git.git_store.graph import ancestors
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.git_store.patches import file_patch
 from covalt_git.git_store.store import GitStore
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
@@ -263,14 +262,6 @@ class ChatStore:
     def tree_changes(self, old: str | None, new: str | None) -> list[FileChange]:
         """Return the paths that differ between two trees."""
         return trees.changes(self.store, old, new)
-
-    def patch(self, change: FileChange) -> str:
-        """Return the git patch of one change; bytes that are not UTF-8 are replaced."""
-        old, new = (
-            (side.mode, self.store.read_blob(side.oid)) if side else None
-            for side in (change.old, change.new)
-        )
-        return file_patch(change.path, old, new).decode("utf-8", "replace")
 
     # Calls and approvals
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.git_store.patches import change_patch
 from covalt_git.index.history import HistoryRow
 from covalt_git.index.index import Index
 from covalt_git.workspaces import branches
@@ -66,7 +67,7 @@ def test_every_row_holds_the_facts_of_its_manifest(index: Index, chat: ChatStore
         assert (row.title, row.by) == (manifest.title, manifest.record.by)
         assert (row.created_at, row.message_id) == (manifest.created_at, manifest.message_id)
         changes = chat.changes(manifest.parent_id, manifest.id)
-        patch = "".join(chat.patch(change) for change in changes).splitlines()
+        patch = "".join(change_patch(chat.store, change) for change in changes).splitlines()
         lines = [
             one[0]
             for one in patch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.cli.context import ask
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, hint_text
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
 from covalt_git.models.calls import RenderPlan
 from covalt_git.operations.chats import workspace_files
 from covalt_git.text import display

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
-from covalt_git.git_store.objects import EXECUTABLE, LINK, blob_id
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import EXECUTABLE, LINK, blob_id, is_binary_content
+from covalt_git.git_store.patches import change_patch
 from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
@@ -249,7 +249,7 @@ def _diff(
         binary = any(is_binary_content(side) for side in sides)
         patch = None
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
-            patch = chat.patch(change)
+            patch = change_patch(chat.store, change)
             room -= len(patch)
         diffs.append(_file_diff(change, patch, binary=binary))
     truncated = len(changes) > len(diffs) or any(one.patch is None for one in diffs[:patches])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
 from covalt_git.grants.grants import grant_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle

@@ -11,6 +11,7 @@ from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK
+from covalt_git.git_store.patches import change_patch
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.workspaces import trees
@@ -313,4 +314,4 @@ def patch_of(chat: ChatStore, path: str, typed: str) -> str:
         there = trees.find(chat.store, scan.tree, path)
         oid = chat.store.write_blob(typed.encode())
         new = FileState(mode=there.mode if there else FILE, oid=oid)
-        return chat.patch(FileChange(path=path, old=there, new=new))
+        return change_patch(chat.store, FileChange(path=path, old=there, new=new))

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.pages import artifact_problems
-from covalt_git.git_store.patches import is_binary_content
+from covalt_git.git_store.objects import is_binary_content
+from covalt_git.git_store.patches import change_patch
 from covalt_git.models.file_reference import is_reference
 from covalt_git.render.targets import RefusedError
 from covalt_git.text.media_types import media_type
@@ -202,7 +203,7 @@ def _terminal(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext
 
 def _file_diff(chat: ChatStore, call: CallAnswer, _: RenderPlan, __: RenderContext) -> Shown:
     changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
-    patch = "".join(chat.patch(change) for change in changes)
+    patch = "".join(change_patch(chat.store, change) for change in changes)
     return Shown(body=code.diff(patch), is_patch=True)
 
 
