@@ -9,7 +9,7 @@ import click
 
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.errors import UnknownNameError, WrongCallError
-from covalt_git.runtime import pool
+from covalt_git.runtime import sandbox_levels
 
 reason_option = click.option(
     "--no-terminal",
@@ -93,7 +93,7 @@ def command(
             raise WrongCallError("--batch cannot be combined with TOOL or arguments")
     elif chat_id is None or tool_id is None:
         raise WrongCallError("name a chat and a tool: covalt-git call CHAT TOOL")
-    pool.shared().start()
+    sandbox_levels.begin()
     # The fork server starts in parallel, and takes as long as these imports.
     from covalt_git.cli import approving, call_batch, calls  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from covalt_git.gateway.mcp_server import RequestHandlers
-from covalt_git.runtime import pool
+from covalt_git.runtime import sandbox_levels
 from covalt_git.text.log_format import escape_logs
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def _serve(gateway: Gateway) -> None:
         await group.start(_end_on_signal, handlers)
         async with stdio_server() as (read, write):
             # Only now, so that the processes that it starts do not inherit stdin and stdout of the protocol.
-            pool.shared().start()
+            sandbox_levels.begin()
             await server.run(read, write, server.create_initialization_options())
         group.cancel_scope.cancel()
 

@@ -16,7 +16,7 @@ from covalt_git.names import EVERYTHING, matches, matches_text
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.tools import visible_toolsets
-from covalt_git.runtime import pool
+from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
     A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
     """
-    pool.shared().start()
+    sandbox_levels.begin()
     tools, broken = _chosen(context, request.patterns)
     jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
     done: list[ExampleRun] = []

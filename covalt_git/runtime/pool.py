@@ -29,6 +29,8 @@ from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.sandbox.privileges import is_root
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
@@ -218,20 +220,24 @@ class ForkServerProcess:
         sandbox.pid, sandbox.scratch = opened["pid"], Path(opened["scratch"])
         return sandbox
 
-    def why_missing(self, level: SandboxLevel) -> str:
-        """Return why this machine cannot enter a sandbox level; empty if it can.
+    def try_level(self, level: SandboxLevel) -> Callable[[], str]:
+        """Have a sandbox level tried; return a function that waits for the answer, and is called once.
 
-        Raises:
-            NoWorkerError: if the fork server has ended, or does not answer within 30 s.
+        The function returns why this machine cannot enter the level; an empty text if it can.  It raises
+        ``NoWorkerError`` if the fork server has ended, or does not answer within 30 s.
         """
         self._was_used = True
         ours, theirs = socket.socketpair()
         ours.settimeout(_TRIAL_S)
-        with ours:
-            with theirs:
-                self._send({"try": level}, [theirs.fileno()])
-            why: str = self._answer(ours)
+        with theirs:
+            self._send({"try": level}, [theirs.fileno()])
+
+        def why_missing() -> str:
+            with ours:
+                why: str = self._answer(ours)
             return why
+
+        return why_missing
 
     def _send(self, request: JsonObject, descriptors: list[int]) -> None:
         """Send a request, and copies of the descriptors; the first one is for the answer."""

@@ -7,14 +7,18 @@ enters a level for a trial (:mod:`covalt_git.runtime.sandbox.trial`) before the 
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.runtime.pool import ForkServerProcess
 
 _HOLDING: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt")
 """The levels that restrict a tool, strongest first: imported toolsets may run at them."""
@@ -47,11 +51,31 @@ def level() -> SandboxLevel:
     return next((one for one in _HOLDING if _tried(one).here), "process")
 
 
-@functools.cache
-def _tried(level: SandboxLevel) -> Available:
+_begun: Final[dict[SandboxLevel, Callable[[], str]]] = {}
+"""Trials whose answer nobody has waited for."""
+
+os.register_at_fork(after_in_child=_begun.clear)  # the answers are for the parent
+
+
+def begin() -> None:
+    """Start the fork server, which tries the strongest level while this process does something else."""
+    server = _fork_server()
+    if not _begun and not _tried.cache_info().currsize:
+        _begun[_HOLDING[0]] = server.try_level(_HOLDING[0])
+
+
+def _fork_server() -> ForkServerProcess:
     from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
 
-    why = pool.shared().start().why_missing(level)
+    return pool.shared().start()
+
+
+@functools.cache
+def _tried(level: SandboxLevel) -> Available:
+    try:
+        why = _begun.pop(level)()
+    except (KeyError, CovaltError):  # it was not begun, or its fork server has ended
+        why = _fork_server().try_level(level)()
     return Available(level, here=not why, why=why, hint=_hint() if why and level == "full" else "")
 
 

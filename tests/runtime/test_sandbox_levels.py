@@ -68,10 +68,10 @@ def test_levels_that_could_not_be_tried_are_an_error_and_not_a_weaker_level() ->
         killed.kill()
 
         with pytest.raises(NoWorkerError):
-            killed.why_missing("full")
+            killed.try_level("full")()
 
         levels: tuple[SandboxLevel, ...] = ("full", "landlock", "seatbelt")
-        available = {level for level in levels if not pool.start().why_missing(level)}
+        available = {level for level in levels if not pool.start().try_level(level)()}
     finally:
         pool.close()
     assert available == {*HOLDING}
