@@ -13,6 +13,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,16 +92,52 @@ def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> No
     ctx.obj = {"root": root, "role": role}
 
 
+class _NoPlugins(ModuleType):
+    """Replacement for pydantic's loader of plugins: there are none.
+
+    The imports of the loader itself take a twentieth of a command, also if plugins are disabled.
+    """
+
+    replaces = "pydantic.plugin._loader"
+    get_plugins = staticmethod(tuple)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return anything else that a version of pydantic may import from the loader."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        del sys.modules[self.replaces]
+        return getattr(import_module(self.replaces), name)
+
+
+def run() -> None:
+    """Run the command line as the program, like :func:`main`, and skip the interpreter's teardown.
+
+    The teardown frees objects one by one, which takes 15 ms of each command.  mypy skips it too.
+    """
+    status: list[int] = []
+    atexit.register(_end, status)  # registered first, so that it is called last
+    try:
+        main()
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            status.append(ended.code)
+        raise
+
+
+def _end(status: list[int]) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status:
+        os._exit(status[0])
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 for success, 1 for problems, 2 for wrong arguments, 130 for Ctrl-C."""
     if sys.platform == "win32":
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
-    # pydantic's search for plugins in other packages takes a tenth of a command's start.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # Most objects of a command live until it ends, so that frequent garbage collection frees little, and the
-    # collection at the end of the interpreter nothing that the end of the process does not.
-    gc.set_threshold(50_000)
-    atexit.register(gc.freeze)
+    sys.modules.setdefault(_NoPlugins.replaces, _NoPlugins(_NoPlugins.replaces))
+    # Most objects of a command live until it ends, so that frequent garbage collection frees little.
+    gc.set_threshold(100_000)
     argv = list(sys.argv[1:] if args is None else args)
     try:
         code = cli.main(argv, prog_name="covalt-git", standalone_mode=False)

@@ -61,7 +61,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_command_loads_only_what_it_uses(project: Path, command: str) -> None:
     _, modules = modules_of("-C", str(project), *command.split())
 
-    assert modules.intersection(UNUSED[command]) == set()
+    assert modules.intersection({*UNUSED[command], "importlib.metadata"}) == set()
+
+
+def test_pydantic_may_still_import_anything_else_from_its_loader_of_plugins() -> None:
+    program = """\
+from covalt_git.cli import main
+try:
+    main()
+finally:
+    from pydantic.plugin._loader import PYDANTIC_ENTRY_POINT_GROUP
+    print(PYDANTIC_ENTRY_POINT_GROUP)
+"""
+    argv = [sys.executable, "-c", program, "formats"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+
+    assert done.stdout.endswith("\npydantic\n")
 
 
 @pytest.mark.parametrize("option", ["--help", "--version", "-h"])
