@@ -28,16 +28,11 @@ Ip = IPv4Address | IPv6Address
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
-_URL = re.compile(HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
-_AMBIGUOUS = re.compile(rf"[\\{display.CONTROLS}]")
-_NAME = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
-)
-_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-_RULE = re.compile(
-    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?",
-    re.IGNORECASE,
-)
+_URL = "(?i)" + HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)"
+_AMBIGUOUS = rf"[\\{display.CONTROLS}]"
+_NAME = r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
+_NUMBER = r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)"
+_RULE = r"(?i)(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?"
 _MAX_PORT = 65535
 
 _RESERVED_V4 = {
@@ -114,9 +109,9 @@ def split_url(text: object) -> Url | None:
     Ambiguous are a user name, a backslash (browsers read it as a slash) and control characters (browsers
     drop some of them).
     """
-    if not isinstance(text, str) or _AMBIGUOUS.search(text):
+    if not isinstance(text, str) or re.search(_AMBIGUOUS, text):
         return None
-    found = _URL.fullmatch(text)
+    found = re.fullmatch(_URL, text)
     if found is None:
         return None
     port = int(found["port"]) if found["port"] else None
@@ -151,9 +146,9 @@ def normal_host(text: str) -> str:
         return ip_text(address)
     host = text.lower() if text.isascii() else _to_ascii(text)
     host = host.removesuffix(".")
-    if not _NAME.fullmatch(host):
+    if not re.fullmatch(_NAME, host):
         raise BadHostError(f"{display.shorten(text)!r} is not a host")
-    if _NUMBER.fullmatch(host) and (_ip(host) is None or str(_ip(host)) != host):
+    if re.fullmatch(_NUMBER, host) and (_ip(host) is None or str(_ip(host)) != host):
         raise BadHostError(
             f"{display.shorten(text)!r} is an ambiguous form of an IPv4 address",
             hint="write an IPv4 address as 192.0.2.1",
@@ -225,8 +220,8 @@ class HostRule(NamedTuple):
                     f"{display.shorten(text)!r} is not a network", hint="write it as 10.0.0.0/8"
                 ) from None
             return cls(text, "http", "", None, network)
-        found = _RULE.fullmatch(text)
-        if found is None or _AMBIGUOUS.search(text):
+        found = re.fullmatch(_RULE, text)
+        if found is None or re.search(_AMBIGUOUS, text):
             raise BadHostError(
                 f"{display.shorten(text)!r} is not a host",
                 hint="write api.example.com or *.example.com",

@@ -44,10 +44,10 @@ _HASH_DIGITS = 8
 """Hex digits of the hash that makes a changed upstream name unique."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
-_NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_NEW_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
-_BRANCH = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*")
-_GITS_OWN = re.compile(r"(?i:refs(?:/.*)?|head)|[A-Z_]+_HEAD")
+_BRANCH = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*"
+_GITS_OWN = r"(?i:refs(?:/.*)?|head)|[A-Z_]+_HEAD"
 """What git, or a reader of its answers, takes for a ref of another kind: ``refs/x``, ``FETCH_HEAD``."""
 
 
@@ -98,10 +98,10 @@ def check_branch(text: str) -> str:
     """
     legal = (
         len(text) <= MAX_TOOL_PATH
-        and _BRANCH.fullmatch(text) is not None
+        and re.fullmatch(_BRANCH, text) is not None
         and not text.endswith((".", "/", ".lock"))
         and ".lock/" not in text
-        and _GITS_OWN.fullmatch(text) is None
+        and re.fullmatch(_GITS_OWN, text) is None
     )
     if not legal:
         raise BadNameError(
@@ -125,7 +125,7 @@ def new_id() -> str:
 
 def is_new_id(text: str) -> bool:
     """Return whether ``text`` is a UUIDv7 in the form of :func:`new_id`."""
-    return _NEW_ID.fullmatch(text) is not None
+    return re.fullmatch(_NEW_ID, text) is not None
 
 
 def check_new_id(text: str, kind: str) -> str:

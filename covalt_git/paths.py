@@ -33,10 +33,10 @@ _PLAIN = re.compile(
     r"(?!.{256})(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z))[a-z0-9_]+(?:[-.][a-z0-9_]+)*",
     re.ASCII | re.IGNORECASE,
 )
-_CONTROL = re.compile(f"[{display.CONTROLS}]")
-_RESERVED_CHARACTER = re.compile(r'[<>:"|?*\\]')
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\s*\..*)?")
-_SHORT_GIT = re.compile(r"git~[0-9]+")
+_CONTROL = f"[{display.CONTROLS}]"
+_RESERVED_CHARACTER = r'[<>:"|?*\\]'
+_DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\s*\..*)?"
+_SHORT_GIT = r"git~[0-9]+"
 # What NTFS puts in a short name once the plain ones are taken (git, path.c: is_ntfs_dot_generic).
 _NTFS_HASHES = {
     ".gitmodules": "gi7eba",
@@ -45,7 +45,7 @@ _NTFS_HASHES = {
     ".mailmap": "maba30",
 }
 # What HFS+ leaves out when it compares names (git, utf8.c: next_hfs_char).
-_HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_HFS_IGNORED = "[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
 
 
 class Verdict(NamedTuple):
@@ -115,7 +115,7 @@ def check_element(name: str) -> Verdict:
         return Verdict("refused", "it is empty, . or .., which leads outside or nowhere")
     if size > MAX_ELEMENT_BYTES:
         return Verdict("refused", f"its name is longer than {MAX_ELEMENT_BYTES} bytes")
-    if "/" in name or _CONTROL.search(name):
+    if "/" in name or re.search(_CONTROL, name):
         return Verdict("refused", "its name contains a control character or separator")
     if _is_git_directory(name):
         return Verdict("refused", "some systems treat its name as a git directory")
@@ -150,14 +150,14 @@ def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _is_git_directory(name: str) -> bool:
     return any(
-        plain == ".git" or _SHORT_GIT.fullmatch(plain) or plain in {".", ".."}
+        plain == ".git" or re.fullmatch(_SHORT_GIT, plain) or plain in {".", ".."}
         for plain in _readings(name)
     )
 
 
 def _readings(name: str) -> Iterator[str]:
     """Yield the names that HFS+ and NTFS would use instead, also those between backslashes."""
-    visible = _HFS_IGNORED.sub("", unicodedata.normalize("NFC", name)).casefold()
+    visible = re.sub(_HFS_IGNORED, "", unicodedata.normalize("NFC", name)).casefold()
     yield visible
     for element in visible.split("\\"):
         # NTFS cuts an alternate stream and drops trailing dots and spaces.
@@ -178,11 +178,11 @@ def _has_invisible(name: str) -> bool:
 
 
 def _portability(name: str) -> Verdict:
-    if _RESERVED_CHARACTER.search(name):
+    if re.search(_RESERVED_CHARACTER, name):
         return Verdict("unportable", "its name contains a character that Windows does not allow")
     if name != name.strip(" ") or name.endswith("."):
         return Verdict("unportable", "its name begins or ends with a space, or ends with a dot")
-    if _DEVICE.fullmatch(name.casefold()):
+    if re.fullmatch(_DEVICE, name.casefold()):
         return Verdict("unportable", "its name is a device on Windows")
     if _has_invisible(name):
         return Verdict("unportable", "its name contains an invisible character")

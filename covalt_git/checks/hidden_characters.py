@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARKS = "\u061c\u200e\u200f"
-_SELECTORS = re.compile("[\ufe00-\ufe0f]")
+_SELECTORS = "[\ufe00-\ufe0f]"
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff]")
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f")
 _NEAR = 80
@@ -53,6 +53,6 @@ def _has_effect(text: str, place: int) -> bool:
     character = text[place]
     if character in _MARKS:
         return bool(_RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR))
-    if _SELECTORS.match(character) and place and not text[place - 1].isascii():
+    if re.match(_SELECTORS, character) and place and not text[place - 1].isascii():
         return display.kind(text[place - 1]) not in _HIDDEN
     return display.is_joined(text, place)

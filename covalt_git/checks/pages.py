@@ -29,15 +29,12 @@ MAX_PAGE_BYTES = 4 << 20
 
 _PAGES = (".html", ".htm")
 
-_EXTERNAL = re.compile(r"(?:https?|wss?|ftp):|//|\\\\", re.IGNORECASE)
+_EXTERNAL = r"(?i)(?:https?|wss?|ftp):|//|\\\\"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_CSS_URL = re.compile(
-    r"""/\*.*?(?:\*/|\Z)
+_CSS_URL = r"""(?xis)/\*.*?(?:\*/|\Z)
       | @namespace\b[^;]*
       | @import\b \s* (?:url\()? \s* ["']? (?P<sheet>[^"')\s;]*)
-      | \burl\( \s* ["']? (?P<url>[^"')\s]*)""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
-)
+      | \burl\( \s* ["']? (?P<url>[^"')\s]*)"""
 
 _AS_DATA = "write it in the page as a data: URL"
 _AS_STYLE = "write it in the page: <style>...</style>"
@@ -155,7 +152,7 @@ def _of_attributes(name: str, values: Mapping[str, str]) -> Iterator[_Reference]
 
 def _of_style(style: str) -> Iterator[_Reference]:
     """Yield the refused references of a style sheet."""
-    for found in _CSS_URL.finditer(style):
+    for found in re.finditer(_CSS_URL, style):
         sheet = found["sheet"]
         for one in _of_url(sheet or found["url"] or "", _AS_STYLE if sheet else _AS_DATA):
             yield one._replace(place=found.start())
@@ -167,7 +164,7 @@ def _of_url(url: str, hint: str) -> Iterator[_Reference]:
     quoted = repr(shorten(url))
     if not url or url.startswith("#"):
         return
-    if _EXTERNAL.match(url):
+    if re.match(_EXTERNAL, url):
         message = f"{quoted} cannot be loaded: a page has no network"
         yield _Reference(0, codes.PAGE_EXTERNAL, message, hint)
     elif not _SCHEME.match(url):

@@ -99,16 +99,14 @@ A pattern is compiled only when a text contains one of its prefixes.
 _SHORTEST = 20
 _BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
 
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
     r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
 )
 
 _KEY_WORDS = ("key", "secret", "password", "passwd", "passphrase", "token", "authorization")
 _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
-_KEY_OF_A_LOCK = re.compile(
-    r"(?:api|access|private|secret|auth|account|signing)[_-]?\Z", re.IGNORECASE
-)
+_KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)[_-]?\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
 _VALUE = re.compile(
@@ -123,21 +121,20 @@ _USER_AND_PASSWORD = re.compile(
     re.VERBOSE,
 )
 
-_PLACEHOLDER = re.compile(
-    r"example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"
-    r"|xxxx|0000000|1234567|abcdefg|\*\*\*|(.)\1{5}",
-    re.IGNORECASE,
+_PLACEHOLDER = (
+    r"(?i)example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"
+    r"|xxxx|0000000|1234567|abcdefg|\*\*\*|(.)\1{5}"
 )
-_PLAIN_PASSWORDS = re.compile(r"pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres")
+_PLAIN_PASSWORDS = r"pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres"
 _RANDOM_BITS = 3.5
 """Entropy in bits per character above which a value is not a word; the bound of gitleaks."""
 
 _KNOWN_BITS = 2.5
 """The same for tokens of known formats: only placeholders that people typed have less."""
 
-_WORDS = re.compile(r"[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?", re.IGNORECASE)
+_WORDS = r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?"
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
-_SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
+_SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
 
 
 def credentials(text: str) -> list[Credential]:
@@ -184,11 +181,11 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
     for begins, kind, pattern in _SHAPES if _BEGINNINGS.search(long) else ():
         if any(begin in text for begin in begins):
             for found in re.finditer(pattern, text):
-                if _bits(found[0]) >= _KNOWN_BITS and not _PLACEHOLDER.search(found[0]):
+                if _bits(found[0]) >= _KNOWN_BITS and not re.search(_PLACEHOLDER, found[0]):
                     yield Credential(found.start(), kind, found[0], certain=True)
     if "PRIVATE KEY" in text:
-        for found in _PRIVATE_KEY.finditer(text):
-            if not _PLACEHOLDER.search(found["value"]):
+        for found in re.finditer(_PRIVATE_KEY, text):
+            if not re.search(_PLACEHOLDER, found["value"]):
                 yield Credential(found.start(), "a private key", found[0], certain=True)
 
 
@@ -201,7 +198,7 @@ def _assigned(text: str) -> Iterator[Credential]:
                 continue
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
-            if word != "key" or _KEY_OF_A_LOCK.search(before):
+            if word != "key" or re.search(_KEY_OF_A_LOCK, before):
                 kind = f"the value of {text[at - len(before) : at + len(word)]!r} looks like a credential"
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
 
@@ -212,8 +209,8 @@ def _in_addresses(text: str) -> Iterator[Credential]:
         if found is None:
             continue
         value = found["value"]
-        plain = _PLAIN_PASSWORDS.fullmatch(value.lower()) or value == found["user"]
-        if not plain and not _PLACEHOLDER.search(value):
+        plain = re.fullmatch(_PLAIN_PASSWORDS, value.lower()) or value == found["user"]
+        if not plain and not re.search(_PLACEHOLDER, value):
             kind = "a URL with a password in it"
             yield Credential(found.start("value"), kind, value, certain=False)
 
@@ -228,12 +225,12 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 def _is_random(value: str) -> bool:
     """Return whether a value looks generated, and not like words, versions or paths."""
-    if _PLACEHOLDER.search(value) or _bits(value) < _RANDOM_BITS:
+    if re.search(_PLACEHOLDER, value) or _bits(value) < _RANDOM_BITS:
         return False
     parts = [part for part in re.split(r"[_.~/+=-]", value) if part]
-    if all(_WORDS.fullmatch(part) for part in parts):
+    if all(re.fullmatch(_WORDS, part) for part in parts):
         return False
-    return len(_SWITCH.findall(value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two
+    return len(re.findall(_SWITCH, value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two
 
 
 def _bits(value: str) -> float:

@@ -29,10 +29,9 @@ MASK = "***"
 SHORTEST = 4
 """Shorter values are not masked: they occur in ordinary words, and protect nothing."""
 
-_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
-_SAYS_SO = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)",
-    re.IGNORECASE,
+_LINE = r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*"
+_SAYS_SO = (
+    r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)"
 )
 """Names of environment variables that hold secrets."""
 
@@ -91,7 +90,9 @@ class SecretStore:
         Raises:
             SecretsFileError: if the file cannot be used.
         """
-        found = {name: value for name, value in self.environment.items() if _SAYS_SO.search(name)}
+        found = {
+            name: value for name, value in self.environment.items() if re.search(_SAYS_SO, name)
+        }
         return found | ({} if self.file is None else _read(self.file))
 
 
@@ -170,7 +171,7 @@ def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _LINE.fullmatch(line)
+        found = re.fullmatch(_LINE, line)
         if found is None:
             raise SecretsFileError(  # never the line itself: it may be a secret
                 f"line {number} of {str(file)!r} is not NAME=value", hint=f"edit {file}"

@@ -15,7 +15,7 @@ SUBMODULE = 0o160000
 
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE)}
 _PERSON = rb"(?!<)[^<>\n]* <[^<>\n]*> (?P<%b>0|[1-9][0-9]{0,18}) [+-][0-9]{4}\n"
-_COMMIT = re.compile(
+_COMMIT = (
     rb"tree (?P<tree>[0-9a-f]+)\n(?P<parents>(?:parent [0-9a-f]+\n)*)"
     rb"author "
     + _PERSON % b"written"
@@ -52,7 +52,7 @@ def why_bad_tree(content: bytes, id_length: int) -> str:
 
 def why_bad_commit(content: bytes, id_length: int) -> str:
     """Return the first error in the content of a commit, or an empty text."""
-    found = _COMMIT.fullmatch(content)
+    found = re.fullmatch(_COMMIT, content)
     if found is None:
         return "its header is malformed"
     ids = [found["tree"], *found["parents"].replace(b"parent ", b"").split()]

@@ -1,18 +1,23 @@
-"""Git patches of single files, which ``git apply`` accepts, and what git calls binary."""
+"""Git patches of single files, which ``git apply`` accepts."""
 
 from __future__ import annotations
 
 import io
 import re
 import stat
+from typing import TYPE_CHECKING
 
 from dulwich.objects import Blob, ObjectID
-from dulwich.patch import is_binary, write_object_diff
+from dulwich.patch import write_object_diff
+
+if TYPE_CHECKING:
+    from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.models.chats import FileChange
 
 Side = tuple[int, bytes]
 """The mode and the content of a file."""
 
-_INDEX_WITH_MODE = re.compile(rb"^(index [0-9a-f]+\.\.[0-9a-f]+) \d+$", re.MULTILINE)
+_INDEX_WITH_MODE = rb"(?m)^(index [0-9a-f]+\.\.[0-9a-f]+) \d+$"
 
 
 def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
@@ -31,12 +36,16 @@ def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
     patch = out.getvalue().replace(b" file mode ", b" mode ", 2)
     if old[1] == new[1]:
         return patch.partition(b"index ")[0]
-    return _INDEX_WITH_MODE.sub(rb"\1", patch, count=1)
+    return re.sub(_INDEX_WITH_MODE, rb"\1", patch, count=1)
 
 
-def is_binary_content(content: bytes) -> bool:
-    """Return whether git would call the content binary."""
-    return bool(is_binary(content))
+def change_patch(store: ObjectReader, change: FileChange) -> str:
+    """Return the patch of one change in a store; bytes that are not UTF-8 are replaced."""
+    old, new = (
+        (side.mode, store.read_blob(side.oid)) if side else None
+        for side in (change.old, change.new)
+    )
+    return file_patch(change.path, old, new).decode("utf-8", "replace")
 
 
 def _side(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.project_config import WorkspaceConfig
 
-_NOT_PORTABLE = re.compile(r'[<>:"|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_NOT_PORTABLE = r'[<>:"|?*\x00-\x1f\x7f-\x9f\u2028\u2029]'
 _MAX_NAME = 120
 
 
@@ -97,7 +97,7 @@ def file_name(disposition: str, url: str, media_type: str) -> str:
 
 def _harmless(name: str) -> str:
     last = re.split(r"[/\\]", name)[-1]
-    plain = unicodedata.normalize("NFC", _NOT_PORTABLE.sub("_", last)).strip(" .")
+    plain = unicodedata.normalize("NFC", re.sub(_NOT_PORTABLE, "_", last)).strip(" .")
     stem, dot, ending = plain.rpartition(".")
     if len(plain) > _MAX_NAME:
         plain = (stem or plain)[: _MAX_NAME - len(ending) - 1] + dot + ending[:_MAX_NAME]

@@ -28,7 +28,7 @@ SKILLS = "skills"
 SCHEME = "skill"
 """The scheme of skills' URIs, as in the MCP extension for skills (SEP-2640)."""
 
-_HEADER = re.compile(rb"---[ \t]*(\r?\n(?s:.*?)^)---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_HEADER = rb"(?m)---[ \t]*(\r?\n(?s:.*?)^)---[ \t]*(?:\r?\n|\Z)"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -75,7 +75,7 @@ def read_skills(
 
 def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[SkillHeader]:
     """Read the header of a skill in the folder ``name``; without a name, the folder is not checked."""
-    found = _HEADER.match(content)
+    found = re.match(_HEADER, content)
     if found is None:
         message, hint = "a skill begins with YAML between two lines ---", "add name and description"
         missing = Problem(display_path, 1, 1, codes.SYNTAX, message, hint)

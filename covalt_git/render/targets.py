@@ -16,9 +16,9 @@ from covalt_git.text.display import shorten
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
-_FIXED_HOST = re.compile(HOST + r"[:/?#]", re.IGNORECASE)
-_FIXED_PORT = re.compile(HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
-_PORT = re.compile(r"[0-9]{4,5}")
+_FIXED_HOST = "(?i)" + HOST + r"[:/?#]"
+_FIXED_PORT = "(?i)" + HOST + r"(?::[0-9]{1,5})?[/?#]"
+_PORT = r"[0-9]{4,5}"
 
 
 class RefusedError(Exception):
@@ -54,7 +54,7 @@ def check_port(value: object) -> int:
     Raises:
         RefusedError: when it is not a port from 1024 to 65535.
     """
-    number = int(value) if isinstance(value, str) and _PORT.fullmatch(value) else value
+    number = int(value) if isinstance(value, str) and re.fullmatch(_PORT, value) else value
     if isinstance(number, int) and not isinstance(number, bool) and number in PORTS:
         return number
     raise RefusedError(f"{shorten(repr(value))} is not a port from {PORTS[0]} to {PORTS[-1]}")
@@ -78,11 +78,11 @@ def check_url(value: object, template: object) -> str:
     before = first if isinstance(first, str) else ""
     if before and not more:
         return value
-    fixed = _FIXED_HOST.match(before)
+    fixed = re.match(_FIXED_HOST, before)
     allowed = (fixed["host"].lower(),) if fixed else LOCAL_HOSTS
     if address.host not in allowed:
         raise RefusedError(f"the host of {shorten(repr(value))} must be {' or '.join(allowed)}")
-    if address.port is not None and not _FIXED_PORT.match(before):
+    if address.port is not None and not re.match(_FIXED_PORT, before):
         check_port(address.port)
     return value
 

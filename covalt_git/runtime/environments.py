@@ -35,17 +35,12 @@ FORMAT = 1
 """Version of the layout; a new one makes old environments unused."""
 
 _LAST_LINES = 20
-_NEWS = re.compile(
-    "(Collecting|Downloading|Processing|Using|Installing|Resolved|Prepared|Installed) "
-)
-_CREDENTIALS = re.compile(r"//[^/@\s]+@")
-_COMPLAINT = re.compile("error|\u00d7|\u2570", re.IGNORECASE)
+_NEWS = "(Collecting|Downloading|Processing|Using|Installing|Resolved|Prepared|Installed) "
+_CREDENTIALS = r"//[^/@\s]+@"
+_COMPLAINT = "(?i)error|\u00d7|\u2570"
 _LOOK_S = 0.2
 # PEP 508 without direct references, which an installer would fetch from anywhere, and build.
-_NEED = re.compile(
-    r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?\s*(?:\[[A-Z0-9._,\s-]*\])?\s*(?:[(<>=!~;][^@\n]*)?",
-    re.IGNORECASE,
-)
+_NEED = r"(?i)[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?\s*(?:\[[A-Z0-9._,\s-]*\])?\s*(?:[(<>=!~;][^@\n]*)?"
 
 
 class CannotInstallError(CovaltError):
@@ -113,7 +108,7 @@ def interpreter(
 
 def _check(need: str) -> None:
     """Raise an error for a requirement that an installer would take for an option, a file or a URL."""
-    if not _NEED.fullmatch(need):
+    if not re.fullmatch(_NEED, need):
         raise CannotInstallError(
             f"{need!r} is not a requirement of a name and a version",
             hint="write python.dependencies as jinja2>=3",
@@ -191,9 +186,9 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
         ender.start()
         try:
             for line in program.stdout:
-                text = _CREDENTIALS.sub("//***@", line.strip())
+                text = re.sub(_CREDENTIALS, "//***@", line.strip())
                 last.append(text)
-                if _NEWS.match(text):
+                if re.match(_NEWS, text):
                     report(text)
             program.wait()
         finally:
@@ -201,7 +196,9 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
     if cancel.is_set():
         raise InstallCancelledError("the installation was cancelled and removed")
     if program.returncode:
-        complaints = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
+        complaints = [line for line in last if re.match(_COMPLAINT, line)] or list(
+            filter(None, last)
+        )
         hints = [hint for words, hint in _HINTS.items() if words in " ".join(last)]
         raise CannotInstallError(
             f"the dependencies of its Python tools cannot be installed: {'; '.join(complaints[-3:])}",

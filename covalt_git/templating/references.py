@@ -23,7 +23,7 @@ _REFERENCE = re.compile(
     rf"(?!(?:{_EXPRESSION_ROOTS})[.}}])"  # these are expressions, not names of secrets
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"
 )
-_OPENING = re.compile(rf"\$\$|\$\{{(?!(?:{_EXPRESSION_ROOTS})[.}}])[^}}]*\}}?")
+_OPENING = rf"\$\$|\$\{{(?!(?:{_EXPRESSION_ROOTS})[.}}])[^}}]*\}}?"
 
 
 class Reference(NamedTuple):
@@ -65,7 +65,7 @@ def references(value: object) -> Iterator[tuple[tuple[str | int, ...], Reference
 def malformed(text: str) -> list[str]:
     """Return the malformed references of a text, such as ``${API-KEY}`` and ``${``."""
     whole = {match.start() for match in _REFERENCE.finditer(text)}
-    return [match[0] for match in _OPENING.finditer(text) if match.start() not in whole]
+    return [match[0] for match in re.finditer(_OPENING, text) if match.start() not in whole]
 
 
 def texts(value: object) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -44,10 +44,9 @@ _ADDRESS = (
     rb"(?:/[\w./~+@-]*)?"
 )
 _PLAIN_VALUE = rb"(?!\w+:/)[\w./~@][\w./~+@:-]*"
-_MODULES_LINE = re.compile(
-    rb'(?P<comment>[#;].*)?|(?P<section>\[submodule "[A-Za-z0-9_][\w./+-]*"\])'
-    rb"|[A-Za-z][A-Za-z0-9-]*[ \t]*=[ \t]*(?:" + _ADDRESS + rb"|" + _PLAIN_VALUE + rb")",
-    re.ASCII,
+_MODULES_LINE = (
+    rb'(?a)(?P<comment>[#;].*)?|(?P<section>\[submodule "[A-Za-z0-9_][\w./+-]*"\])'
+    rb"|[A-Za-z][A-Za-z0-9-]*[ \t]*=[ \t]*(?:" + _ADDRESS + rb"|" + _PLAIN_VALUE + rb")"
 )
 
 
@@ -171,7 +170,7 @@ def _is_trusted(content: bytes) -> bool:
         return False
     in_section = False
     for line in content.split(b"\n"):
-        found = _MODULES_LINE.fullmatch(line.strip(b" \t"))
+        found = re.fullmatch(_MODULES_LINE, line.strip(b" \t"))
         if found is None:
             return False
         in_section = in_section or found["section"] is not None

@@ -24,12 +24,12 @@ MAX_NODES: Final = 300_000
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _HARMLESS: Final = string.printable.encode().translate(None, b"\v\f")
-_CONFLICT_ENDS = re.compile(r"^(?:<{7}|>{7})(?= |\r?$)", re.MULTILINE)
-_TAG_DIRECTIVE = re.compile(r"(?:^|(?<=\r))(%TAG[ \t][^\r\n]*)", re.MULTILINE)
+_CONFLICT_ENDS = r"(?m)^(?:<{7}|>{7})(?= |\r?$)"
+_TAG_DIRECTIVE = r"(?m)(?:^|(?<=\r))(%TAG[ \t][^\r\n]*)"
 _DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n))*(%[^\r\n]*)")
 """A directive with the empty lines and comments above it."""
 
-_YAML_1 = re.compile(r"%YAML[ \t]+1\.[0-9]+(?:[ \t]+#.*|[ \t]*)")
+_YAML_1 = r"%YAML[ \t]+1\.[0-9]+(?:[ \t]+#.*|[ \t]*)"
 
 
 def load(
@@ -132,7 +132,7 @@ def _refuse_conflict(text: str, path: str) -> None:
     """Raise an error for conflict markers, which are valid texts within brackets."""
     if "<<<<<<<" not in text and ">>>>>>>" not in text:
         return
-    conflict = _CONFLICT_ENDS.search(text)
+    conflict = re.search(_CONFLICT_ENDS, text)
     if conflict:
         _refuse(text, path, conflict.start(), CONFLICT.code, CONFLICT.message, CONFLICT.hint)
 
@@ -141,10 +141,10 @@ def _refuse_directives(text: str, path: str) -> None:
     """Raise an error for directives except ``%YAML 1.x``: libyaml takes seconds for 1,000 ``%TAG``."""
     if "%" not in text:
         return
-    found = _TAG_DIRECTIVE.search(text)
+    found = re.search(_TAG_DIRECTIVE, text)
     if not found:
         found = _DIRECTIVE.match(text)
-        while found and _YAML_1.fullmatch(found[1]):
+        while found and re.fullmatch(_YAML_1, found[1]):
             found = _DIRECTIVE.match(text, found.end())
     if found:
         message = f"the directive {shorten(found[1])!r}"

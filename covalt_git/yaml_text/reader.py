@@ -34,7 +34,7 @@ _NO_KEY: Final = "\ud800"
 _TAG = re.compile(r"(?:&[\w-]+(?:\s|#[^\r\n]*+)*+)?(!(?:<[^>\s]*>|[^\s,\[\]{}]*))")
 """A tag, optionally after an anchor."""
 
-_CONFLICT_MIDDLE = re.compile(r"^={7}(?=\r?$)", re.MULTILINE)
+_CONFLICT_MIDDLE = r"(?m)^={7}(?=\r?$)"
 
 
 def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> YamlDocument:
@@ -328,7 +328,7 @@ class _Reader:
         self._note(at, codes.TAG, f"the tag {tag!r}", f"remove `{tag}`")
 
     def _note_syntax(self, error: MarkedYAMLError) -> None:
-        conflict = _CONFLICT_MIDDLE.search(self._text)
+        conflict = re.search(_CONFLICT_MIDDLE, self._text)
         if conflict:
             self._note(conflict.start(), CONFLICT.code, CONFLICT.message, CONFLICT.hint)
             return
