@@ -21,6 +21,7 @@ from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
 from tests.examples import examples
 from tests.formats import laws
+from tests.toolsets.test_reading_touches_nothing import started, watched
 
 CJSON = conversion.find_format("cjson")
 
@@ -166,9 +167,14 @@ def test_every_value_is_consumed_carried_or_lost(name: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize(("source", "path"), EVERY, ids=lambda one: getattr(one, "name", str(one)))
-def test_each_document_comes_back_as_it_was(source: Format, path: Path) -> None:
-    laws.check_identity(path.read_bytes(), source, path.name)
-    laws.check_all_targets(path.read_bytes(), source, path.name)
+def test_each_document_comes_back_and_nothing_is_run_or_connected(
+    source: Format, path: Path
+) -> None:
+    with watched() as events:
+        laws.check_identity(path.read_bytes(), source, path.name)
+        laws.check_all_targets(path.read_bytes(), source, path.name)
+
+    assert started(events) == []
 
 
 READ_ONLY = [one for one in FORMATS if one.read and not one.write]

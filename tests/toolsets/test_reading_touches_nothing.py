@@ -1,5 +1,6 @@
 """The law of reading: whatever the files hold, reading ends with problems, changes nothing and starts nothing."""
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -55,6 +56,12 @@ def watched() -> Iterator[list[str]]:
         yield seen
     finally:
         _watched = None
+
+
+def started(events: list[str]) -> list[str]:
+    """Return the events that run code of a toolset, start a process or open a connection."""
+    starts = re.compile(r"exec|socket|subprocess|os\.(exec|fork|posix_spawn|spawn|system)")
+    return [one for one in events if starts.match(one)]
 
 
 def test_the_audit_hook_sees_writes_deletions_and_code_of_toolsets(tmp_path: Path) -> None:
