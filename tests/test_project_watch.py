@@ -128,17 +128,3 @@ def test_new_folder_is_watched_with_all_below_it(root: Path, changes: Changes) -
     (root / "toolsets/three/deep/er/x.txt").write_text("x", encoding="utf-8")
 
     assert changes.wait() is True
-
-
-def test_polling_needs_no_events(root: Path) -> None:
-    polling = Changes(root, poll=True)
-    followed = WatchedProject(root)
-    write(root, "one", BROKEN)
-
-    assert polling.wait() is True
-    look = followed.scan()
-    polling.close()
-
-    assert look is not None
-    assert list(look.broken) == ["one"]
-    assert polling.wait() is False

@@ -47,11 +47,3 @@ def test_the_commands_of_the_http_template_work_for_another_host(root: Path, cli
 
     assert (granted[0], code) == (0, 0)
     assert '"latitude": [' in answer
-
-
-def test_the_commands_of_the_mcp_template_start_nothing(root: Path, cli: Cli) -> None:
-    validate, grant, refresh = next_steps(cli, "mcp")
-
-    assert [cli(*step)[0] for step in (validate, grant)] == [0, 0]
-    assert refresh == ["source", "refresh", "mine"]
-    assert not (root / "toolsets/locks").exists()

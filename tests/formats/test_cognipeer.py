@@ -84,6 +84,9 @@ def test_required_is_a_list_at_every_depth() -> None:
     assert body["properties"]["lines"]["items"]["required"] == ["sku"]
 
 
+@pytest.mark.requirement(
+    *("cognipeer-document", "cognipeer-api.url", "cognipeer-api.method", "cognipeer-api.headers")
+)
 def test_arguments_are_placed_as_the_note_describes() -> None:
     """Names of the path first, ``body`` as JSON, all others in the query."""
     http = HttpRequest.model_validate(tools_of(DEPTHS)[0]["http"])

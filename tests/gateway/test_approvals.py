@@ -1,6 +1,5 @@
 """Calls that require approval: what a client answers approves nothing, only the record does."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,11 @@ def page(execution_id: str) -> str:
 
 
 class Visitor:
-    """A user who opens the page of an approval, and approves the call there or does not."""
+    """A user to whom a client shows the page of an approval, and who gives this answer there."""
 
-    def __init__(self, root: Path, *, approves: bool = False, answer: Any = "accept") -> None:
+    def __init__(self, answer: Any = "accept") -> None:
         self.urls: list[str] = []
-        self._root, self._approves, self._answer = root, approves, answer
+        self._answer = answer
 
     @property
     def callbacks(self) -> dict[str, Any]:
@@ -39,10 +38,6 @@ class Visitor:
 
     async def _elicit(self, _: Any, params: Any) -> types.ElicitResult:
         self.urls.append(params.url)
-        if self._approves:
-            self._approves = False
-            approve = Project.open(self._root).approvals().approve
-            threading.Thread(target=approve, args=[params.url.removeprefix(PAGES)]).start()
         return types.ElicitResult(action=self._answer)
 
 
@@ -55,26 +50,12 @@ def resume(root: Path, chat_id: str, execution_id: str, **options: Any) -> Any:
     return call(root, "resume", {"execution_id": execution_id}, chat=chat_id, **options)
 
 
-@versions
-def test_a_call_returns_its_result_once_it_is_approved_on_the_page(
-    shared: Path, chat_id: str, version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(approvals, "PATIENCE_S", 10)
-    visitor = Visitor(shared, approves=True)
-
-    result = pending(shared, chat_id, version=version, callbacks=visitor.callbacks, pages=page)
-
-    assert result.structured_content == WRITTEN
-    assert len({*visitor.urls}) == 1
-    assert [one.id for one in commits(shared, chat_id)] == [result.meta["covalt-git/manifest"]]
-
-
 @pytest.mark.requirement("toolshed-elicitation.1", "toolshed-elicitation.2")
 @versions
 def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     shared: Path, chat_id: str, version: str
 ) -> None:
-    visitor = Visitor(shared, answer="decline")
+    visitor = Visitor("decline")
     for options in (
         {"callbacks": visitor.callbacks, "pages": page},  # declined: not asked again
         {"pages": page},  # the client cannot elicit
@@ -121,7 +102,7 @@ def test_no_answer_of_a_client_approves_a_call(
         Project.open(shared).approvals().approve(first)
         return [(await send(requests, ACCEPT)).structured_content for _ in range(2)]
 
-    options = {"chat": chat_id, "callbacks": Visitor(shared).callbacks, "pages": page}
+    options = {"chat": chat_id, "callbacks": Visitor().callbacks, "pages": page}
     assert with_requests(shared, say, **options) == [WRITTEN, WRITTEN]
     assert len(commits(shared, chat_id)) == 1
 
@@ -145,22 +126,3 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
 
     assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
-
-
-def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(
-    shared: Path, chat_id: str
-) -> None:
-    execution_id = pending(shared, chat_id).structured_content["execution_id"]
-    answers = {
-        text(resume(shared, chat_id, one, role=role)).replace(one, "...")
-        for one, role in [
-            (execution_id, "owner"),  # the default role requested it, not this role by its name
-            (execution_id, "reader"),
-            ("01a20135-b81e-7428-9b33-8c3e1a951d6a", None),
-            ("../../heads/main", None),
-            (execution_id[-8:], None),
-        ]
-    }
-
-    (answer,) = answers
-    assert answer.startswith("unknown_execution: ")

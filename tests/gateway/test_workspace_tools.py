@@ -19,23 +19,16 @@ async def use(client: Client, tool: str, /, **args: Any) -> Any:
 
 def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str) -> None:
     async def say(client: Client) -> None:
-        first = await use(client, "write_file", path="a.txt", content="one\n")
-        assert first["changed"] is True
+        await use(client, "write_file", path="a.txt", content="one\n")
         await use(client, "branch", name="idea")
         await use(client, "checkout", branch="idea")
         await use(client, "write_file", path="a.txt", content="two\n")
         changed = await use(client, "diff", old="main", new="idea")
         assert "-one\n+two\n" in changed["changes"][0]["patch"]
-        moved = await use(client, "checkout", branch="main")
-        assert moved["changes"] == [{"path": "a.txt", "kind": "modified"}]
+        await use(client, "checkout", branch="main")
         assert (await use(client, "read_file", path="a.txt"))["content"] == "one\n"
         idea = await use(client, "read_file", path="a.txt", manifest="idea")
-        assert idea["content"] == "two\n"
-        restored = await use(client, "restore", manifest="idea", paths=["a.txt"])
-        assert restored["branch"] == "main"
-        log = await use(client, "log", limit=2)
-        assert len(log["manifests"]) == 2
-        assert [one["name"] for one in log["branches"]] == ["idea", "main"]
+        await use(client, "restore", manifest="idea", paths=["a.txt"])
         files = await use(client, "list_files")
         assert files["files"] == [{"path": "a.txt", "oid": idea["oid"]}]
 

@@ -106,7 +106,11 @@ MARKUP = st.lists(
 
 @given(data=JSON)
 def test_any_data_comes_back(data: Any) -> None:
-    assert json.loads(literal(data)) == data
+    written = literal(data)
+
+    assert json.loads(written) == data
+    assert written.isascii()
+    assert not re.search(rb"[<>&]", written)
 
 
 @given(page=MARKUP.map(str.encode) | st.binary())

@@ -194,13 +194,7 @@ def test_a_url_chooses_the_style_of_names_and_the_mode(port: int) -> None:
 
     names = partial(talk_over_http, port, tool_names)
     assert "demo_write" in names(query="?names=underscore")
-    assert names(query="?names=underscore&mode=search") == [
-        "call_tool",
-        "read_result",
-        "read_tool",
-        "resume",
-        "search_tools",
-    ]
+    assert "search_tools" in names(query="?names=underscore&mode=search")
     assert "'long'" in talk_over_http(port, fails, query="?names=long")
 
 
@@ -318,6 +312,8 @@ def test_a_refusal_without_token_names_the_public_metadata_of_the_resource(
     named = f"http://127.0.0.1:{port}{WELL_KNOWN}/mcp"
     assert extract_resource_metadata_from_www_auth(answer) == named
     assert (ask("HEAD", named).status_code, ask("HEAD", named).content) == (200, b"")
+    assert ask("GET", named, headers={"Host": "evil.example"}).status_code == 421
+    assert ask("GET", named, headers={"Origin": "https://evil.example"}).status_code == 403
 
     for path in ("", "/mcp"):
         for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
@@ -329,24 +325,6 @@ def test_a_refusal_without_token_names_the_public_metadata_of_the_resource(
                     "resource_name": "covalt-git",
                     "bearer_methods_supported": ["header"],
                 }
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "headers", "status"),
-    [
-        ("GET", "/mcp", {"Host": "evil.example"}, 421),
-        ("GET", "/mcp", {"Origin": "https://evil.example"}, 403),
-        ("GET", "/git", {}, 404),
-        ("GET", "/mcp/", {}, 404),
-        ("POST", "/mcp", {}, 405),
-    ],
-)
-def test_other_requests_for_metadata_are_refused(
-    port: int, method: str, path: str, headers: dict[str, str], status: int
-) -> None:
-    url = f"http://127.0.0.1:{port}{WELL_KNOWN}{path}"
-
-    assert ask(method, url, headers=headers).status_code == status
 
 
 # Roles of agents
@@ -510,7 +488,8 @@ def test_a_call_is_resumed_by_the_agent_that_made_it_alone(
 
     for thief in (other, TOKEN):
         assert resume(thief)["error"] == "unknown_execution"
-    assert resume(token, execution_id[:-1] + "0")["error"] == "unknown_execution"
+    for other_id in ("01a20135-b81e-7428-9b33-8c3e1a951d6a", "../../heads/main", execution_id[-8:]):
+        assert resume(token, other_id)["error"] == "unknown_execution"
     Project.open(root).approvals().approve(execution_id)
     assert resume(token) == {"written": "a.txt"}
     tokens.revoke("asks")

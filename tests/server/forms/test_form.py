@@ -231,11 +231,6 @@ def test_an_untouched_form_gives_the_smallest_value(
     assert submitted(schema, given_form(schema)).value == value
 
 
-@pytest.mark.parametrize(("part", "value"), TABLES["empty_values"])
-def test_empty_values_are_read_back(part: Any, value: JsonObject) -> None:
-    assert read_back(one(part, required=False), value) == value
-
-
 def test_a_required_text_is_empty_only_where_that_is_meant() -> None:
     schema = one({"type": "string"})
     got = submitted(schema, given_form(schema, args__a=""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api_client import Api
-from tests.server.visitor import Page, Visitor
+from tests.server.visitor import Visitor
 
 
 @pytest.fixture
@@ -23,10 +23,6 @@ def branched(api: Api) -> Api:
 def folder(api: Api) -> dict[str, str]:
     found = sorted(path for path in api.workspace.rglob("*") if path.is_file())
     return {path.relative_to(api.workspace).as_posix(): path.read_text() for path in found}
-
-
-def merge_page(visitor: Visitor, branch: str = "idea") -> Page:
-    return visitor.open(f"/chats/c1/merge?branch={branch}")
 
 
 def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
@@ -48,34 +44,13 @@ def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
     assert "/chats/c1/restore" not in [form.action for form in newest.forms]
 
 
-def test_a_branch_without_conflicts_is_merged_once(visitor: Visitor, branched: Api) -> None:
-    visitor.send(merge_page(visitor).form("/chats/c1/merge"))
-
-    assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
-    assert "/chats/c1/merge" not in [form.action for form in merge_page(visitor).forms]
-
-
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
-    page = merge_page(visitor)
+    page = visitor.open("/chats/c1/merge?branch=idea")
     assert page.link("Show the file on idea") == "/chats/c1/files/a.txt?at=idea"
     assert "<<<<<<< main main ||||||| base one ======= idea >>>>>>> idea" in page.text
 
     visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
-
-    assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
-
-
-def test_a_conflict_is_resolved_after_a_merge_that_keeps_both(
-    visitor: Visitor, branched: Api
-) -> None:
-    branched.write("a.txt", "main\n")
-    waiting = visitor.send(merge_page(visitor).form("/chats/c1/merge"), **{"choice:a.txt": "both"})
-    assert waiting.address == "/chats/c1/conflicts"
-    assert set(folder(branched).values()) == {"main\n", "idea\n", "b\n"}
-    assert "/chats/c1/conflicts" in [one.href for one in visitor.open("/chats/c1").links]
-
-    visitor.send(waiting.form("/chats/c1/conflicts"), "Use the other version")
 
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
 

@@ -295,16 +295,6 @@ def test_a_patch_is_shown_once_and_before_the_arguments(
     assert page.text.index("Files changed") < page.text.index("Arguments")
 
 
-def test_a_new_file_has_no_diff_and_a_changed_one_its_diff_before(
-    visitor: Visitor, api: Api
-) -> None:
-    new = called(visitor, api, "code", path="a.py", content="print(1)\n")
-    changed = called(visitor, api, "code", path="a.py", content="print(2)\n")
-
-    assert "Files changed" not in new.text
-    assert changed.source.index('class="line del"') < changed.source.index('id="result"')
-
-
 def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 101))
 

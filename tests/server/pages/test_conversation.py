@@ -140,15 +140,6 @@ def test_older_messages_are_on_older_pages(visitor: Visitor, api: Api) -> None:
     assert "/chats/c1/messages" not in [form.action for form in older.forms]
 
 
-def test_actions_of_a_chat_are_in_a_menu_on_its_pages(visitor: Visitor, api: Api) -> None:
-    api.write("a.txt", "1")
-    for path in ("", "/history", "/files"):
-        page = visitor.open(f"/chats/c1{path}")
-        actions = {form.action for form in page.forms}
-        assert {f"/chats/c1/{one}" for one in ("fork", "rename", "delete")} <= actions
-        assert "git clone" in page.text
-
-
 def test_a_role_sees_calls_of_hidden_tools_without_their_names(root: Path, api: Api) -> None:
     message = add(api, "Make a page")
     write(api, "secret.txt", message)
@@ -175,15 +166,3 @@ def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api
 
     expect(call).to_contain_text("1part 2")
     assert len([path for path in served.paths if f"/calls/{ids[2]}" in path]) == 1
-
-
-def test_the_first_row_is_near_the_top_of_a_phone(
-    page: BrowserPage, served: Live, api: Api
-) -> None:
-    write(api, "a.txt", add(api, "Make a page"))
-    page.set_viewport_size({"width": 375, "height": 800})
-    for path, row in (("", ".turn"), ("/history", ".state")):
-        page.goto(f"{served.url}/chats/c1{path}")
-        box = page.locator(row).first.bounding_box()
-        assert box is not None
-        assert box["y"] <= 420

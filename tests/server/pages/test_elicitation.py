@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from covalt_git.names import new_id
 from tests.api_client import Api, refused
-from tests.live_server import Live, live
+from tests.live_server import Live
 from tests.mcp_client import add_toolset
 from tests.server.event_streams import coming, events, follow, names, resume, until
 from tests.server.visitor import Visitor
@@ -78,7 +78,7 @@ def odd() -> str:
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quiz(api: Api) -> Api:
     add_toolset(api.root, "quiz", QUIZ, QUIZ_PYTHON)
     return api
@@ -132,12 +132,6 @@ def test_a_refused_approval_does_not_end_the_call(quiz: Api) -> None:
 
 
 # The page
-
-
-@pytest.fixture
-def served(quiz: Api) -> Iterator[Live]:
-    with live(quiz.root) as own:
-        yield own
 
 
 def run(page: Page, served: Live, name: str) -> None:

@@ -15,7 +15,6 @@ from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
 from tests.server.sample_bundle import DEMO
-from tests.server.visitor import Visitor
 
 PAGES = [
     *("/", "/chats", "/chats/c1", "/chats/c1?compare=idea", "/chats/c1/messages/{message}"),
@@ -89,8 +88,11 @@ def page(chromium: Browser, served: Live) -> Iterator[Page]:
 def test_a_page_is_accessible_and_fits_its_screen(
     page: Page, served: Live, ids: dict[str, str], path: str
 ) -> None:
+    """The console has an error for whatever is inline or from elsewhere: the policy of a page allows neither."""
     errors = console_errors(page)
-    page.goto(served.url + path.format(**ids))
+    answer = page.goto(served.url + path.format(**ids))
+    assert answer is not None
+    assert answer.status == (404 if path == "/nowhere" else 200)
     for scheme, width, rules in VIEWS:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 800})
@@ -105,19 +107,3 @@ def test_a_page_is_accessible_and_fits_its_screen(
             for node in one["nodes"]
         ] == []
     assert [one for one in errors if "404" not in one] == []
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_has_nothing_inline_and_nothing_from_elsewhere(
-    api: Api, ids: dict[str, str], path: str
-) -> None:
-    page = Visitor(api.app).open(path.format(**ids))
-
-    assert page.status == (404 if path == "/nowhere" else 200)
-    assert all(given.get("src", "").startswith("/static/") for given in page.named("script"))
-    assert page.named("style") == []
-    for tag, given in page.elements:
-        assert not [name for name in given if name == "style" or name.startswith("on")], tag
-        for name in ("src", "href", "action"):
-            value = given.get(name, "")
-            assert value.startswith("data:image/") or "//" not in value, (tag, value)

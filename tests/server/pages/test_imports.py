@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from uuid import UUID
@@ -114,23 +113,6 @@ def test_a_refused_bundle_is_explained_and_leaves_nothing(visitor: Visitor, root
     assert staged_folders(root) == []
 
 
-def test_a_bundle_is_imported_once_and_not_after_it_expired(visitor: Visitor, root: Path) -> None:
-    form = review_bundle(visitor, DEMO).forms[1]
-    (staged,) = staged_folders(root)
-    then = staged.stat().st_mtime - 3601
-    os.utime(staged, (then, then))
-
-    expired = visitor.send(form, "Import")
-    assert expired.status == 404
-    assert visitor.open(form.action).status == 404
-    assert not (root / "toolsets/demo").exists()
-
-    form = review_bundle(visitor, DEMO).forms[1]
-    assert visitor.send(form, "Import").status == 200
-    assert visitor.send(form, "Import").status == 404
-    assert staged_folders(root) == []
-
-
 def newer(version: str, **changed: bytes) -> bytes:
     files = {
         "toolset.yaml": MANIFEST.replace(b'"1.2"', f'"{version}"'.encode()),
@@ -218,27 +200,6 @@ def test_grants_are_added_renewed_and_revoked_on_the_page(visitor: Visitor, root
     visitor.send(form_of(page, host="*.far.example"))
     assert "*.far.example" not in state.read_text()
     assert "maps.example" in state.read_text()
-
-
-def test_a_server_is_granted_next_to_its_command_and_shows_what_changed(
-    visitor: Visitor, root: Path
-) -> None:
-    page = import_bundle(visitor, DEMO)
-    form = form_of(page, kind="process")
-    assert "maps-server --stdio 'a b'" in page.text
-    visitor.send(form, f"Grant {form.fields['name'][0]}")
-    file = root / "toolsets/demo/toolset.yaml"
-    file.write_text(file.read_text().replace("--stdio", "--all"))
-    page = visitor.open("/toolsets/demo")
-    assert "maps-server --stdio 'a b'" in page.text
-    assert "maps-server --all 'a b'" in page.text
-    visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
-    assert "--all" in (root / "toolsets/state/demo.yaml").read_text()
-
-    visitor.send(form_of(page, kind="unsandboxed"))
-    assert "kind: unsandboxed" in (root / "toolsets/state/demo.yaml").read_text()
-    visitor.send(form_of(visitor.open("/toolsets/demo"), key="unsandboxed"))
-    assert "kind: unsandboxed" not in (root / "toolsets/state/demo.yaml").read_text()
 
 
 def test_only_an_administrator_can_change_toolsets(root: Path) -> None:

@@ -16,9 +16,7 @@ from flask import Flask, get_template_attribute
 from markupsafe import Markup
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_git.render.inject_data import inject
-from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
 from tests.api_client import Api
 from tests.browser import launched
 from tests.live_server import live
@@ -41,7 +39,6 @@ LISTENER = """if (window === top) {
 TABLES = tables(__file__)
 ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
 HEIGHTS: dict[str, str] = dict(TABLES["heights"])
-DANGEROUS: list[str] = TABLES["dangerous"]
 ALONE = {"fetch-later", "link-top", "form-top", "top"}
 """Attempts that a plain page makes only once, or not together with others."""
 ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
@@ -234,40 +231,3 @@ def test_a_flood_of_heights_changes_the_frame_at_most_30_times_a_second(
             changes = page.evaluate(count)
 
     assert 0 < changes <= 31
-
-
-# Data
-
-
-def units(text: str) -> list[int]:
-    """Return what JavaScript's charCodeAt() returns for every place of a text."""
-    encoded = text.encode("utf-16-le", "surrogatepass")
-    return [one | two << 8 for one, two in zip(encoded[::2], encoded[1::2], strict=True)]
-
-
-def test_no_string_of_the_data_breaks_out_of_its_script(chromium: Browser) -> None:
-    page = """<!doctype html><html><head><title>t</title></head><body><p>one</p><script>
-        const text = window.__TOOL_DATA__.text;
-        parent.postMessage([location.pathname, [...Array(text.length).keys()].map((at) =>
-          text.charCodeAt(at)), document.body.children.length, "injected" in window], "*");
-        </script></body></html>"""
-    with Outside() as server:
-        for number, text in enumerate(DANGEROUS):
-            plan = RenderPlan(renderer="html", config={"content": page, "data": {"text": text}})
-            made = artifact_page(plan, no_record)
-            server.pages[f"/{number}"] = (HTML | ARTIFACT_HEADERS, made)
-        frames = "".join(
-            f'<iframe sandbox="allow-scripts" src="/{number}"></iframe>'
-            for number in range(len(DANGEROUS))
-        )
-        server.pages["/"] = (HTML, f"<!doctype html>{frames}".encode())
-        with opened(chromium, server.url) as around:
-            around.wait_for_function("count => tried.length === count", arg=len(DANGEROUS))
-            told = {one[0]: one[1:] for one in around.evaluate("tried")}
-
-    for number, text in enumerate(DANGEROUS):
-        assert told[f"/{number}"] == [units(text), 2, False], text
-
-
-def no_record(_: FileReference) -> bytes:
-    raise AssertionError("the page stands in the plan")

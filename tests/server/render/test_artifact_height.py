@@ -103,19 +103,6 @@ def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
     assert height(page) < 1000
 
 
-def test_the_diff_of_text_kit_has_no_hole_and_no_scroll_bar(
-    opened: Callable[[str], Page], api: Api
-) -> None:
-    api.write("a.txt", "one\ntwo\nthree\n")
-    api.write("b.txt", "one\n2\nthree\n")
-    page = opened(api.call("text-kit:diff", path="a.txt", other="b.txt")["id"])
-
-    last = page.frames[-1].locator("main details").last
-    bottom = last.evaluate("one => one.getBoundingClientRect().bottom")
-    assert 0 <= height(page) - bottom <= 24
-    assert not has_scroll_bar(page)
-
-
 def test_a_frame_has_a_fixed_height_without_scripts(
     chromium: Browser, served: Live, api: Api
 ) -> None:

@@ -60,10 +60,6 @@ def own(shared: Api, chart: str, tmp_path: Path) -> Api:  # noqa: ARG001 - the c
 # The page
 
 
-def no_record(_: FileReference) -> bytes:
-    raise AssertionError("the page stands in the plan")
-
-
 @pytest.mark.requirement("covalt-5.1.html", "covalt-5.4.1")
 def test_a_page_is_the_stored_artifact_with_its_data() -> None:
     kept = FileReference(ref=f"sha256:{'0' * 64}", size=9)
@@ -75,14 +71,6 @@ def test_a_page_is_the_stored_artifact_with_its_data() -> None:
         b"<script>" + HEIGHT_SCRIPT.encode() + b"</script></head>caf\xe9"
     )
     assert artifact_source(plan, read.__getitem__) == b"<head></head>caf\xe9"
-
-
-def test_a_page_can_be_a_text_of_the_plan() -> None:
-    plan = RenderPlan(renderer="html", config={"content": "<p>é", "data": None})
-
-    assert artifact_page(plan, no_record) == (
-        f"<script>window.__TOOL_DATA__ = null;</script><script>{HEIGHT_SCRIPT}</script><p>é".encode()
-    )
 
 
 # The answer
@@ -142,13 +130,6 @@ def test_a_page_is_sent_only_to_a_frame_of_our_own_page(
     api: Api, chart: str, headers: dict[str, str], status: int, code: str
 ) -> None:
     refused(ask(api, chart, **headers), status, code)
-
-
-def test_a_request_without_a_destination_is_refused(api: Api, chart: str) -> None:
-    headers = BEARER | {"Accept": "application/json"}
-    answer = api.client().get(f"/artifacts/c1/{chart}", base_url=HOME, headers=headers)
-
-    assert refused(answer, 403, "not_in_a_frame")["hint"] == f"open /chats/c1/calls/{chart}"
 
 
 def test_other_calls_have_no_page(own: Api, chart: str) -> None:

@@ -82,23 +82,12 @@ def test_a_listing_shows_its_text_and_nothing_else(text: str, language: str) -> 
 
 
 @pytest.mark.parametrize("language", ["python", "text"])
-@pytest.mark.parametrize(
-    ("character", "told"),
-    [
-        ("\u202e", "\\u{202e}"),
-        ("\u2066", "\\u{2066}"),
-        ("\u200b", "\\u{200b}"),
-        ("\x00", "\\u{0}"),
-        ("\x1b", "\\u{1b}"),
-        ("\ud800", "\\u{d800}"),
-        ("\U000e0041", "\\u{e0041}"),
-    ],
-)
-def test_hidden_characters_are_escaped(language: str, character: str, told: str) -> None:
-    html = highlighted(f"a = 1 # {character}x", language=language)
+def test_hidden_characters_are_escaped(language: str) -> None:
+    for character in "\u202e\x00\ud800\U000e0041":
+        html = highlighted(f"a = 1 # {character}x", language=language)
 
-    assert f'<span class="unseen-character">{told}</span>' in html
-    assert character not in html
+        assert f'<span class="unseen-character">\\u{{{ord(character):x}}}</span>' in html
+        assert character not in html
 
 
 def test_a_text_too_large_for_a_page_is_cut_with_a_note() -> None:
