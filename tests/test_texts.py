@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = (
-    "covalt_git",
-    "server",
-    "covalt_toolset",
-    "toolsets",
-    "docs",
-    *map(str, ROOT.glob("*.md")),
-)
+PRODUCT = ("covalt_git", "server", "covalt_toolset", "toolsets", "docs", *ROOT.glob("*.md"))
 DOCUMENTS = {".md", ".html"}
 
 VAGUE = re.compile(

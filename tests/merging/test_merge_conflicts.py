@@ -1,5 +1,7 @@
 """Conflicts of a merge: reported, resolved, or saved with both versions."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from covalt_git.errors import CovaltError
@@ -18,7 +20,7 @@ from tests.merging.merges import (
     text,
     waiting,
 )
-from tests.workspaces.stores import Layout, fsck, git, open_chats, scratch
+from tests.workspaces.stores import Layout, fsck, git, open_chats
 
 BOTH = Choices(rest="both")
 SEED: Layout = {"seed": ("file", b"")}
@@ -113,32 +115,30 @@ def test_what_one_deleted_and_the_other_changed_is_saved_too(
                 assert folder(other) == after | SEED
 
 
-def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None:
+@pytest.fixture
+def small(chats: Chats) -> Iterator[ChatStore]:
+    """A chat that stores files of at most 1 MiB."""
+    config = WorkspaceConfig(durability="fast", max_file_mb=1)
+    with open_chats(chats.folder.parent, config).new() as opened:
+        yield opened
+
+
+def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged(small: ChatStore) -> None:
     base, ours, theirs = CASES["text"]
-    with scratch() as place:
-        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
-        with chats.new() as chat:
-            parted(chat, base, ours, theirs)
-            choices = Choices({"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")})
-            with writing(chat) as writer, pytest.raises(CovaltError, match="larger than 1 MiB"):
-                branch_merge.merge(writer, "idea", choices)
+    parted(small, base, ours, theirs)
+    choices = Choices({"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")})
+    with writing(small) as writer, pytest.raises(CovaltError, match="larger than 1 MiB"):
+        branch_merge.merge(writer, "idea", choices)
 
-            assert folder(chat) == ours
+    assert folder(small) == ours
 
 
-def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
+def test_lines_that_make_too_large_a_file_together_are_a_conflict(small: ChatStore) -> None:
     half = b"".join(b"%d\n" % number for number in range(90_000))
-    with scratch() as place:
-        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
-        with chats.new() as chat:
-            parted(
-                chat,
-                {"a": ("file", TEXT)},
-                {"a": ("file", half + TEXT)},
-                {"a": ("file", TEXT + half)},
-            )
+    texts = (TEXT, half + TEXT, TEXT + half)
+    parted(small, *({"a": ("file", text)} for text in texts))
 
-            assert [one.kind for one in merge(chat).conflicts] == ["text"]
+    assert [one.kind for one in merge(small).conflicts] == ["text"]
 
 
 def test_many_conflicts_are_all_recorded_and_history_stays_readable_without_them(

@@ -13,20 +13,11 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 
-FILES = {
-    path: f"{number:064x}"
-    for number, path in enumerate(
-        [
-            "README.md",
-            "page/index.html",
-            "server/deep/data.json",
-            "server/lib.py",
-            "server/main.py",
-            "toolset.yaml",
-            "tools/files.py",
-        ]
-    )
-}
+PATHS = (
+    *("README.md", "page/index.html", "server/deep/data.json", "server/lib.py", "server/main.py"),
+    *("toolset.yaml", "tools/files.py"),
+)
+FILES = {path: f"{number:064x}" for number, path in enumerate(PATHS)}
 PROGRAM = {
     "id": "maps",
     "command": "python",

@@ -25,21 +25,6 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_a_problem_has_its_place(operate: Operations) -> None:
-    file = operate.root / "toolsets/app-builder/toolset.yaml"
-    replace(file, "entrypoint: tools.files:read_file", "entrypont: x")
-    told = operate("get_toolset", toolset_id="app-builder")
-    listed = row(operate, "app-builder")
-    problem = next(one for one in told["problems"] if one["code"] == "CG201")
-
-    assert told["sound"] is listed["sound"] is False
-    assert problem["path"] == "toolsets/app-builder/toolset.yaml"
-    assert problem["line"] > 1
-    assert "'entrypoint'" in problem["hint"]
-    assert told["errors"] == listed["errors"] == len(told["problems"])
-    assert told["name"] == listed["name"] == "App Builder"
-
-
 def test_a_toolset_does_not_show_its_hidden_tools(operate: Operations) -> None:
     configure(operate.root, ROLES)
     told = operate("get_toolset", toolset_id="app-builder")

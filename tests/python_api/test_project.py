@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 import covalt_git
-from covalt_git import CovaltError, Project, open_project
+from covalt_git import Chat, CovaltError, Project, open_project
 from covalt_git.python_api.chat import CallResult
 from tests.api_client import configure
-
-ASKS = 'approvals:\n  - {pattern: "app-builder.edit_file", require: true}\n'
 
 
 def write(project: Project, chat_id: str, path: str, content: str) -> CallResult:
@@ -63,23 +61,13 @@ def test_a_role_sees_its_tools_only(root: Path) -> None:
         assert refused.value.code == "unknown_tool"
 
 
-def test_a_pending_call_runs_when_it_is_approved(root: Path) -> None:
-    configure(root, ASKS)
-    with open_project(root) as project:
-        chat = project.create_chat("c1")
-        write(project, "c1", "a.txt", "one")
-        args = {"path": "a.txt", "old": "one", "new": "two"}
-        pending = chat.call("app-builder:edit_file", args)
-        assert (pending.status, pending.commit) == ("pending", None)
-        assert pending.execution_id is not None
-        assert chat.read("a.txt") == b"one"
-        approved = project.approve(pending.execution_id)
+def test_a_pending_call_runs_when_it_is_approved(project: Project, chat: Chat) -> None:
+    pending = chat.call("app-builder:run_command", {"command": "touch a.txt"})
+    assert (pending.status, pending.commit, chat.log()) == ("pending", None, ())
+    approved = project.approve(str(pending.execution_id))
 
-        assert (approved.status, approved.files_changed) == ("success", ("a.txt",))
-        assert chat.read("a.txt") == b"two"
-        denied = chat.call("app-builder:edit_file", args | {"old": "two", "new": "one"})
-        assert denied.execution_id is not None
-        assert project.deny(denied.execution_id).status == "error"
+    assert (approved.status, approved.files_changed) == ("success", ("a.txt",))
+    assert chat.log()[0].id == approved.commit
 
 
 def test_a_closed_project_leaves_no_process_and_does_nothing(root: Path) -> None:

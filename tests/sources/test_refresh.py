@@ -170,6 +170,17 @@ def test_a_changed_tool_is_compared_with_the_accepted_definition(root: Path) -> 
     assert source(root).lock == first
 
 
+def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(root: Path) -> None:
+    asked(root)
+    shown = {one.name: one.digest for one in source(root).to_accept}
+    offer(root, READ, WIPE | {"title": "Wipe"}, LIST)
+    asked(root)
+
+    with pytest.raises(StaleError, match="disk:wipe"):
+        accept(root, "gear", "disk", shown)
+    assert not any(enabled(root).values())
+
+
 def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
     asked(root)
     accepted_all(root)

@@ -77,6 +77,8 @@ def test_the_picker_has_a_group_of_built_in_tools(chat_root: Path) -> None:
     (group,) = [one for one in groups if one["kind"] == "builtin"]
     assert (group["id"], group["name"]) == ("workspace", "Built-in")
     assert [tool["tool_id"] for tool in group["tools"]] == [*BUILTINS]
+    found = Api.of(chat_root).get("search_tools", query="restore files from a commit")["tools"]
+    assert found[0]["tool_id"] == "workspace:restore"
     assert "Built-in built in 8 tools" in Visitor.of(chat_root).open("/tools").text
 
 
@@ -94,16 +96,6 @@ def test_rows_of_built_in_tools_have_no_toolset(chat_root: Path) -> None:
 
     assert rows == [*BUILTINS]
     assert again == [*BUILTINS.values()]
-
-
-def test_agents_and_searches_find_built_in_tools(chat_root: Path) -> None:
-    api = Api.of(chat_root)
-
-    available = {tool["name"] for tool in api.get("get_available_tools")["tools"]}
-    found = api.get("search_tools", query="restore files from a commit")["tools"]
-
-    assert {tool.path for tool in BUILTINS.values()} <= available
-    assert found[0]["tool_id"] == "workspace:restore"
 
 
 def test_a_rule_makes_a_recorded_call_pending_and_refuses_other_calls(chat_root: Path) -> None:

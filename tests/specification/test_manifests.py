@@ -119,6 +119,7 @@ def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:
     "cjson-toolsets.version",
     "cjson-tools.examples",
     "cjson-tools.extensions",
+    "covalt-0.bundles",
     "covalt-6.3.2",
     "covalt-7.1.import_toolset",
     "covalt-7.1.export_toolset",

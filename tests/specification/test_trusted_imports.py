@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from covalt_git.cli import cli
 from covalt_git.runtime import sandbox_levels
-from tests.api_client import Api, configure, form_file, refused
-from tests.mcp_client import REPOSITORY, talk, tool_names
+from tests.api_client import Api, form_file, refused
+from tests.mcp_client import REPOSITORY
 from tests.server.visitor import Visitor
 
 needs_sandbox = pytest.mark.skipif(
@@ -142,15 +142,3 @@ def test_a_machine_without_a_sandbox_refuses_trust(
     refused(send(root, bundle, trust=digest), 403, "sandbox_needed")
 
     assert not (root / "toolsets/shop").exists()
-
-
-def test_only_an_admin_imports_with_trust_and_no_tool_of_agents_imports(
-    root: Path, bundle: Path
-) -> None:
-    configure(root, "roles: {some: {allow: ['**']}, boss: {admin: true}}\ndefault_role: boss\n")
-
-    file = form_file(bundle.name, bundle.read_bytes())
-    sent = Api.of(root, "some").send_form("import_toolset", {"file": file, "trust": "x"})
-
-    refused(sent, 403, "forbidden")
-    assert not [name for name in talk(root, tool_names) if "import" in name]

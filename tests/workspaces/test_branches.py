@@ -229,19 +229,12 @@ def test_something_in_place_of_the_folder_is_never_removed_or_followed(chat: Cha
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
 
 
-def moved_by_git(chat: ChatStore) -> str:
-    """Move the active branch with stock git alone, to a commit with one more file; return the commit."""
-    store = chat.folder / "store.git"
-    blob = git(store, "hash-object", "-w", "--stdin", given=b"new").strip()
-    entries = (
-        git(store, "ls-tree", "-z", "main").encode() + f"100644 blob {blob}\tnew.txt\0".encode()
-    )
-    return pushed(chat, "main", entries)
-
-
 def test_files_that_a_user_put_back_after_a_push_are_an_edit(chat: ChatStore) -> None:
     upload(chat, "a.txt", b"1")
-    commit = moved_by_git(chat)
+    store = chat.folder / "store.git"
+    blob = git(store, "hash-object", "-w", "--stdin", given=b"new").strip()
+    entries = f"{git(store, 'ls-tree', '-z', 'main')}100644 blob {blob}\tnew.txt\0"
+    commit = pushed(chat, "main", entries.encode())
     save(chat)
     (chat.workspace / "new.txt").unlink()
 
