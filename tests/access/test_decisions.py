@@ -140,11 +140,7 @@ TOOLS: SearchStrategy[Tool] = st.builds(
 )
 PATTERN_LISTS = st.lists(PATTERNS, max_size=3).map(tuple)
 ROLES = st.builds(
-    RoleConfig,
-    allow=PATTERN_LISTS,
-    deny=PATTERN_LISTS,
-    approve=PATTERN_LISTS,
-    admin=st.booleans(),
+    RoleConfig, allow=PATTERN_LISTS, deny=PATTERN_LISTS, approve=PATTERN_LISTS, admin=st.booleans()
 )
 
 

@@ -61,9 +61,7 @@ def test_a_hidden_toolset_is_refused_as_unknown(shelf: World, text: str) -> None
     assert shelf.project("owner").catalog.find_toolset("Bad Vault").problems
 
 
-def test_the_errors_of_a_toolset_are_shown_only_to_a_role_that_sees_all_of_it(
-    shelf: World,
-) -> None:
+def test_the_errors_of_a_toolset_are_shown_only_to_a_role_that_sees_all_of_it(shelf: World) -> None:
     shelf.configure(GARDENER)
     declare(shelf, "garden", "water", "secret_bed", more=BROKEN)
     errors = {}

@@ -16,8 +16,7 @@ from tests.toolsets.projects import CASES, HEAD, MANIFEST, put_case, put_hello
 TABLES = tables(__file__)
 
 each_case = pytest.mark.parametrize(
-    "case",
-    [pytest.param(path, id=path.name) for path in sorted(CASES.iterdir()) if path.is_dir()],
+    "case", [pytest.param(path, id=path.name) for path in sorted(CASES.iterdir()) if path.is_dir()]
 )
 
 
@@ -81,8 +80,7 @@ FRAME = (
 
 
 @pytest.mark.parametrize(
-    "more",
-    [*TABLES["allowed"], f"tool_overrides:\n- {{tool_id: greet, {FRAME}}}\n"],
+    "more", [*TABLES["allowed"], f"tool_overrides:\n- {{tool_id: greet, {FRAME}}}\n"]
 )
 def test_these_are_allowed(tmp_path: Path, more: str) -> None:
     assert found(tmp_path, more) == []

@@ -8,12 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from covalt_git.elicitation.forms import form_fields
-from covalt_toolset import (
-    Answering,
-    CannotAsk,
-    get_context,
-    set_context,
-)
+from covalt_toolset import Answering, CannotAsk, get_context, set_context
 from covalt_toolset.elicitation import flat_schema
 
 

@@ -104,10 +104,7 @@ def test_argument_is_given_by_its_alias() -> None:
         return from_
 
     assert invoke(function, {"from": "a"}) == "a"
-    assert problems_of(function, {"from_": "a"}) == [
-        "$.from: missing",
-        "$.from_: unknown argument",
-    ]
+    assert problems_of(function, {"from_": "a"}) == ["$.from: missing", "$.from_: unknown argument"]
 
 
 # Context

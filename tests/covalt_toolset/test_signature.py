@@ -10,13 +10,7 @@ import pytest
 from pydantic import Field
 
 from covalt_toolset import ToolSignatureError, describe
-from tests.covalt_toolset.declared_types import (
-    Opaque,
-    Unfinished,
-    evaluated,
-    returning,
-    taking,
-)
+from tests.covalt_toolset.declared_types import Opaque, Unfinished, evaluated, returning, taking
 from tests.tables import tables
 
 TABLES = tables(__file__)

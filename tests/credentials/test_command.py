@@ -108,10 +108,7 @@ def test_a_command_has_no_input_and_does_not_run_in_the_project(
 # Names
 
 
-@pytest.mark.parametrize(
-    "name",
-    TABLES["no_identifiers"],
-)
+@pytest.mark.parametrize("name", TABLES["no_identifiers"])
 def test_a_name_that_is_no_identifier_runs_nothing(home: Path, name: str) -> None:
     failure(allowed(home, f"touch {home}/ran"), name)
 

@@ -15,14 +15,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
-from tests.workspaces.stores import (
-    FAST,
-    layout_of,
-    open_chats,
-    put,
-    save,
-    scratch,
-)
+from tests.workspaces.stores import FAST, layout_of, open_chats, put, save, scratch
 
 
 def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> str:

@@ -14,16 +14,7 @@ from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
-from tests.workspaces.stores import (
-    Layout,
-    clear,
-    fsck,
-    layout_of,
-    open_chats,
-    put,
-    save,
-    scratch,
-)
+from tests.workspaces.stores import Layout, clear, fsck, layout_of, open_chats, put, save, scratch
 
 OLD: Layout = {
     "a": ("file", b"old"),

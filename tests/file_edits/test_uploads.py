@@ -14,14 +14,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
-from tests.workspaces.stores import (
-    layout_of,
-    open_chats,
-    put,
-    save,
-    tree_of,
-    upload,
-)
+from tests.workspaces.stores import layout_of, open_chats, put, save, tree_of, upload
 
 TABLES = tables(__file__)
 

@@ -8,14 +8,7 @@ import pytest
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.pack_writer import pack_stream
-from tests.git_store.histories import (
-    FORMATS,
-    HOW_PACKED,
-    init,
-    make_history,
-    objects_of,
-    packed,
-)
+from tests.git_store.histories import FORMATS, HOW_PACKED, init, make_history, objects_of, packed
 from tests.workspaces.stores import git
 
 

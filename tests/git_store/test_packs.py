@@ -193,9 +193,7 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
                 assert store.read_object(entry.oid) == wanted[entry.oid]
 
 
-def test_pack_with_a_keep_file_stays_and_an_index_over_packs_does_not(
-    tmp_path: Path,
-) -> None:
+def test_pack_with_a_keep_file_stays_and_an_index_over_packs_does_not(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         first = packs(store)[0]

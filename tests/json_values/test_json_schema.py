@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.json_values.json_schema import (
-    BadSchemaError,
-    schema_problems,
-    value_problems,
-)
+from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, value_problems
 from covalt_git.json_values.pointer import json_path
 from tests.connection_audit import Connections
 from tests.examples import examples
@@ -81,8 +77,7 @@ def test_relative_references_lead_into_the_schema_only(
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^([a-zA-Z]+)*$", "(.*)*b", "^(.*?,){200}$"],
+    "pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^([a-zA-Z]+)*$", "(.*)*b", "^(.*?,){200}$"]
 )
 def test_pattern_is_matched_in_linear_time(pattern: str) -> None:
     start = time.process_time()

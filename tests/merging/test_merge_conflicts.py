@@ -11,15 +11,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
-from tests.merging.merges import (
-    TEXT,
-    folder,
-    merge,
-    parted,
-    resolve,
-    text,
-    waiting,
-)
+from tests.merging.merges import TEXT, folder, merge, parted, resolve, text, waiting
 from tests.workspaces.stores import Layout, fsck, git, open_chats
 
 BOTH = Choices(rest="both")

@@ -72,10 +72,7 @@ def test_an_approval_is_a_block_between_the_call_and_its_result(
     new(decision, execution_id=pending["execution_id"])
     _, approval, result = blocks(exported(new))[2:]
     states = approval["toolApprovalState"], result["toolResultState"]
-    expected = {
-        "approve_call": ("approved", "succeeded"),
-        "deny_call": ("rejected", "canceled"),
-    }
+    expected = {"approve_call": ("approved", "succeeded"), "deny_call": ("rejected", "canceled")}
     assert states == expected[decision]
     assert approval["approvedBy"]
 

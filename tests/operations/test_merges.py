@@ -92,10 +92,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resolutions": [{"path": "x", "decision": "ours"}]}, "unknown_conflict"),
     ({"resolutions": [{"path": "p.png", "decision": "union"}]}, "not_mergeable"),
     ({"resolutions": [{"path": "p.png", "decision": "content"}]}, "invalid_request"),
-    (
-        {"resolutions": [{"path": "p.png", "decision": "ours", "content": ""}]},
-        "invalid_request",
-    ),
+    ({"resolutions": [{"path": "p.png", "decision": "ours", "content": ""}]}, "invalid_request"),
     ({"conflicts": "mine"}, "invalid_request"),
 ]
 

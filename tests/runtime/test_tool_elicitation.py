@@ -31,11 +31,7 @@ ADA = {"action": "accept", "content": {"name": "Ada"}}
 
 
 def asked(
-    workshop: Workshop,
-    source: str,
-    show: Callable[[Inquiry], None],
-    *kinds: Any,
-    **changes: Any,
+    workshop: Workshop, source: str, show: Callable[[Inquiry], None], *kinds: Any, **changes: Any
 ) -> Outcome:
     respondent = Respondent(frozenset(kinds or ("form",)), show)
     return workshop.run(

@@ -88,8 +88,7 @@ def test_a_call_leaves_space_on_the_disk(small_disk: Path) -> None:
     (small_disk / "others").write_bytes(bytes(40 << 20))
 
     outcome = fill(
-        world,
-        "for n in range(999): open(f'{n}', 'wb').write(os.urandom(1 << 20)); time.sleep(0.1)",
+        world, "for n in range(999): open(f'{n}', 'wb').write(os.urandom(1 << 20)); time.sleep(0.1)"
     )
 
     assert code(outcome) == "limit_disk"
@@ -98,9 +97,7 @@ def test_a_call_leaves_space_on_the_disk(small_disk: Path) -> None:
     assert free.f_bavail * free.f_frsize > 2 << 20
 
 
-def test_on_a_full_disk_writing_tools_are_refused_and_reading_tools_run(
-    small_disk: Path,
-) -> None:
+def test_on_a_full_disk_writing_tools_are_refused_and_reading_tools_run(small_disk: Path) -> None:
     """A call is made on a disk that others have filled."""
     world = make_world(small_disk / "project")
     assert code(fill(world, "pass")) == "success"

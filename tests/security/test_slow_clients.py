@@ -112,10 +112,7 @@ def test_a_byte_now_and_then_is_answered_408(one_thread: Running) -> None:
 )
 def test_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
     """Use up the server's file descriptors by connections that never send a whole request."""
-    with (
-        running(refused, timeout_s=TIMEOUT_S) as closing,
-        closing.socket() as connection,
-    ):
+    with running(refused, timeout_s=TIMEOUT_S) as closing, closing.socket() as connection:
         connection.sendall(begun)
 
         assert rest(connection).count(b"HTTP/1.1 403") == begun.count(b"\r\n\r\n")

@@ -6,22 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.templating.expressions import (
-    Expression,
-    Values,
-    expressions,
-    interpolate,
-)
+from covalt_git.templating.expressions import Expression, Values, expressions, interpolate
 from tests.tables import tables
 
 TABLES = tables(__file__)
 
-ARGS = {
-    "path": "a.py",
-    "my-key": "hyphenated",
-    "größe": 4,
-    "nested": {"key": {"deep": True}},
-}
+ARGS = {"path": "a.py", "my-key": "hyphenated", "größe": 4, "nested": {"key": {"deep": True}}}
 RETURNED = {
     "port": 8080,
     "host": "localhost:3000",

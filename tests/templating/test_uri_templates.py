@@ -21,10 +21,7 @@ def test_uri_has_the_values_of_its_variables(
     assert values is None or parsed.variables == tuple(values)
 
 
-@pytest.mark.parametrize(
-    ("template", "why"),
-    TABLES["ambiguous"],
-)
+@pytest.mark.parametrize(("template", "why"), TABLES["ambiguous"])
 def test_ambiguous_template_is_refused(template: str, why: str) -> None:
     with pytest.raises(BadUriTemplateError, match=why):
         UriTemplate.parse(template)

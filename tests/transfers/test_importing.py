@@ -128,12 +128,7 @@ def test_a_history_of_stock_git_becomes_a_chat(
 
     with chat:
         assert found == ImportedChat(
-            "c1",
-            None,
-            ("topic", "trunk"),
-            3,
-            found.unportable,
-            ("refs/tags/v1",),
+            "c1", None, ("topic", "trunk"), 3, found.unportable, ("refs/tags/v1",)
         )
         assert [note.path for note in found.unportable] == ["con"]
         assert chat.active_branch() == "trunk"

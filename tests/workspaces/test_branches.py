@@ -195,9 +195,7 @@ def test_folder_that_is_gone_is_brought_back_as_the_branch_has_it(chat: ChatStor
     assert seen.notes.empty_folders == ("e/f",)
 
 
-def test_folder_that_cannot_be_brought_back_whole_is_not_taken_for_emptied(
-    chat: ChatStore,
-) -> None:
+def test_folder_that_cannot_be_brought_back_whole_is_not_taken_for_emptied(chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1"), "b": ("file", b"2")})
     head = save(chat)
     oid = tree_of(chat, "main")["b"][1]

@@ -13,16 +13,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, Chats, OneChat
-from tests.workspaces.stores import (
-    dying,
-    fsck,
-    git,
-    loose,
-    open_chats,
-    put,
-    save,
-    upload,
-)
+from tests.workspaces.stores import dying, fsck, git, loose, open_chats, put, save, upload
 
 
 @pytest.mark.parametrize("chat_id", ["my_chat", "my-chat"])

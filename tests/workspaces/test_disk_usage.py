@@ -132,9 +132,7 @@ def test_a_large_store_is_reported_after_a_call_and_in_the_status(
     assert usage(builder)["warning"] == warning
 
 
-def test_a_full_store_refuses_tools_that_write_and_nothing_else(
-    builder: Api,
-) -> None:
+def test_a_full_store_refuses_tools_that_write_and_nothing_else(builder: Api) -> None:
     config = "version: 1\nworkspace: {max_store_mb: 1, durability: fast}\n"
     (builder.root / "covalt.yaml").write_text(config, encoding="utf-8")
 

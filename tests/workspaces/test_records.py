@@ -15,15 +15,7 @@ from covalt_git.workspaces.chat import ChatStore, finished_call
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import (
-    call_record,
-    fsck,
-    git,
-    pending_call,
-    put,
-    save,
-    upload,
-)
+from tests.workspaces.stores import call_record, fsck, git, pending_call, put, save, upload
 
 BIG = "x" * LARGE
 

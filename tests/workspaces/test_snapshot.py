@@ -406,9 +406,7 @@ def test_folder_that_may_not_be_read_is_named_and_not_taken_for_empty(chat: Chat
     assert notes.empty_folders == ()
 
 
-def test_a_store_that_cannot_take_more_is_an_error_and_no_file_is_left_out(
-    chat: ChatStore,
-) -> None:
+def test_a_store_that_cannot_take_more_is_an_error_and_no_file_is_left_out(chat: ChatStore) -> None:
     """What the store cannot write is not taken for what the workspace does not let us read."""
     chance = random.Random(1)
     put(

@@ -170,9 +170,7 @@ def test_rewrites_in_one_tick_are_all_seen(chat: ChatStore) -> None:
         assert chat.read_file(head, "a") == b"%02d" % number
 
 
-def test_what_only_another_branch_held_is_written_again_once_that_is_gone(
-    chat: ChatStore,
-) -> None:
+def test_what_only_another_branch_held_is_written_again_once_that_is_gone(chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
     save(chat)
     with writing(chat) as writer:
