@@ -23,7 +23,7 @@ BY = "granted_at: '2026-11-20T17:24:00Z', granted_by: me"
 
 @cache
 def _data(name: str) -> Any:
-    return yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return yaml.load(Path(__file__).with_name(name).read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import yaml
 
 from covalt_git.models import project_config, toolset_manifest, toolset_state
 
-KEYS = yaml.safe_load(Path(__file__).with_name("keys.yaml").read_text(encoding="utf-8"))
+KEYS = yaml.load(
+    Path(__file__).with_name("keys.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 
 
 @pytest.mark.parametrize("name", KEYS)

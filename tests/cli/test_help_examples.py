@@ -22,8 +22,8 @@ from tests.connections.signing_in import Guarded, guarded
 from tests.transcripts import Transcript
 from tests.workspaces.stores import run_git
 
-TABLE: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("help_examples.yaml").read_text(encoding="utf-8")
+TABLE: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("help_examples.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 FILES = TABLE.pop("files")
 SERVERS = ("serve --port 8000", "dev --port 8000", "mcp --chat c1")

@@ -23,7 +23,9 @@ from tests.wsgi_server import listening
 pytestmark = pytest.mark.usefixtures("config_folder")
 
 ELSEWHERE = "https://as.example"
-URLS = yaml.safe_load(Path(__file__).with_name("hostile_urls.yaml").read_text(encoding="utf-8"))
+URLS = yaml.load(
+    Path(__file__).with_name("hostile_urls.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 
 
 @dataclass

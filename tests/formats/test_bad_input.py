@@ -9,8 +9,8 @@ import yaml
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, documents
 
-CASES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("bad_input.yaml").read_text(encoding="utf-8")
+CASES: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("bad_input.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 
 

@@ -17,8 +17,8 @@ from covalt_git.formats.literal_credentials import replace_credentials
 from tests.formats import laws
 
 CANARY = "Zq8vN3kT7wLp2RxB5mYc"
-CASES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("credentials.yaml").read_text(encoding="utf-8")
+CASES: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("credentials.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 
 

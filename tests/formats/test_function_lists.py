@@ -16,8 +16,8 @@ from tests.examples import examples
 from tests.formats import laws
 from tests.formats.test_round_trips import REAL, as_tools
 
-RULES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8")
+RULES: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 TOOLS = conversion.find_format("mcp-tools")
 

@@ -27,7 +27,7 @@ from tests.settling import until
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 HOST = Path(__file__).with_name("app_host.html").read_bytes()
-ATTEMPTS = yaml.safe_load(Path(__file__).with_name("app_attempts.yaml").read_text())
+ATTEMPTS = yaml.load(Path(__file__).with_name("app_attempts.yaml").read_text(), yaml.CSafeLoader)
 
 
 POLICY = (

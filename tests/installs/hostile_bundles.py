@@ -94,7 +94,9 @@ def with_name(name: bytes | str) -> bytes:
     return archive((*GOOD, File(raw)))
 
 
-_TABLES = yaml.safe_load(Path(__file__).with_name("hostile_names.yaml").read_text(encoding="utf-8"))
+_TABLES = yaml.load(
+    Path(__file__).with_name("hostile_names.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 GOOD_NAMES: list[str] = [name for row in _TABLES.pop("good") for name in row]
 PAIRS: list[list[str]] = _TABLES.pop("pairs")
 NAMES: dict[str, list[bytes | str]] = {

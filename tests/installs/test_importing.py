@@ -1,5 +1,6 @@
 """Importing toolsets: hostile bundles leave no files, others are disabled, and none of their code runs."""
 
+import functools
 import io
 import shutil
 import zipfile
@@ -19,19 +20,22 @@ from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.killing import kills
 from tests.toolsets.test_reading_touches_nothing import started, watched
 
-EVIL = [
-    *((f"{kind}-{at}", hostile.with_name(name)) for kind, names in hostile.NAMES.items() for at, name in enumerate(names)),
-    *(
-        (f"pair-{at}", archive((*GOOD, *(File(name.encode(), b"%d" % n) for n, name in enumerate(pair)))))
-        for at, pair in enumerate(hostile.PAIRS)
-    ),
-    *hostile.structures(),
-    *hostile.bombs(),
-    *((f"manifest-{name}", archive((File(b"toolset.yaml", content), GOOD[1]))) for name, content in hostile.manifests()),
-    *((f"file-{name}", archive((*GOOD, File(name.encode(), content)))) for name, content in hostile.FILES.items()),
-    ("no-manifest", archive(GOOD[1:])),
-    ("manifest-in-a-folder", archive((File(b"demo/toolset.yaml", hostile.MANIFEST),))),
-]  # fmt: skip
+
+@functools.cache
+def evil() -> list[tuple[str, bytes]]:
+    return [
+        *((f"{kind}-{at}", hostile.with_name(name)) for kind, names in hostile.NAMES.items() for at, name in enumerate(names)),
+        *(
+            (f"pair-{at}", archive((*GOOD, *(File(name.encode(), b"%d" % n) for n, name in enumerate(pair)))))
+            for at, pair in enumerate(hostile.PAIRS)
+        ),
+        *hostile.structures(),
+        *hostile.bombs(),
+        *((f"manifest-{name}", archive((File(b"toolset.yaml", content), GOOD[1]))) for name, content in hostile.manifests()),
+        *((f"file-{name}", archive((*GOOD, File(name.encode(), content)))) for name, content in hostile.FILES.items()),
+        ("no-manifest", archive(GOOD[1:])),
+        ("manifest-in-a-folder", archive((File(b"demo/toolset.yaml", hostile.MANIFEST),))),
+    ]  # fmt: skip
 
 
 def save(folder: Path, content: bytes) -> Path:
@@ -43,7 +47,7 @@ def save(folder: Path, content: bytes) -> Path:
 @pytest.mark.requirement("covalt-3.1.manifest", "covalt-3.3.1")
 @pytest.mark.parametrize("part", range(4))
 def test_a_hostile_bundle_is_refused_and_leaves_nothing(root: Path, part: int) -> None:
-    for name, content in EVIL[part::4]:
+    for name, content in evil()[part::4]:
         bundle = save(root, content)
         before = contents(root)
 

@@ -72,8 +72,9 @@ def test_an_entry_is_a_file_named_by_the_hash_of_its_id(operate: Operations) -> 
     done = register(operate, **WRITE, other={"key": [1]})
 
     assert entries(operate) == [f"{WRITE_NAME}.yaml"]
-    stored = yaml.safe_load(
-        (operate.root / "toolsets/state/registered" / f"{WRITE_NAME}.yaml").read_text()
+    stored = yaml.load(
+        (operate.root / "toolsets/state/registered" / f"{WRITE_NAME}.yaml").read_text(),
+        yaml.CSafeLoader,
     )
     assert stored == done["entry"]
     assert stored["other"] == {"key": [1]}  # unknown keys are carried
@@ -119,7 +120,9 @@ def test_every_id_has_a_legal_name_and_file(tool_id: str) -> None:
 def test_an_invalid_entry_is_refused_and_not_stored(
     operate: Operations, entry: str, message: str
 ) -> None:
-    error = operate.error("register_tool", entry=yaml.safe_load(entry.replace("TOKEN", TOKEN)))
+    error = operate.error(
+        "register_tool", entry=yaml.load(entry.replace("TOKEN", TOKEN), yaml.CSafeLoader)
+    )
 
     assert error.code == "invalid_request"
     assert message in error.message

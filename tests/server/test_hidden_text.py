@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from html import unescape
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ HIDDEN = {"control", "line-break", "bidi", "invisible", "blank"}
 WITHOUT_GLYPH = "\u0378\ue000\ufdd0\uffff\U000f0000\U0010fffd"
 RANGES = [
     now
-    for before, now in pairwise(map(chr, range(0x110000)))
+    for before, now in pairwise(map(chr, chain(range(0x20000), range(0xE0000, 0xE2000))))
     if display.kind(now) in HIDDEN and display.kind(now) != display.kind(before)
 ]
 TEXT = "".join([*RANGES, *WITHOUT_GLYPH, *(chr(0xE0000 + ord(one)) for one in "; rm")])

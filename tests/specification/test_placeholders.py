@@ -93,7 +93,7 @@ def test_each_replaced_credential_is_listed_and_declared(root: Path, tmp_path: P
     found: Any = json.loads(done.stdout)
     names = [(one["name"], one["path"]) for one in found["placeholders"]]
     assert [one for one in names if "MORE_2" not in one[0]] == NAMES
-    manifest = yaml.safe_load(zipfile.ZipFile(file).read("toolset.yaml"))
+    manifest = yaml.load(zipfile.ZipFile(file).read("toolset.yaml"), yaml.CSafeLoader)
     declared = ["OLD", "MCP_SERVERS_WEB_ENV_KEY", *(name for name, _ in names)]
     assert manifest["secrets"] == declared
     assert manifest["mcp_servers"][1]["headers"]["X"] == "Bearer ${MCP_SERVERS_FAR_HEADERS_X}"

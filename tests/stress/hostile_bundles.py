@@ -11,7 +11,7 @@ from pathlib import Path
 from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from tests.installs import hostile_bundles as hostile
-from tests.installs.test_importing import EVIL
+from tests.installs.test_importing import evil
 from tests.stress.figures import Proof
 from tests.stress.nasty_toolsets import REPOSITORY
 
@@ -80,7 +80,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
         (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
         bundles = Path(name) / "bundles"
         bundles.mkdir()
-        for number, (kind, content) in enumerate(EVIL):
+        for number, (kind, content) in enumerate(evil()):
             plain = re.sub("[^a-z0-9-]", "_", kind)
             (bundles / f"{number:03}-{plain}.zip").write_bytes(content)
         trace = Path(name) / "trace"

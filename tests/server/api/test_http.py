@@ -16,8 +16,8 @@ from tests.server.sample_bundle import DEMO
 from tests.workspaces.stores import git
 
 JSON = "application/json"
-FILES: list[tuple[str, str, str, str]] = yaml.safe_load(
-    Path(__file__).with_name("files.yaml").read_text(encoding="utf-8")
+FILES: list[tuple[str, str, str, str]] = yaml.load(
+    Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 
 
