@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 
+@functools.cache
 def boot_id() -> str:
     """Return the id of the current boot, or an empty text if the system has none."""
     try:

@@ -236,14 +236,20 @@ class ChatStore:
         """Return the paths that differ between two commits."""
         return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
 
-    def scan(self) -> Snapshot:
-        """Store the content of the working folder, durable after a flush, and return its snapshot."""
-        self.stat_cache.scan = self._scan()
+    def scan(self, head: str | None) -> Snapshot:
+        """Store the content of the working folder, durable after a flush, and return its snapshot.
+
+        ``head`` is the head of the active branch.
+        """
+        self.stat_cache.scan = self._scan(head)
         return Snapshot.of(self.stat_cache.scan)
 
-    def _scan(self) -> FolderScan:
+    def _scan(self, head: str | None) -> FolderScan:
         known, clock = self.stat_cache.recall()
-        return scan(self.store, self.workspace, self.config, known, clock)
+        tree = None
+        with contextlib.suppress(BrokenStoreError):
+            tree = self.state(head).tree
+        return scan(self.store, self.workspace, self.config, known, clock, tree)
 
     @contextlib.contextmanager
     def scan_in_memory(self) -> Iterator[Snapshot]:
@@ -254,7 +260,7 @@ class ChatStore:
         """
         with self.store.scratch():
             if self.workspace.is_dir():
-                yield Snapshot.of(self._scan())
+                yield Snapshot.of(self._scan(self.head()))
             else:
                 state = self.state(self.head())
                 yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))

@@ -8,7 +8,6 @@ matches are left out without a note.  Folders are opened by handle, and links ar
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import stat
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from covalt_git.workspaces.folders import (
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.git_store.store import GitStore
@@ -44,7 +43,6 @@ UNPORTABLE: Final = "unportable"
 
 LEFT_IN_PLACE: Final = frozenset({IGNORED, NOT_STORED})
 
-_fields = operator.attrgetter("st_ctime_ns", "st_mtime_ns", "st_ino", "st_size", "st_mode")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_HOLES = 256 << 20  # bytes of sparse files that one scan reads
 _MIN_SPARSE = 1 << 16  # bytes; smaller files do not count as sparse
@@ -59,36 +57,29 @@ class _GoneError(Exception):
     """An entry was removed after the listing."""
 
 
-@contextlib.contextmanager
-def _reading() -> Iterator[None]:
-    """Convert errors of reading the workspace to reasons why an entry is not stored."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise _GoneError from None
-    except OSError as error:
-        reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
-        raise _NotStorableError(reason) from None
+def _unreadable(error: OSError) -> Exception:
+    """Return the error of an entry that cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return _GoneError()
+    return _NotStorableError(f"it cannot be read: {os.strerror(error.errno or 0).lower()}")
 
 
 def scan(
-    store: GitStore, workspace: Path, config: WorkspaceConfig, known: FolderScan, clock: Clock
+    store: GitStore,
+    workspace: Path,
+    config: WorkspaceConfig,
+    known: FolderScan,
+    clock: Clock,
+    tree: str | None = None,
 ) -> FolderScan:
     """Store the folder at ``workspace`` and return its scan; objects are durable after a flush.
 
     Files that have not changed since the scan ``known`` are not read; ``clock`` has the time before this
-    scan.  If nothing has changed, the result is ``known`` itself.
+    scan.  If nothing has changed, the result is ``known`` itself.  The store has all objects of ``tree``, the tree of
+    the active branch.
     """
     with Folder.opened(workspace) as folder:
-        return _Walk(store, config, clock).folder(folder.handle, "", known, _head_tree(store))
-
-
-def _head_tree(store: GitStore) -> str | None:
-    """Return the tree of the active branch; None if it has none or cannot be read."""
-    with contextlib.suppress(BrokenStoreError):
-        head = store.read_ref(store.head())
-        return None if head is None else store.read_commit(head).tree
-    return None
+        return _Walk(store, config, clock).folder(folder.handle, "", known, tree)
 
 
 @dataclass(slots=True)
@@ -136,6 +127,8 @@ class _Walk:
             known = NOT_SCANNED
         is_stored = known.tree is not None and known.tree == stored
         changed = _changed(handle, known.files)
+        if is_stored and not changed and mark == known.mark and not (known.folders or known.notes):
+            return known
         if is_stored:
             ids = {name: folder.tree for name, folder in known.folders.items()}
         else:
@@ -168,8 +161,10 @@ class _Walk:
 
     def entry(self, entries: _Entries, name: str) -> None:
         path = entries.prefix + name
-        with _reading():
+        try:
             status = os.lstat(name, dir_fd=entries.handle)
+        except OSError as error:
+            raise _unreadable(error) from None
         is_folder = stat.S_ISDIR(status.st_mode)
         if rules.is_ignored(self.config.ignore, path, folder=is_folder):
             entries.leave(IGNORED, name)
@@ -182,8 +177,10 @@ class _Walk:
             entries.files[name] = self.file(entries, name, status)
 
     def subfolder(self, entries: _Entries, name: str) -> None:
-        with _reading():
+        try:
             handle = os.open(name, _DIRECTORY, dir_fd=entries.handle)
+        except OSError as error:
+            raise _unreadable(error) from None
         known = entries.known.folders.get(name, NOT_SCANNED)
         try:
             entries.folders[name] = self.folder(
@@ -214,8 +211,9 @@ class _Walk:
         """Return the content of a file or link, and its status when it was read."""
         self.check_sparse(status)
         try:
-            with _reading():
-                found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
+            found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
+        except OSError as error:
+            raise _unreadable(error) from None
         except TooLargeError:
             raise _NotStorableError(f"it is larger than {self.config.max_file_mb} MiB") from None
         if found is None:
@@ -292,10 +290,20 @@ class _Walk:
 def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
     """Return the names of an open folder's known files that have changed."""
     changed = set()
-    for name, known in files.items():
+    lstat = os.lstat
+    for name, (ctime, mtime, inode, size, mode, _) in files.items():
         try:
-            if _fields(os.lstat(name, dir_fd=handle)) != known[:5]:
-                changed.add(name)
+            now = lstat(name, dir_fd=handle)
         except OSError:
+            changed.add(name)
+            continue
+        # This takes a third less time than a comparison of tuples, which must be created for each file.
+        if (
+            now.st_ctime_ns != ctime
+            or now.st_mtime_ns != mtime
+            or now.st_ino != inode
+            or now.st_size != size
+            or now.st_mode != mode
+        ):
             changed.add(name)
     return changed

@@ -43,7 +43,6 @@ _TICK = 20_000_000  # ns; no kernel's clock ticks slower
 _COARSE_TICK = 2_000_000_000  # of file systems that count in seconds
 _SECOND = 1_000_000_000
 _CRC_BYTES = 4
-_BOOT = boot_id()
 
 
 class FolderScan(NamedTuple):
@@ -105,7 +104,7 @@ class StatCache:
     def of(cls, workspace: Path, config: WorkspaceConfig, object_format: str) -> StatCache:
         """Return the cache of a workspace for these settings."""
         settings = (object_format, config.max_file_mb, config.ignore)
-        versions = (__version__, unicodedata.unidata_version, _BOOT)
+        versions = (__version__, unicodedata.unidata_version, boot_id())
         header = f"covalt-git stat cache 3 {versions} {settings}\n"
         return cls(workspace.with_name("stat.cache"), header.encode("utf-8", "surrogatepass"))
 
@@ -132,7 +131,7 @@ class StatCache:
     def save(self) -> None:
         """Write the last scan for other processes; if this fails, they only have to read more files."""
         saved, head = self._saved
-        if (self.scan is saved and self.head == head) or not _BOOT:
+        if (self.scan is saved and self.head == head) or not boot_id():
             return
         content = marshal.dumps((self.head, _packed(self.scan)))
         check = zlib.crc32(content).to_bytes(_CRC_BYTES, "little")

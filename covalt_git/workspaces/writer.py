@@ -56,9 +56,10 @@ class Writer:
         """Scan the workspace, store its content and return the snapshot; create a missing workspace."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
+        head = self.chat.head()
         if self.snapshot is None:
-            self._before = self.chat.head()
-        self.snapshot = self.chat.scan()
+            self._before = head
+        self.snapshot = self.chat.scan(head)
         return self.snapshot
 
     def fresh_notes(self) -> WorkspaceNotes:

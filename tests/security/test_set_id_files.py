@@ -84,7 +84,7 @@ def test_the_target_of_a_link_keeps_its_mode(chat: ChatStore, tmp_path: Path) ->
     (chat.workspace / "link").symlink_to(own)
     (chat.workspace / "node_modules").symlink_to(tmp_path)
 
-    seen = chat.scan()
+    seen = chat.scan(chat.head())
     seen.clear_set_id(chat.workspace)
 
     assert f"{own.stat().st_mode:o}" == "104755"
