@@ -24,6 +24,7 @@ FOLDER = 0o040000
 KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 """Kinds of objects, each at its number in packs."""
 
+_HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TREE_ROW = {n: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % n, re.DOTALL) for n in (20, 32)}
 
@@ -78,7 +79,7 @@ def is_binary_content(content: bytes) -> bool:
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
-    hasher = hashlib.new(object_format, b"%s %d\0" % (kind, len(content)), usedforsecurity=False)
+    hasher = _HASHES[object_format](b"%s %d\0" % (kind, len(content)), usedforsecurity=False)
     hasher.update(content)
     return hasher.hexdigest()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import mmap
+import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_DEPTH = 4_095
 """Length of the longest chain of deltas that git makes."""
+
+LARGE_OFFSET = 1 << 31
+"""Offset from which an index has it in a second table."""
 
 _MOST_HEADER_BYTES = 64  # of a header with its base, and of the two sizes before a delta
 _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should have
@@ -115,6 +119,20 @@ def mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+class PackIndex(PackIndex2):
+    """Index of a pack.  Dulwich reads each number by itself, which took 0.15 ms for an index of a commit."""
+
+    def _read_fan_out_table(self, start_offset: int) -> list[int]:
+        return list(struct.unpack_from(">256L", self._contents, start_offset))
+
+    def offsets(self) -> dict[bytes, int]:
+        """Return the offset of each entry by its id; for packs of less than 2 GiB."""
+        names = self._contents[self._name_table_offset : self._crc32_table_offset]
+        ids = (names[at : at + self.hash_size] for at in range(0, len(names), self.hash_size))
+        places = f">{len(self)}L", self._contents, self._pack_offset_table_offset
+        return dict(zip(ids, struct.unpack_from(*places), strict=True))
+
+
 class PackFile:
     """One pack.  Its two files are opened at the first read; after that, the files may be removed.
 
@@ -131,14 +149,14 @@ class PackFile:
         )
 
     @functools.cached_property
-    def _files(self) -> tuple[PackIndex2, mmap.mmap]:
+    def _files(self) -> tuple[PackIndex, mmap.mmap]:
         path = self.path.with_suffix(".idx")
         with path.open("rb") as file:  # is mapped, so that it need not stay open
-            index = PackIndex2(path, self.format, file)
+            index = PackIndex(path, self.format, file)
         return index, mapped(self.path)
 
     @property
-    def index(self) -> PackIndex2:
+    def index(self) -> PackIndex:
         """The index of the pack.
 
         Raises:
@@ -164,9 +182,8 @@ class PackFile:
     @functools.cached_property
     def _listed(self) -> dict[bytes, int] | None:
         """The offsets of a small pack; None for a larger one.  Most lookups are in small packs without the object."""
-        if len(self.index) > _LISTED:
-            return None
-        return {bytes(oid): offset for oid, offset, _ in self.index.iterentries()}
+        is_small = len(self.index) <= _LISTED and len(self._pack) < LARGE_OFFSET
+        return self.index.offsets() if is_small else None
 
     def entries(self) -> list[tuple[int, bytes, int, int]]:
         """Return the offset, id, CRC-32 and end of each entry, sorted by offset."""

@@ -30,6 +30,7 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
+from covalt_git.git_store.pack_file import PackFile
 from covalt_git.git_store.pack_writer import TEMPORARY, write_pack
 from covalt_git.system.atomic_write import fsync
 
@@ -161,9 +162,11 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        write_pack(self.pack_folder, self.format, self._pending_entries, durable=self.durable)
+        path = write_pack(
+            self.pack_folder, self.format, self._pending_entries, durable=self.durable
+        )
+        self._packs.insert(0, PackFile(path, self.format))
         self.abandon()
-        self.refresh()
 
     def _pending_entries(self, encoder: PackEncoder) -> Iterator[bytes]:
         yield encoder.header(len(self._pending))
