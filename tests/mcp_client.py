@@ -137,6 +137,16 @@ def recorded(root: Path, result: Any = None) -> CallRecord:
     return call
 
 
+def request(method: str = "server/discover", **params: Any) -> dict[str, Any]:
+    """Return a request of 2026-07-28."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": VERSIONS[0],
+        "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+
+
 class Requests:
     """Calls that a client of 2026-07-28 requests itself, each going on with the state of the last one."""
 

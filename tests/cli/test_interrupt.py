@@ -13,15 +13,16 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from tests.api_client import make_project
 from tests.command import Piped
+from tests.mcp_client import add_toolset
 
 MANIFEST = """\
 id: demo
 name: Demo
 version: "1"
 tools:
-  - {id: stubborn, entrypoint: tools.it:stubborn}
-  - {id: patient, entrypoint: tools.it:patient}
-  - {id: quick, entrypoint: tools.it:quick}
+  - {id: stubborn, entrypoint: tools.demo:stubborn}
+  - {id: patient, entrypoint: tools.demo:patient}
+  - {id: quick, entrypoint: tools.demo:quick}
 """
 TOOLS = """\
 import fcntl
@@ -59,9 +60,7 @@ QUICK = '{"tool": "demo:quick"}'
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = make_project(tmp_path / "project")
-    (root / "toolsets/demo/tools").mkdir(parents=True)
-    (root / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (root / "toolsets/demo/tools/it.py").write_text(TOOLS, encoding="utf-8")
+    add_toolset(root, "demo", MANIFEST, TOOLS)
     Project.open(root).chats.new("c1").store.close()
     return root
 

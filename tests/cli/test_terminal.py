@@ -10,6 +10,7 @@ import pytest
 from covalt_git.project import Project
 from tests.api_client import make_project
 from tests.command import REPOSITORY, Terminal, run
+from tests.mcp_client import add_toolset
 
 QUIZ = f"""\
 id: quiz
@@ -65,9 +66,7 @@ FIRST = "[#####...............] 1/4 first"
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose chat c1 is called in by all tests."""
     root = make_project(tmp_path_factory.mktemp("terminal") / "project")
-    (root / "toolsets/quiz/tools").mkdir(parents=True)
-    (root / "toolsets/quiz/tools/quiz.py").write_text(TOOLS, encoding="utf-8")
-    (root / "toolsets/quiz/toolset.yaml").write_text(QUIZ, encoding="utf-8")
+    add_toolset(root, "quiz", QUIZ, TOOLS)
     Project.open(root).chats.new("c1").store.close()
     return root
 

@@ -18,10 +18,10 @@ from covalt_git.project import Project
 from covalt_git.serving.server_registry import register
 from tests.command import Command
 from tests.mcp_client import (
-    VERSIONS,
     Progress,
     commits,
     over_stdio,
+    request,
     talk,
     text,
     tool_names,
@@ -84,18 +84,12 @@ def test_a_host_names_its_chat_role_and_style_of_names(root: Path) -> None:
 
 @pytest.mark.parametrize("ends", ["end-of-input", "SIGTERM"])
 def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": VERSIONS[0],
-        "io.modelcontextprotocol/clientInfo": {"name": "a-host", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"name": "demo.slow", "arguments": {}, "_meta": meta}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    call = request("tools/call", name="demo.slow", arguments={})
     read, write = os.pipe()
     with os.fdopen(write, "w") as host, Path(os.devnull).open("w") as out:
         server = Command(["-C", str(root), "mcp"], [read, out.fileno(), out.fileno()])
         os.close(read)
-        print(json.dumps(request), file=host, flush=True)
+        print(json.dumps(call), file=host, flush=True)
         until((root / "data" / "chats" / "c1" / "workspace" / "begun.txt").exists)
         if ends == "SIGTERM":
             os.kill(server.pid, signal.SIGTERM)
@@ -109,7 +103,7 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
     assert commit.record.call.error is not None
     assert commit.record.call.error.code == "cancelled"
     with Project.open(root).chats.open("c1") as chat:
-        assert chat.card().title == "a-host"
+        assert chat.card().title == "a"
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(template: Path, tmp_path: Path) -> Path:
+def root(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "work", symlinks=True)) / "demo"
-
-
-@pytest.fixture
-def root(project: Path) -> Path:
-    return project
 
 
 def dumped(file: Path) -> list[str]:
@@ -57,25 +52,25 @@ def tool_ids(file: Path) -> set[str]:
 
 
 def test_tools_are_those_of_the_commit(template: Path, tmp_path: Path) -> None:
-    project = template / "demo"
-    first = git(project, "rev-parse", "HEAD~1").strip()
+    root = template / "demo"
+    first = git(root, "rev-parse", "HEAD~1").strip()
 
     for revision in ("HEAD~1", "main^", "v1", "v1~0"):
         file = tmp_path / f"{revision}.db"
-        assert write_revision(project, revision, file)[0] == first
+        assert write_revision(root, revision, file)[0] == first
         assert "app-builder:run_command" in tool_ids(file)
         assert "app-builder:start_program" not in tool_ids(file)
 
 
 def test_the_same_commit_gives_the_same_dump_in_clones_and_worktrees(
-    project: Path, tmp_path: Path
+    root: Path, tmp_path: Path
 ) -> None:
-    full = git(project, "rev-parse", "HEAD").strip()
+    full = git(root, "rev-parse", "HEAD").strip()
     git(tmp_path, "clone", "-q", str(tmp_path / "work"), str(tmp_path / "clone"))
-    git(project, "worktree", "add", "-q", str(tmp_path / "other"), "v1")
-    write_revision(project, "main", tmp_path / "a.db")
-    os.utime(project / "toolsets/app-builder/toolset.yaml", (1, 1))
-    write_revision(project, full[:9], tmp_path / "b.db")
+    git(root, "worktree", "add", "-q", str(tmp_path / "other"), "v1")
+    write_revision(root, "main", tmp_path / "a.db")
+    os.utime(root / "toolsets/app-builder/toolset.yaml", (1, 1))
+    write_revision(root, full[:9], tmp_path / "b.db")
     write_revision(tmp_path / "clone/demo", "HEAD", tmp_path / "c.db")
     write_revision(tmp_path / "other/demo", "main", tmp_path / "d.db")
 
@@ -84,20 +79,20 @@ def test_the_same_commit_gives_the_same_dump_in_clones_and_worktrees(
     assert "app-builder:start_program" in tool_ids(tmp_path / "a.db")
 
 
-def test_neither_the_repository_nor_the_working_tree_changes(project: Path, tmp_path: Path) -> None:
-    (project / "toolsets/app-builder/toolset.yaml").write_text("unfinished")
-    before = {path: path.lstat().st_mtime_ns for path in sorted(project.parent.rglob("*"))}
+def test_neither_the_repository_nor_the_working_tree_changes(root: Path, tmp_path: Path) -> None:
+    (root / "toolsets/app-builder/toolset.yaml").write_text("unfinished")
+    before = {path: path.lstat().st_mtime_ns for path in sorted(root.parent.rglob("*"))}
 
-    write_revision(project, "v1", tmp_path / "a.db")
+    write_revision(root, "v1", tmp_path / "a.db")
 
-    assert {path: path.lstat().st_mtime_ns for path in sorted(project.parent.rglob("*"))} == before
+    assert {path: path.lstat().st_mtime_ns for path in sorted(root.parent.rglob("*"))} == before
 
 
 def test_a_link_of_a_commit_is_written_as_a_link_and_not_followed(
-    project: Path, tmp_path: Path
+    root: Path, tmp_path: Path
 ) -> None:
-    write_folder(project / "toolsets", "v1", tmp_path / "out")
-    write_revision(project, "v1", tmp_path / "a.db")
+    write_folder(root / "toolsets", "v1", tmp_path / "out")
+    write_revision(root, "v1", tmp_path / "a.db")
 
     assert (tmp_path / "out/data-lab/linked").readlink() == Path("/etc/passwd")
     assert not any("root:" in line for line in dumped(tmp_path / "a.db"))
@@ -111,16 +106,16 @@ def test_a_name_that_is_not_a_commit_is_refused(template: Path, tmp_path: Path) 
 
 
 def test_the_command_prints_where_the_index_is_and_overwrites_no_file(
-    project: Path, tmp_path: Path, cli: Callable[..., tuple[int, str]]
+    root: Path, tmp_path: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     made = json.loads(cli("index", "rebuild", "--at", "v1", "--json")[1])
     out = tmp_path / "mine.txt"
     out.write_text("mine")
 
-    assert Path(made["file"]).parent == project / "data"
-    assert made["commit"] == git(project, "rev-parse", "v1^{commit}").strip()
+    assert Path(made["file"]).parent == root / "data"
+    assert made["commit"] == git(root, "rev-parse", "v1^{commit}").strip()
     assert len(tool_ids(Path(made["file"]))) == made["rows"]["tools"] > 0
     assert cli("index", "rebuild", "--at", "v1", "--out", str(out))[0] == 2
     assert cli("index", "rebuild", "--out", str(out))[0] == 2
     assert out.read_text() == "mine"
-    assert not (project / "data/index.db").exists()
+    assert not (root / "data/index.db").exists()

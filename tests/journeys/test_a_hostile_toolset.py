@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from tests.journeys.terminal import Terminal
-from tests.server.hostile import ENDS, put_hostile
+from tests.mcp_client import add_toolset
+from tests.server.hostile import ENDS, MANIFEST, TOOLS
 
 pytestmark = pytest.mark.stress  # seven tools at once reach their limits of time and memory
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.stress  # seven tools at once reach their limits of tim
 @pytest.fixture
 def client(project: Terminal) -> Iterator[httpx2.Client]:
     """A client of the project behind ``covalt-git serve``."""
-    put_hostile(project.folder)
+    add_toolset(project.folder, "bad", MANIFEST, TOOLS)
     with project.serving("serve") as url:
         home, _, token = url.partition("/?token=")
         headers = {"Authorization": f"Bearer {token}"}

@@ -118,19 +118,6 @@ def test_section_10_writes_reads_and_runs(operate: Operations, call: Callable[..
     assert ran["render_plan"]["config"] == {"content": "print(1)", "language": "shell"}
 
 
-def test_section_3_2_has_its_server_declared_and_not_started(operate: Operations) -> None:
-    shown = operate("get_toolset", toolset_id="my-toolset")
-
-    assert shown["manifest"]["mcp_servers"] == [
-        {
-            "id": "my-mcp-server",
-            "command": "npx",
-            "args": ["-y", "my-mcp-package"],
-            "env": {"API_KEY": "${MY_API_KEY}"},
-        }
-    ]
-
-
 @pytest.mark.requirement("covalt-4.3.9", "covalt-5.2.return", "covalt-5.3.plan")
 def test_section_5_3_gives_the_printed_plan(call: Callable[..., Any]) -> None:
     plan = call("my-toolset:analyze_data", filename="x.csv")["render_plan"]

@@ -4,8 +4,6 @@ Its limits are small, so that each is hit at once.  Whatever forks ends by itsel
 so that a limit that does not hold fails a test and not the machine.
 """
 
-from pathlib import Path
-
 ENDS = {
     "bomb": "limit_processes: the tool started more processes than its limit allows",
     "hog": "limit_memory: the tool needed more than 200 MiB of memory",
@@ -22,14 +20,14 @@ id: bad
 name: Bad
 version: "1"
 tools:
-  - {id: bomb, entrypoint: tools.it:bomb, limits: {processes: 20}}
-  - {id: hog, entrypoint: tools.it:hog, limits: {memory_mb: 200}}
-  - {id: flood, entrypoint: tools.it:flood, limits: {output_mb: 1}}
-  - {id: huge_result, entrypoint: tools.it:huge_result, limits: {output_mb: 1}}
-  - {id: unzip, entrypoint: tools.it:unzip, limits: {files: 2000}}
-  - {id: open_zip, entrypoint: tools.it:open_zip, limits: {memory_mb: 200}}
-  - {id: sparse, entrypoint: tools.it:sparse, limits: {workspace_mb: 64}}
-  - {id: good, entrypoint: tools.it:good}
+  - {id: bomb, entrypoint: tools.bad:bomb, limits: {processes: 20}}
+  - {id: hog, entrypoint: tools.bad:hog, limits: {memory_mb: 200}}
+  - {id: flood, entrypoint: tools.bad:flood, limits: {output_mb: 1}}
+  - {id: huge_result, entrypoint: tools.bad:huge_result, limits: {output_mb: 1}}
+  - {id: unzip, entrypoint: tools.bad:unzip, limits: {files: 2000}}
+  - {id: open_zip, entrypoint: tools.bad:open_zip, limits: {memory_mb: 200}}
+  - {id: sparse, entrypoint: tools.bad:sparse, limits: {workspace_mb: 64}}
+  - {id: good, entrypoint: tools.bad:good}
 """
 
 TOOLS = '''\
@@ -98,11 +96,3 @@ def good(workspace: Path) -> str:
     (workspace / "good.txt").write_text("good")
     return "good"
 '''
-
-
-def put_hostile(root: Path) -> None:
-    """Give a project the toolset ``bad``."""
-    folder = root / "toolsets" / "bad"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (folder / "tools" / "it.py").write_text(TOOLS, encoding="utf-8")

@@ -32,6 +32,7 @@ from tests.mcp_client import (
     listening,
     make_project,
     refused,
+    request,
     text,
     tool_names,
     versions,
@@ -119,16 +120,6 @@ def chat_of(result: Any) -> str:
 
 ask = partial(httpx2.request, timeout=PATIENCE_S, verify=False)
 """Send a request; an SSL context, which plain HTTP does not use, would take 40 ms."""
-
-
-def request(method: str = "server/discover", **params: Any) -> dict[str, Any]:
-    """Return a request of 2026-07-28."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": VERSIONS[0],
-        "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
-    }
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
 
 
 def headers_of(body: dict[str, Any], token: str) -> dict[str, str]:

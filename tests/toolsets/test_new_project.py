@@ -20,14 +20,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_new_project_is_valid(tmp_path: Path) -> None:
-    made = create_project(tmp_path / "demo")
+    create_project(tmp_path / "demo")
 
     reading = read_project(tmp_path / "demo")
-    assert made == [
-        "covalt.yaml",
-        *(f"toolsets/{name}" for name in SAMPLES),
-        *(".covalt/schemas", ".gitignore", "a git repository"),
-    ]
     assert reading.problems == ()
     assert [one.id for one in reading.toolsets] == list(SAMPLES)
     assert all(one.enabled for one in reading.toolsets)
@@ -53,12 +48,8 @@ def test_existing_files_stay(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
 
-    made = create_project(tmp_path)
+    create_project(tmp_path)
 
-    assert made == [
-        *("covalt.yaml", "toolsets/data-lab", "toolsets/text-kit"),
-        *(".covalt/schemas", "a git repository"),
-    ]
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
 

@@ -39,17 +39,6 @@ def opened(served: Live, page: Page) -> Callable[[str], Page]:
     return open_call
 
 
-def height(page: Page) -> int:
-    """Return the height inside the frame of an artifact, after any further reports."""
-    page.wait_for_timeout(300)
-    return int(page.locator("iframe.artifact").evaluate("one => one.clientHeight"))
-
-
-def has_scroll_bar(page: Page) -> bool:
-    frame = page.frames[-1]
-    return bool(frame.evaluate("document.documentElement.scrollHeight > innerHeight"))
-
-
 def wait_for_height(page: Page, expected: int) -> None:
     page.wait_for_function(
         "want => document.querySelector('iframe.artifact').clientHeight === want", arg=expected
@@ -79,7 +68,8 @@ def test_a_frame_has_the_height_of_its_content(
     page = opened(show(api, content))
 
     wait_for_height(page, expected)
-    assert has_scroll_bar(page) == (expected == 4000)
+    scrolls = page.frames[-1].evaluate("document.documentElement.scrollHeight > innerHeight")
+    assert scrolls == (expected == 4000)
 
 
 def test_a_frame_follows_content_that_grows_and_shrinks(
@@ -100,7 +90,8 @@ def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
 ) -> None:
     page = opened(show(api, "<!doctype html><p style='height: 100vh'>as high as its frame"))
 
-    assert height(page) < 1000
+    page.wait_for_timeout(300)  # for further reports of its height
+    assert page.locator("iframe.artifact").evaluate("one => one.clientHeight") < 1000
 
 
 def test_a_frame_has_a_fixed_height_without_scripts(
