@@ -13,7 +13,6 @@ from covalt_git.serving.server_registry import register
 from tests.mcp_client import make_project
 
 Cli = Callable[..., tuple[int, str]]
-IN_FOLDER = ["-C", "${workspaceFolder}"]
 OPTIONS = ("mcp", "--mode", "search", "--role", "reader", "--names", "dots")
 
 
@@ -26,28 +25,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def entry(shown: str, key: str = "covalt-git") -> dict[str, Any]:
     found: dict[str, Any] = json.JSONDecoder().raw_decode(shown[shown.index("{\n") :])[0]
     return dict(found[key])
-
-
-@pytest.mark.parametrize(
-    ("host", "file", "key", "where"),
-    [
-        ("claude-code", ".mcp.json", "mcpServers", []),
-        ("vscode", ".vscode/mcp.json", "servers", IN_FOLDER),
-        ("cursor", ".cursor/mcp.json", "mcpServers", IN_FOLDER),
-    ],
-)
-def test_the_file_of_a_project_names_the_program_by_its_path(
-    root: Path, cli: Cli, host: str, file: str, key: str, where: list[str]
-) -> None:
-    assert cli(*OPTIONS, "install", host, "--yes")[0] == 0
-    written = (root / file).read_text(encoding="utf-8")
-
-    entry = json.loads(written)[key]["covalt-git"]
-    assert Path(entry.pop("command")).is_absolute()
-    assert entry == {"type": "stdio", "args": [*where, *OPTIONS]}
-    assert str(root) not in written
-    cli(*OPTIONS, "install", host, "--yes")
-    assert (root / file).read_text(encoding="utf-8") == written
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="it is in the user's Library there")

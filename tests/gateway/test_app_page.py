@@ -117,11 +117,6 @@ def chart(project_root: Path) -> dict[str, Any]:
     return called(project_root, load, ("data-lab.summarize", {"path": "weather.csv"}))
 
 
-@pytest.fixture(scope="module")
-def echo(project_root: Path) -> dict[str, Any]:
-    return called(project_root, ("probe.echo", {"of": 1}))
-
-
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (375, "dark")])
 def test_a_host_shows_the_chart_of_data_lab_in_its_theme_and_at_its_full_size(
     chromium: Browser, chart: dict[str, Any], width: int, theme: str
@@ -143,8 +138,8 @@ def test_a_host_shows_the_chart_of_data_lab_in_its_theme_and_at_its_full_size(
         assert {one.path for one in app.server.requests} <= {"/", "/view", "/favicon.ico"}
 
 
-def test_the_view_speaks_the_protocol_of_mcp_apps(chromium: Browser, echo: dict[str, Any]) -> None:
-    with shown(chromium, echo) as app:
+def test_the_view_speaks_the_protocol_of_mcp_apps(chromium: Browser, project_root: Path) -> None:
+    with shown(chromium, called(project_root, ("probe.echo", {"of": 1}))) as app:
         app.page.locator("#data").wait_for()
         app.host.evaluate("""() => {
             send({id: "a", method: "ping"});

@@ -157,10 +157,11 @@ def test_an_older_commit_is_checked_too(served: GitServed) -> None:
     )
 
 
-def test_only_a_commit_becomes_a_branch(served: GitServed) -> None:
+def test_only_a_commit_that_is_not_hidden_becomes_a_branch(served: GitServed) -> None:
+    hidden = git(served.store(), "rev-parse", "refs/covalt/chat")
     tag = f"object {EMPTY}\ntype tree\ntag x\ntagger A <a@b> 1 +0000\n\nx".encode()
     pack = pack_of(entry("tag", tag), entry("tree", b""), entry("blob", BLOB))
-    for oid in (oid_of("tag", tag), EMPTY, BLOB_ID, "1" * 40):
+    for oid in (oid_of("tag", tag), EMPTY, BLOB_ID, "1" * 40, hidden):
         assert "is missing or damaged" in refused(served, oid, pack)
 
 
@@ -177,14 +178,6 @@ def test_every_object_of_a_push_must_be_there(served: GitServed) -> None:
         assert "is missing or damaged" in report
 
 
-def test_a_hidden_commit_does_not_become_a_branch(served: GitServed) -> None:
-    (card,) = git(
-        served.store(), "for-each-ref", "--format=%(objectname)", "refs/covalt/chat"
-    ).splitlines()
-
-    assert "is missing or damaged" in refused(served, card, pack_of())
-
-
 def test_objects_that_no_branch_reaches_are_not_stored(api: Api) -> None:
     bad = tree_content(("100644", b".git", BLOB_ID))
     new, pack = of_tree(("100644", b"file", BLOB_ID), more=(entry("tree", bad),))
@@ -197,16 +190,6 @@ def test_objects_that_no_branch_reaches_are_not_stored(api: Api) -> None:
 
 
 # Packs
-
-
-def test_files_over_the_limit_are_refused(served: GitServed) -> None:
-    large = bytes((1 << 20) + 1)
-    more = (entry("blob", large),)
-    new, pack = of_tree(("100644", b"large", oid_of("blob", large)), more=more)
-
-    assert refused(served, new, pack).startswith(
-        "unpack the pack contains a file of more than 1 MiB\n"
-    )
 
 
 def packs() -> dict[str, bytes]:
@@ -266,25 +249,26 @@ def test_a_pack_that_contradicts_itself_is_refused(served: GitServed, pack: byte
     assert report.endswith(f"ng {REF} unpacker error")
 
 
-def test_a_pack_may_not_unpack_to_too_many_bytes(
-    served: GitServed, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limits", "files", "reason"),
+    [
+        ({}, [bytes((1 << 20) + 1)], "contains a file of more than 1 MiB"),
+        ({"together": 10 << 20}, [bytes(1 << 19)] * 21, "contains more than 10 MiB of objects"),
+        ({"pack": 1 << 20}, [random.Random(2).randbytes(1 << 19)] * 4, "is larger than 1 MiB"),
+    ],
+    ids=["file", "together", "pack"],
+)
+def test_a_pack_over_a_limit_is_refused(
+    served: GitServed,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    files: list[bytes],
+    reason: str,
 ) -> None:
-    monkeypatch.setattr(pushing, "LIMITS", partial(pushing.LIMITS, together=10 << 20))
-    half = entry("blob", bytes(1 << 19))
+    monkeypatch.setattr(pushing, "LIMITS", partial(pushing.LIMITS, **limits))
+    report = refused(served, BLOB_ID, pack_of(*(entry("blob", content) for content in files)))
 
-    assert refused(served, BLOB_ID, pack_of(*[half] * 21)).startswith(
-        "unpack the pack contains more than 10 MiB of objects\n"
-    )
-
-
-def test_a_pack_over_the_limit_is_refused(
-    served: GitServed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pushing, "LIMITS", partial(pushing.LIMITS, pack=1 << 20))
-    noise = random.Random(2)
-    pack = pack_of(*(entry("blob", noise.randbytes(1 << 19)) for _ in range(4)))
-
-    assert refused(served, BLOB_ID, pack).startswith("unpack the pack is larger than 1 MiB\n")
+    assert report.startswith(f"unpack the pack {reason}\n")
 
 
 COMMAND = line(f"{NONE} {BLOB_ID} {REF}\0report-status".encode())

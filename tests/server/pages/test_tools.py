@@ -86,23 +86,6 @@ def test_what_a_pydantic_model_refuses_stays_in_the_form(
     assert again.form("order").fields["_json"] == [args]
 
 
-def test_a_pending_call_is_approved_or_denied_on_its_page(visitor: Visitor, api: Api) -> None:
-    form = visitor.open("/tools/app-builder:run_command?chat=c1").form("run_command")
-    pages = [
-        visitor.send(form, **{"args/command": f"echo hi > {name}.txt"}) for name in ("yes", "no")
-    ]
-    listed = visitor.open("/approvals").text
-    visitor.send(pages[1].form("/deny"))
-    done = visitor.send(pages[0].form("/approve"))
-
-    assert '{"command":"echo hi > yes.txt"}' in listed
-    assert done.address.startswith("/chats/c1/calls/")
-    assert api.read("yes.txt").get_data() == b"hi\n"
-    assert "app-builder:run_command" not in visitor.open("/approvals").text
-    assert "app-builder:run_command" in visitor.open("/approvals?state=denied").text
-    assert api.files().keys() == {"yes.txt"}
-
-
 def test_an_approval_shows_what_changed_and_is_asked_again(visitor: Visitor, api: Api) -> None:
     waiting = api.call("app-builder:run_command", command="ls")
     api.write("new.txt", "x")
