@@ -66,12 +66,10 @@ def replay(store: GitStore, *, aside: str) -> None:
         return
     content = (store.path / NAME).read_bytes()
     records = list(_records(content))
-    start = _START.match(content)
-    if start is not None and start[2].decode() != boot_id():
+    if (start := _START.match(content)) and start[2].decode() != boot_id():
         for path, wanted in [item for record in records for item in record.files.items()]:
             file = store.path / path
             if _FILE.fullmatch(path) and not (file.exists() and file.read_bytes() == wanted):
-                file.parent.mkdir(exist_ok=True)
                 atomic_write.replace(file, wanted)
         store.close()
         for ref in dict.fromkeys(record.ref for record in records):
@@ -82,45 +80,40 @@ def replay(store: GitStore, *, aside: str) -> None:
 
 def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) -> None:
     """Move a ref to the commit of its last record, unless the ref has moved since."""
-    for oid in (record.new for record in records if record.files and record.new):
-        if not store.has(oid):
-            raise BrokenStoreError(f"the object {oid} of {store.path} cannot be restored")
+    for record in records:
+        if record.files and record.new and not store.has(record.new):
+            raise BrokenStoreError(f"the object {record.new} of {store.path} cannot be restored")
+    file = store.path / ref
     try:
         at = store.read_ref(ref)
     except BrokenStoreError:  # a power cut emptied it
-        (store.path / ref).unlink()
+        file.unlink()
         at = store.read_ref(ref)
-    file = store.path / ref
     is_later = file.is_file() and file.stat().st_mtime_ns > records[-1].at
     known = [record.new for record in records if record.new is None or store.has(record.new)]
     if not known or at == known[-1] or is_later:
         return
-    moved = False
     # A folder may have the name of the ref, or a ref the name of its folder.
     with contextlib.suppress(OSError):
-        moved = store.swap_ref(ref, at, known[-1])
-    if not moved and known[-1] is not None:
+        if store.swap_ref(ref, at, known[-1]):
+            return
+    if known[-1] is not None:
         store.swap_ref(f"{aside}{new_id()}/{ref.removeprefix('refs/heads/')}", None, known[-1])
 
 
 def _records(content: bytes) -> Iterator[_Record]:
     """Yield the complete records at the beginning of a log."""
     place = 0
-    while start := _START.match(content, place):
-        line_end = content.find(b"\n", place)
-        try:
-            head = json.loads(content[start.end() : max(line_end, 0)])
+    with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError):
+        while start := _START.match(content, place):
+            files, end = {}, content.find(b"\n", place) + 1
+            head = json.loads(content[start.end() : end])
             ref, _, new = head["ref"]
-            at = int(head["at"])
-            sizes = [(str(path), int(size)) for path, size in head["files"]]
-        except (ValueError, KeyError, TypeError):
-            return
-        files, end = {}, line_end + 1
-        for path, size in sizes:
-            files[path] = content[end : end + size]
-            end += size
-        found = hashlib.sha1(content[start.end() : end], usedforsecurity=False).hexdigest()
-        if found.encode() != start[1]:
-            return
-        yield _Record(ref, new, files, at)
-        place = end
+            for path, size in head["files"]:
+                files[str(path)] = content[end : end + int(size)]
+                end += int(size)
+            found = hashlib.sha1(content[start.end() : end], usedforsecurity=False).hexdigest()
+            if found.encode() != start[1]:
+                return
+            yield _Record(ref, new, files, int(head["at"]))
+            place = end
