@@ -9,7 +9,6 @@ test until it has a line there.
 
 import shlex
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.command import REPOSITORY, Piped, commands
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
 from tests.operation_cases import CASES, OPERATIONS
+from tests.workspaces.stores import commit_all
 
 WALK: dict[str, list[str]] = {
     name: [lines] if isinstance(lines, str) else lines
@@ -149,9 +149,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(text.encode())
     (root / "toolsets/demo/tools/a.py").chmod(0o755)
-    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
-    subprocess.run([*git, "add", "-A"], cwd=root, check=True)
-    subprocess.run([*git, "commit", "-qm", "all"], cwd=root, check=True)
+    commit_all(root)
     login = StoredLogin.model_validate({"project": str(root), **LOGIN})
     SignInFile.of(Name(root, "demo", "far", "c1"), login.url).write(login)
     with register(root, "http://127.0.0.1:8787"):

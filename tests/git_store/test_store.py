@@ -56,12 +56,6 @@ def test_tree_equals_the_tree_of_git(tmp_path: Path, object_format: str) -> None
         assert sorted(store.read_tree(oid), key=lambda one: one.name) == sorted(
             entries, key=lambda one: one.name
         )
-        assert [entry.name for entry in store.read_tree(oid)][:4] == [
-            b'"q" \\',
-            b"foo-bar",
-            b"foo.bar",
-            b"foo",
-        ]
 
 
 # Refs
@@ -127,7 +121,7 @@ def test_compare_and_swap_of_four_processes_without_any_lock_loses_nothing() -> 
     with scratch() as folder:
         path = folder / "s.git"
         GitStore.create(path, durable=False).close()
-        with multiprocessing.get_context("spawn").Pool(4) as pool:
+        with multiprocessing.get_context("fork").Pool(4) as pool:
             pool.starmap(count_up, [(path, 25)] * 4)
         subjects = git(path, "log", "--format=%s", "main").splitlines()
 

@@ -16,7 +16,7 @@ from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
-from tests.workspaces.stores import git, run_git
+from tests.workspaces.stores import commit_all, git, run_git
 
 MANIFEST = """\
 id: demo
@@ -47,17 +47,12 @@ SAME_PLACE = {
 """Pairs that conflict because both begin a section; with an entry between them they merge."""
 
 
-def commit(root: Path) -> None:
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "x")
-
-
 def branch(root: Path, name: str, decide: Callable[[Path], object]) -> str:
     """Make a decision on a new branch of main, and go back; return the branch's name."""
     made = name.replace(" ", "-")
     git(root, "checkout", "-qb", made, "main")
     decide(root)
-    commit(root)
+    commit_all(root)
     git(root, "checkout", "-q", "main")
     return made
 
@@ -72,7 +67,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
     import_toolset(made, tmp_path / "demo")
     git(made, "init", "-qb", "main")
-    commit(made)
+    commit_all(made)
     return made
 
 
@@ -108,7 +103,7 @@ def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Pat
 
 def test_a_grant_revoked_on_one_branch_does_not_come_back(root: Path) -> None:
     DECISIONS["network"](root)
-    commit(root)
+    commit_all(root)
     branch(root, "revoked", lambda root: revoke(root, "demo", "network"))
     branch(root, "switched", DECISIONS["switched"])
     branch(root, "secret", DECISIONS["secret"])

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from covalt_git.operations.credentials import tokens
 from covalt_git.project import Project
 from tests.api_client import Api, configure, make_project
 from tests.operations_client import Operations
+from tests.workspaces.stores import commit_all, git
 
 CONFIG = """\
 default_role: admin
@@ -59,10 +59,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (root / "toolsets/demo").mkdir()
     (root / "toolsets/demo/toolset.yaml").write_text(DEMO, encoding="utf-8")
     _import_theirs(root)
-    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
-    subprocess.run([*git, "add", "-A"], cwd=root, check=True)
-    subprocess.run([*git, "commit", "-qm", "all"], cwd=root, check=True)
-    subprocess.run([*git, "gc", "-q"], cwd=root, check=True)  # a copy takes half the time
+    commit_all(root)
+    git(root, "gc", "-q")  # a copy takes half the time
     api = Api.of(root)
     (root / "demo.zip").write_bytes(api.ask("export_toolset", toolset_id="demo").get_data())
     for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):

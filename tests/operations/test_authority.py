@@ -10,7 +10,7 @@ import pytest
 from tests.authority.corpus import CASES, sample
 from tests.github_action import run_step, search_path
 from tests.operations_client import Operations
-from tests.workspaces.stores import git
+from tests.workspaces.stores import commit_all, git
 
 NAMED = {case.name: case for case in CASES}
 
@@ -37,8 +37,7 @@ def change(root: Path, *names: str) -> None:
 
 def commit(root: Path, branch: str) -> None:
     git(root, "checkout", "-q", "-b", branch)
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", branch)
+    commit_all(root)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +46,7 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = tmp_path_factory.mktemp("work") / "demo"
     put(project, sample())
     git(project, "init", "-q", "-b", "main", str(project.parent))
-    git(project, "add", "-A")
-    git(project, "commit", "-q", "-m", "base")
+    commit_all(project.parent)
     return project
 
 

@@ -69,20 +69,6 @@ def edit(operate: Operations) -> None:
     manifest.write_text(f"{manifest.read_text('utf-8')}description: mine\n", encoding="utf-8")
 
 
-def test_a_secret_of_this_machine_is_not_exported(
-    theirs: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_TOKEN", "Rumpelstilz-17")
-    (theirs.root / "toolsets/demo/notes.md").write_text("use Rumpelstilz-17\n", encoding="utf-8")
-    before = sorted(theirs.root.iterdir())
-    refused = theirs.error("write_bundle", toolset_id="demo", path=theirs.root / "new.zip")
-
-    (problem,) = refused.problems
-    assert (problem.path, problem.line, problem.col) == ("toolsets/demo/notes.md", 1, 5)
-    assert "Rumpelstilz" not in str(refused)
-    assert sorted(theirs.root.iterdir()) == before
-
-
 def test_a_review_shows_the_approvals_that_an_imported_toolset_cannot_waive(
     theirs: Operations, ours: Operations
 ) -> None:
@@ -202,24 +188,6 @@ def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
     manifest.write_text(manifest.read_text("utf-8").replace(".com/", ".com/new"), encoding="utf-8")
     changed = ours("verify_toolset", toolset_id="demo")
     assert (changed["is_recorded"], changed["grants"]) == (False, {"network": False})
-
-
-def test_an_unknown_signer_is_shown_and_can_be_trusted(
-    tmp_path: Path, signed: Path, ann: Key
-) -> None:
-    ours = project(tmp_path / "mine")
-    before = (ours.root / "covalt.yaml").read_text(encoding="utf-8")
-
-    refused = ours.error("import_toolset_from", source=str(signed))
-    shown = ours("import_toolset_from", source=str(signed), dry_run=True)
-    assert refused.code == shown["signer_problem"]["error"] == "no_signers"
-    assert (shown["signer"], shown["unknown_key"]) == (None, ann.public)
-
-    line = f"ann {shown['unknown_key']}"
-    done = ours("import_toolset_from", source=str(signed), trusted_signer=line)
-    assert done["signer"]["principal"] == "ann"
-    after = (ours.root / "covalt.yaml").read_text(encoding="utf-8")
-    assert after == f"{before}\nsigners:\n  - {line}\n"
 
 
 def test_a_config_that_cannot_be_edited_safely_stays_as_it_is(

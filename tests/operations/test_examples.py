@@ -1,7 +1,5 @@
 """Examples of tools as ``tool test`` runs them: which are chosen, and what they leave."""
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,31 +65,3 @@ def test_patterns_choose_tools(operate: Operations, patterns: list[str], tested:
     found = operate("test_tools", patterns=patterns)
 
     assert [one["tool_id"] for one in found["examples"]] == tested
-
-
-def test_kept_chats_are_those_of_the_project(operate: Operations) -> None:
-    found = operate("test_tools", patterns=["demo"], keep=True)
-    kept = [one["chat_id"] for one in found["examples"] if one["chat_id"]]
-
-    assert kept == ["c1", "c2"]
-    (made,) = operate("list_manifests", chat_id="c2")["manifests"]
-    assert made["title"].startswith("demo:add")
-
-
-@pytest.mark.parametrize(
-    ("patterns", "indexed"), [([], True), (["demo"], False), (["demo:add"], True)]
-)
-def test_a_toolset_with_errors_is_reported_with_and_without_an_index(
-    operate: Operations, tmp_path: Path, patterns: list[str], *, indexed: bool
-) -> None:
-    broken = Operations(Path(shutil.copytree(operate.root, tmp_path / "project")))
-    if indexed:
-        broken("list_tools")
-    else:
-        shutil.rmtree(broken.root / "data")
-    manifest = MANIFEST.replace('"1"', "0.2")
-    (broken.root / "toolsets/demo/toolset.yaml").write_text(manifest, encoding="utf-8")
-
-    found = broken("test_tools", patterns=patterns)
-
-    assert (found["broken"], found["examples"]) == (["demo"], [])

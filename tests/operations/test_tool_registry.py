@@ -18,7 +18,7 @@ from tests.http_tools.upstream import Upstream, upstream
 from tests.mcp_client import call as call_over_mcp
 from tests.mcp_client import talk
 from tests.operations_client import Operations
-from tests.workspaces.stores import run_git
+from tests.workspaces.stores import commit_all, git
 
 WRITE = {
     "tool_id": "com.example/write",
@@ -372,9 +372,8 @@ def test_an_override_of_a_registered_tool_is_effective(chat: Operations) -> None
 
 
 def test_the_authority_of_a_registered_tool_is_reported(operate: Operations) -> None:
-    run_git(operate.root, "init", "-q")
-    run_git(operate.root, "add", "-A")
-    run_git(operate.root, "commit", "-qm", "Start")
+    git(operate.root, "init", "-q")
+    commit_all(operate.root)
     meta = {"http": {"url": "https://api.example.com/x", "headers": {"X-Key": "${KEY}"}}}
     register(operate, tool_id="keyed", name="Keyed", protocol_meta=meta)
     register(operate, **WRITE)

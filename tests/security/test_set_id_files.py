@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.calls.engine import CallRequest
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant
 from covalt_git.models.calls import SandboxLevel
@@ -58,22 +57,19 @@ def test_bits_are_cleared_after_a_call_without_the_filter(world: World) -> None:
     assert world.workspace.stat().st_mode & stat.S_ISGID
 
 
-@pytest.mark.parametrize("path", ["a", "node_modules/a"])
-def test_bits_are_cleared_after_the_call_of_an_mcp_server(
-    world: World, tmp_path: Path, path: str
-) -> None:
+def test_bits_are_cleared_after_the_call_of_an_mcp_server(world: World, tmp_path: Path) -> None:
     """An MCP server, which runs without a sandbox, leaves a set-user-ID program in the workspace."""
     world.write("demo/toolset.yaml", manifest(tmp_path))
     world.configure("default_role: owner\nroles: {owner: {admin: true}}\n")
     add_grant(world.root, "demo", "process", "first", by="me")
     take(world.root, "demo", "first")
 
-    with world.project().chats.open("c1") as opened:
-        done = world.project().engine().call(opened, CallRequest("first:write", {"path": path, "mode": 0o4755}))  # fmt: skip
+    paths = ("a", "node_modules/a")
+    done = [world.call("first:write", path=path, mode=0o4755).call.result for path in paths]
     CONNECTIONS.close()
 
-    assert done.call.result == "written"
-    assert modes(world.workspace) == {path: "100755"}
+    assert done == ["written"] * 2
+    assert modes(world.workspace) == dict.fromkeys(paths, "100755")
 
 
 def test_the_target_of_a_link_keeps_its_mode(chat: ChatStore, tmp_path: Path) -> None:

@@ -33,41 +33,28 @@ extensions: {vendor: {icons: [1, null, {deep: true}]}}
 """
 
 
-@pytest.mark.parametrize(
-    ("renderer", "configs"),
-    [
-        pytest.param(
-            "code",
-            [
-                {"file": "$args.path", "language": "auto", "editable": True},
-                {"content": "$return.code"},
-            ],
-            marks=pytest.mark.requirement("covalt-1.4.code"),
-        ),
-        pytest.param(
-            "document",
-            [{"file": "$args.path", "editable": True}, {"content": "$return.text"}],
-            marks=pytest.mark.requirement("covalt-1.4.document"),
-        ),
-        pytest.param(
-            "html",
-            [{"artifact": "./artifacts/viz.html", "data": "$return"}],
-            marks=pytest.mark.requirement("covalt-1.4.html"),
-        ),
-        pytest.param(
-            "frame",
-            [{"url": "http://localhost:$return.port"}, {"port": "$return.port"}],
-            marks=pytest.mark.requirement("covalt-1.4.frame"),
-        ),
+RENDERERS: dict[str, list[dict[str, Any]]] = {
+    "code": [
+        {"file": "$args.path", "language": "auto", "editable": True},
+        {"content": "$return.code"},
     ],
+    "document": [{"file": "$args.path", "editable": True}, {"content": "$return.text"}],
+    "html": [{"artifact": "./artifacts/viz.html", "data": "$return"}],
+    "frame": [{"url": "http://localhost:$return.port"}, {"port": "$return.port"}],
+}
+
+
+@pytest.mark.requirement(
+    "covalt-1.4.code", "covalt-1.4.document", "covalt-1.4.html", "covalt-1.4.frame"
 )
-def test_a_renderer_has_these_keys(renderer: str, configs: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("renderer", RENDERERS)
+def test_a_renderer_has_these_keys(renderer: str) -> None:
     model = config_model(renderer)
 
-    for config in configs:
+    for config in RENDERERS[renderer]:
         assert model.model_validate(config).model_dump(exclude_unset=True) == config
-    with pytest.raises(ValidationError):
-        model.model_validate({**configs[0], "colour": "red"})
+        with pytest.raises(ValidationError):
+            model.model_validate({**config, "colour": "red"})
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.workspaces.stores import (
     add_message,
     branch_off,
     checkout,
+    commit_all,
     fsck,
     git,
     layout_of,
@@ -60,12 +61,10 @@ def work(tmp_path: Path) -> Path:
     (path / "src/run.sh").chmod(0o755)
     (path / "link").symlink_to("src/run.sh")
     (path / "con").write_text("a device on Windows\n")
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "-m", "first: the subject\n\na body\n\nand more")
+    commit_all(path, "first: the subject\n\na body\n\nand more")
     git(path, "checkout", "-q", "-b", "topic")
     (path / "topic.txt").write_text("topic\n")
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "-m", "on a topic")
+    commit_all(path)
     git(path, "checkout", "-q", "trunk")
     git(path, "merge", "-q", "--no-ff", "-m", "join them", "topic")
     git(path, "tag", "-a", "v1", "-m", "a tag")
@@ -306,8 +305,7 @@ def test_a_chat_of_sha256_comes_back_alike(tmp_path: Path) -> None:
         head = chat.head()
     git(tmp_path, "init", "-q", "--object-format=sha256", "work")
     (tmp_path / "work/x").write_text("x")
-    git(tmp_path / "work", "add", "x")
-    git(tmp_path / "work", "commit", "-q", "-m", "x")
+    commit_all(tmp_path / "work")
 
     for source in ("wide.bundle", "work"):
         _, again = brought(open_chats(tmp_path), tmp_path / source)

@@ -69,6 +69,12 @@ def git(path: Path, *arguments: str, given: bytes = b"") -> str:
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
+def commit_all(folder: Path, message: str = "x") -> None:
+    """Let stock git commit everything in a working tree."""
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
+
+
 def fsck(chat: ChatStore) -> str:
     """Return all that ``git fsck --strict`` has to say about a chat's store: nothing, if it is well."""
     return fsck_store(chat.folder / "store.git")

@@ -108,9 +108,6 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         done = finished_call(copy.manifest(first))
 
         assert [one.source for one in log] == ["edit", "message", "tool_run"]
-        assert [one.record.id for one in log] == [
-            one.record.id for one in chat.log(resolve(chat, "main"))
-        ]
         assert shown is not None
         assert shown.args == line_of(chat, first)["call"]["args"]
         assert shown.result == line_of(chat, first)["call"]["result"]
@@ -125,7 +122,6 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         assert "is not in this store" in str(message.text)
         assert resolve(copy, done.id) == first
         assert upload(copy, "b", b"2") == "b"
-        assert (copy.workspace / "a").read_bytes() == b"1"
 
 
 def test_altered_records_are_not_trusted(chat: ChatStore) -> None:
