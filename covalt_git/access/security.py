@@ -20,20 +20,6 @@ Protocol = Literal["mcp", "http"]
 """The protocol of a call: ``mcp`` through the gateway, ``http`` through the server's API and pages."""
 
 
-class ProtocolDeniedError(CovaltError):
-    """A call over a protocol that its tool does not accept."""
-
-    code = "protocol_denied"
-    http_status = 403
-
-
-class TokenNeededError(CovaltError):
-    """A call of a tool that requires certain content of access tokens, which is not checked yet."""
-
-    code = "token_needed"
-    http_status = 403
-
-
 def security_refusal(tool: Subject, protocol: Protocol | None) -> CovaltError | None:
     """Return the error of all calls of a tool over ``protocol``; None if its ``security`` block permits them.
 
@@ -44,16 +30,20 @@ def security_refusal(tool: Subject, protocol: Protocol | None) -> CovaltError | 
         return None
     required = ", ".join(_token_requirements(security, tool))
     if required:
-        return TokenNeededError(
+        return CovaltError(
             f"{tool.tool_id} requires an access token ({required}),"
             " and this version of covalt-git does not check such tokens",
             hint=f"remove the requirements from the security block of {tool.tool_id}",
+            code="token_needed",
+            http_status=403,
         )
     if protocol is None or protocol in security.protocols:
         return None
-    return ProtocolDeniedError(
+    return CovaltError(
         f"{tool.tool_id} accepts calls over {' and '.join(security.protocols)}, not over {protocol}",
         hint=f"add {protocol} to the protocols of {tool.tool_id}",
+        code="protocol_denied",
+        http_status=403,
     )
 
 

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class NotRunningError(CovaltError):
-    """No call with that id runs in this process."""
-
-    code = "not_running"
-    http_status = 409
-
-
 class Started(NamedTuple):
     """The call with this id has begun to run."""
 
@@ -110,13 +103,15 @@ class RunningCalls:
         """Cancel a call.  It ends within a second, and its files are committed.
 
         Raises:
-            NotRunningError: if the call does not run in this process.
+            CovaltError: ``not_running``, if the call does not run in this process.
         """
         found = [one for one in [*self._calls] if one.call_id == call_id]
         if not found:
-            raise NotRunningError(
+            raise CovaltError(
                 f"the call {call_id!r} does not run in this process",
                 hint="it has ended, is pending approval, or runs in another process: press Ctrl-C there",
+                code="not_running",
+                http_status=409,
             )
         for one in found:
             one.cancel.set()

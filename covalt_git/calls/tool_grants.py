@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 _OF_SERVERS = (ProcessGrant, ServerGrant)
 
 
-class NoServerError(CovaltError):
-    """A toolset does not declare an MCP server, or has disabled it."""
-
-    code = "no_server"
-    http_status = 409
-
-
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
     """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
 
@@ -64,12 +57,16 @@ def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
     """Return an enabled MCP server of a toolset.
 
     Raises:
-        NoServerError: if the toolset has no enabled server with that id.
+        CovaltError: ``no_server``, if the toolset has no enabled server with that id.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     found = next((one for one in servers if one.id == server_id and one.enabled), None)
     if found is None:
-        raise NoServerError(f"the toolset {toolset.id!r} has no enabled MCP server {server_id!r}")
+        raise CovaltError(
+            f"the toolset {toolset.id!r} has no enabled MCP server {server_id!r}",
+            code="no_server",
+            http_status=409,
+        )
     return found
 
 

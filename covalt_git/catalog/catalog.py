@@ -223,8 +223,8 @@ class Catalog(Visibility):
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.
-            TokenNeededError: if the tool requires a token that would have to be checked.
-            ProtocolDeniedError: if the tool does not accept calls over the principal's protocol.
+            CovaltError: ``token_needed``, if the tool requires a token that would have to be checked.
+            CovaltError: ``protocol_denied``, if the tool does not accept calls over the principal's protocol.
             CovaltError: as :meth:`find`.
         """
         found = self.find(text)

@@ -24,22 +24,17 @@ _EFFECTS = {
 }
 
 
-class TerminalNeededError(CovaltError):
-    """A program that has no terminal tries to approve or deny a call."""
-
-    code = "terminal_needed"
-
-
 def check_user(reason: str | None) -> None:
     """Refuse a decision without a terminal or a reason: agents run commands without a terminal.
 
     Raises:
-        TerminalNeededError: when there is neither.
+        CovaltError: ``terminal_needed``, when there is neither.
     """
     if reason is None and not can_ask():
-        raise TerminalNeededError(
+        raise CovaltError(
             "a call is approved or denied by a user at a terminal",
             hint="run this at a terminal, or open /approvals of the server; --help has the option for scripts",
+            code="terminal_needed",
         )
 
 

@@ -102,13 +102,6 @@ def _wait_for_decision(
     return outcome
 
 
-class UnknownExecutionError(CovaltError):
-    """No call of this client has that execution id."""
-
-    code = "unknown_execution"
-    http_status = 404
-
-
 class StillRunningError(CovaltError):
     """The call is approved and still running."""
 
@@ -122,7 +115,7 @@ def resume(project: Project, execution_id: str) -> CallOutcome:
     If the files changed, so that a newer approval replaced it, that one is returned.
 
     Raises:
-        UnknownExecutionError: if this principal requested no such call under this role.
+        CovaltError: ``unknown_execution``, if this principal requested no such call under this role.
         StillRunningError: while the call runs.
     """
     return _current_outcome(project, _find_approval(project, execution_id))
@@ -134,7 +127,7 @@ def decide(
     """Approve or deny a pending call and return its outcome; report it as :func:`resume` if the client may not.
 
     Raises:
-        UnknownExecutionError: if the client neither requested the call nor may decide about it.
+        CovaltError: ``unknown_execution``, if the client neither requested the call nor may decide about it.
         CovaltError: if the call cannot run, or the files have changed, so that a new approval is pending.
     """
     approval = _approval(project, execution_id)
@@ -183,9 +176,11 @@ def _find_approval(project: Project, execution_id: str) -> Approval:
     found = _approval(project, execution_id)
     if found and (found.by, found.role) == requester and project.catalog.sees(found.tool_id):
         return found
-    raise UnknownExecutionError(
+    raise CovaltError(
         f"no call of yours has the execution id {execution_id!r}",
         hint="pass the execution_id that the call returned",
+        code="unknown_execution",
+        http_status=404,
     )
 
 

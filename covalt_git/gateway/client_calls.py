@@ -36,13 +36,6 @@ MOST_CALLS = 64
 """Number of calls that run or wait at a time; further calls wait for one of them to end."""
 
 
-class UnknownCallError(CovaltError):
-    """A client continues a call that has expired or never existed."""
-
-    code = "unknown_call"
-    http_status = 404
-
-
 class _Call(BackgroundCall[Progress | Log, Any]):
     """A call of an MCP client, and its elicitation requests."""
 
@@ -94,7 +87,7 @@ class Calls:
         too, and this waits for its end, so that its files are committed.
 
         Raises:
-            UnknownCallError: if the request continues a call that has expired.
+            CovaltError: ``unknown_call``, if the request continues a call that has expired.
             MCPError: if the call failed because the client lacks a capability.
         """
         modern = is_modern(ctx)
@@ -107,8 +100,11 @@ class Calls:
         else:
             known = self._asking.get(state[0])
             if known is None:
-                raise UnknownCallError(
-                    "the call that this request continues has expired", hint="make the call again"
+                raise CovaltError(
+                    "the call that this request continues has expired",
+                    hint="make the call again",
+                    code="unknown_call",
+                    http_status=404,
                 )
             call, sent, inquiry = known, known.count, known.asking()
             call.cancel.left = False

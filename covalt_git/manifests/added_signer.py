@@ -21,19 +21,12 @@ if TYPE_CHECKING:
 _MARK = "\ufeff"
 
 
-class ConfigNotEditableError(CovaltError):
-    """The layout of ``covalt.yaml`` cannot be edited safely."""
-
-    code = "config_not_editable"
-    http_status = 409
-
-
 def add_signer(root: Path, line: str) -> None:
     """Add a line of OpenSSH's allowed-signers format to ``signers``.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` has errors.
-        ConfigNotEditableError: when it has to be edited by hand.
+        CovaltError: ``config_not_editable``, when it has to be edited by hand.
     """
     read_config(root)
     file = root / CONFIG
@@ -47,9 +40,11 @@ def add_signer(root: Path, line: str) -> None:
     except yaml_text.YamlProblems:
         added = False
     if not added or file.is_symlink():  # the file that a link leads to is not this project's
-        raise ConfigNotEditableError(
+        raise CovaltError(
             f"{CONFIG} cannot be edited safely, and was left as it is",
             hint=f"add to signers in {CONFIG}: - {line}",
+            code="config_not_editable",
+            http_status=409,
         )
     atomic_write.replace(file, text)
 

@@ -39,13 +39,6 @@ MOST_PATCH_CHARACTERS = 256 << 10
 """Largest total length of the patches in a result; further files have no patch."""
 
 
-class NeedsApprovalError(CovaltError):
-    """A rule of the project requires approval of a call that is not recorded, and therefore cannot be pending."""
-
-    code = "needs_person"
-    http_status = 403
-
-
 class UnreadableError(CovaltError):
     """A file that cannot be returned as text."""
 
@@ -58,7 +51,7 @@ def make_call(
     """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
 
     Raises:
-        NeedsApprovalError: if a rule of the project requires approval of a call that is not recorded.
+        CovaltError: ``needs_person``, if a rule of the project requires approval of a call that is not recorded.
         CovaltError: as :meth:`.Engine.call`, or as the operation.
     """
     if is_recorded(request.tool_id):
@@ -66,9 +59,11 @@ def make_call(
     found = found or context.engine().check(request)
     reasons = confirmation(context.project.config, found.tool, request.args)
     if reasons:
-        raise NeedsApprovalError(
+        raise CovaltError(
             f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",
             hint=f"the user can do this in the chat {chat.id} on the pages of covalt-git serve",
+            code="needs_person",
+            http_status=403,
         )
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:
         outcome = _run(context, chat, request, found.tool.tool_id)

@@ -201,26 +201,21 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     return ToolsAccepted.of(_row(context, found), changed=tuple(sorted(request.tools)))
 
 
-class TrustRefusedError(CovaltError):
-    """``trust`` for a toolset that was imported before."""
-
-    code = "trust_refused"
-    http_status = 409
-
-
 def check_trusted(found: ImportedToolset, digest: str) -> None:
     """Check after a dry run that a toolset can be imported with ``trust``.
 
     Raises:
-        TrustRefusedError: if it was imported before.
+        CovaltError: ``trust_refused``, if it was imported before.
         StaleError: if its digest is not the reviewed ``digest``.
         SandboxNeededError: if this machine has no sandbox.
     """
     toolset_id = found.toolset.id
     if found.update is not None:
-        raise TrustRefusedError(
+        raise CovaltError(
             f"{toolset_id!r} was imported before, and an update adds no grants",
             hint=f"covalt-git grant add {toolset_id} --requested",
+            code="trust_refused",
+            http_status=409,
         )
     if found.toolset.digest != digest:
         raise StaleError(

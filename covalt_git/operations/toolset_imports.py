@@ -335,7 +335,7 @@ def import_bundle(
     ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected.
 
     Raises:
-        TrustRefusedError: with ``trust``, if the toolset was imported before.
+        CovaltError: ``trust_refused``, with ``trust``, if the toolset was imported before.
         SandboxNeededError: with ``trust``, if this machine has no sandbox.
         StaleError: with ``trust``, if it is not the digest of the toolset.
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.

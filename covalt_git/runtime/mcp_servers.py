@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-class WorkspaceFolderError(CovaltError):
-    """A server would start in the workspace, and load files that any tool may have written there."""
-
-    code = "server_in_workspace"
-
-
 def definition(
     toolset: Toolset,
     server: McpServer,
@@ -49,7 +43,7 @@ def definition(
     Raises:
         SecretMissingError: if a reference has no value.
         UnfitSecretError: if a value cannot be sent.
-        WorkspaceFolderError: if it would start in the workspace.
+        CovaltError: ``server_in_workspace``, if it would start in the workspace.
         BadHostError: if its URL has no valid host.
     """
     copy = ToolsetCopy.of(toolset)
@@ -96,9 +90,10 @@ def _launch(
     """
     cwd = None if server.cwd is None else copy.folder / filled(server.cwd)
     if cwd is not None and cwd.resolve().is_relative_to(workspace.resolve()):
-        raise WorkspaceFolderError(
+        raise CovaltError(
             f"the MCP server {name} would start in the workspace, where tools write what it may load",
             hint="leave cwd out, and pass $workspace as an argument",
+            code="server_in_workspace",
         )
     command, *args = (filled(text) for text in (server.command or "", *server.args))
     if cwd is None:

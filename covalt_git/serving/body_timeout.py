@@ -18,13 +18,6 @@ MIN_BYTES_PER_S = 1000
 """Minimum rate of a body; the slowest network connections are faster."""
 
 
-class RequestTimeoutError(CovaltError):
-    """Request whose body did not arrive in time."""
-
-    code = "request_timeout"
-    http_status = 408
-
-
 def with_body_timeout(app: ASGIApp, timeout_s: float = TIMEOUT_S) -> ASGIApp:
     """Return ``app`` with a time limit for request bodies that stall.
 
@@ -71,9 +64,11 @@ def with_body_timeout(app: ASGIApp, timeout_s: float = TIMEOUT_S) -> ASGIApp:
     return limited_app
 
 
-def _too_slow(timeout_s: float) -> RequestTimeoutError:
-    return RequestTimeoutError(
+def _too_slow(timeout_s: float) -> CovaltError:
+    return CovaltError(
         f"the request's body did not arrive within {timeout_s:g} s, "
         f"or at less than {MIN_BYTES_PER_S} bytes a second",
         hint="send the request again, with its complete body",
+        code="request_timeout",
+        http_status=408,
     )

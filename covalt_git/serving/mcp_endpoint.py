@@ -52,13 +52,6 @@ CLEANUP_S = 1.0
 _UNAUTHORIZED = 401
 
 
-class RoleGoneError(CovaltError):
-    """The role of a token is no longer defined in ``covalt.yaml``."""
-
-    code = "role_gone"
-    http_status = 403
-
-
 class McpEndpoint:
     """ASGI app for the MCP clients of a project, behind :class:`AuthMiddleware`.
 
@@ -78,16 +71,18 @@ class McpEndpoint:
         """Return the valid agent token of a text, or None.
 
         Raises:
-            RoleGoneError: if the role of the token is no longer in ``covalt.yaml``.
+            CovaltError: ``role_gone``, if the role of the token is no longer in ``covalt.yaml``.
         """
         token = self._tokens.find(text)
         if token is None:
             return None
         with suppress(BrokenConfigError, NotAProjectError):  # each request reports them
             if token.role not in self._of_role(token.role).project().config.roles:
-                raise RoleGoneError(
+                raise CovaltError(
                     f"the role {token.role!r} of this token is no longer in covalt.yaml",
                     hint="create a token with another role: covalt-git token new --role ROLE",
+                    code="role_gone",
+                    http_status=403,
                 )
         return token
 

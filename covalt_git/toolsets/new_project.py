@@ -76,24 +76,20 @@ __pycache__/
 """
 
 
-class ProjectExistsError(CovaltError):
-    """The folder is already a project."""
-
-    code = "project_exists"
-    http_status = 409
-
-
 def create_project(folder: Path) -> list[str]:
     """Create a project in ``folder`` with the sample toolsets; return the names of the created files and folders.
 
     Existing files are not changed.  ``git init`` runs only if the folder is not in a git repository.
 
     Raises:
-        ProjectExistsError: when the folder is already a project.
+        CovaltError: ``project_exists``, when the folder is already a project.
     """
     if (folder / CONFIG).exists():
-        raise ProjectExistsError(
-            f"{str(folder)!r} is a project already", hint=f"cd {folder} && covalt-git validate"
+        raise CovaltError(
+            f"{str(folder)!r} is a project already",
+            hint=f"cd {folder} && covalt-git validate",
+            code="project_exists",
+            http_status=409,
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -40,13 +40,6 @@ class BadEntryError(CovaltError):
     exit_code = 2
 
 
-class ToolExistsError(CovaltError):
-    """A tool with the id, or with the same name in the catalog, is already registered."""
-
-    code = "tool_exists"
-    http_status = 409
-
-
 class ToolNotFoundError(UnknownNameError):
     """No tool with the id is registered; ``known`` are the visible ids."""
 
@@ -96,16 +89,18 @@ def add_entry(root: Path, entry: ToolEntry) -> None:
     """Write the entry of a new tool.
 
     Raises:
-        ToolExistsError: if the id or the tool's name exists, also with an equal entry.
+        CovaltError: ``tool_exists``, if the id or the tool's name exists, also with an equal entry.
         RegistryUnavailableError: if the file cannot be written.
     """
     tool_id = entry.tool_id
     with _writing(root):
         names = {tool_name(one) for one in registered_entries(root)}
         if entry_path(root, tool_id).exists() or entry.tool_name in names:
-            raise ToolExistsError(
+            raise CovaltError(
                 f"the tool {tool_id!r} is already registered",
                 hint="replace it: covalt-git registry add --replace FILE",
+                code="tool_exists",
+                http_status=409,
             )
         _write(root, entry)
 

@@ -48,13 +48,6 @@ class ToolsetChangedError(CovaltError):
     http_status = 409
 
 
-class CopyError(CovaltError):
-    """A copy cannot be written, such as on a full disk."""
-
-    code = "no_toolset_copy"
-    http_status = 500
-
-
 @dataclass(slots=True)
 class HeldCopy:
     """A copy that other processes do not remove before :meth:`close`."""
@@ -108,7 +101,7 @@ class ToolsetCopy:
 
         Raises:
             ToolsetChangedError: when the source does not have this digest any more.
-            CopyError: when the copy cannot be written.
+            CovaltError: ``no_toolset_copy``, when the copy cannot be written.
         """
         if self.folder not in _VERIFIED or not self.folder.exists():
             self.hold().close()
@@ -118,7 +111,7 @@ class ToolsetCopy:
 
         Raises:
             ToolsetChangedError: when the source does not have this digest any more.
-            CopyError: when the copy cannot be written.
+            CovaltError: ``no_toolset_copy``, when the copy cannot be written.
         """
         try:
             self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,9 +128,11 @@ class ToolsetCopy:
                     raise
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise CopyError(
+            raise CovaltError(
                 f"the toolset {self.toolset_id!r} cannot be copied to {self.cache}: {reason}",
                 hint=f"df -h {self.cache}",
+                code="no_toolset_copy",
+                http_status=500,
             ) from None
         return HeldCopy(self.folder, lock)
 

@@ -31,10 +31,6 @@ pages = Blueprint("imports", __name__)
 _WHAT = "import toolsets"
 
 
-class NoBundleChosenError(CovaltError):
-    """A form without a file and without a URL."""
-
-
 @pages.get("/imports")
 def choose() -> str:
     """Show the forms for an upload and for a URL."""
@@ -113,7 +109,7 @@ def _read_bundle() -> Bundle:
         return toolset_imports.uploaded_bundle(upload(file), signed, source_format=source_format)
     if url:
         return Bundle.download(url)
-    raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
+    raise CovaltError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
 
 
 def _outcome(done: ToolsetImported) -> str:

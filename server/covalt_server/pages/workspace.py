@@ -45,10 +45,6 @@ MOST_STATES = 10
 _MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a link"}
 
 
-class NoFileChosenError(CovaltError):
-    """An upload without a file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A file of the tree with its recent changes.
@@ -161,7 +157,7 @@ def upload(chat_id: str) -> Response:
     request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
     chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
     if not chosen:
-        raise NoFileChosenError("no file was chosen", hint="go back and choose one or more")
+        raise CovaltError("no file was chosen", hint="go back and choose one or more")
     folder = request.form.get("folder", "").strip().strip("/")
     done = ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=chosen)
     message = "Uploaded." if done.changed else layout.UNCHANGED
@@ -275,13 +271,6 @@ def _editor(
     )
 
 
-class NotEditableError(CovaltError):
-    """An editor in the browser would change other parts of this file."""
-
-    code = "not_editable"
-    http_status = 409
-
-
 class FolderText(NamedTuple):
     """A text file of the workspace, and the blob id that it has or would have."""
 
@@ -293,7 +282,7 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
     """Return a text file of the workspace; None if it does not exist.
 
     Raises:
-        NotEditableError: if it is not a text that a form can submit unchanged.
+        CovaltError: ``not_editable``, if it is not a text that a form can submit unchanged.
     """
     with chat.scan_in_memory() as scan:
         found = trees.find(chat.store, scan.tree, path)
@@ -301,9 +290,11 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
             return None
         content = chat.store.read_blob(found.oid)
     if found.mode == LINK or not preview(path, content).editable:
-        raise NotEditableError(
+        raise CovaltError(
             f"{path!r} cannot be edited in the browser",
             hint="download it, change it, and upload it again",
+            code="not_editable",
+            http_status=409,
         )
     return FolderText(content.decode("utf-8"), found.oid)
 

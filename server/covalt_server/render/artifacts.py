@@ -70,13 +70,6 @@ can send its data over WebRTC.
 _HTTPS = 443
 
 
-class NotInAFrameError(CovaltError):
-    """An artifact was requested outside a frame of our page."""
-
-    code = "not_in_a_frame"
-    http_status = 403
-
-
 class NoPageError(CovaltError):
     """A call's result is not a page."""
 
@@ -99,9 +92,11 @@ def artifact(chat_id: str, call_id: str) -> Response:
     in the URL of a navigation.
     """
     if request.headers.get("Sec-Fetch-Dest") != "iframe":
-        raise NotInAFrameError(
+        raise CovaltError(
             "an HTML page made by a tool is shown only inside the page of its call",
             hint=f"open /chats/{chat_id}/calls/{call_id}",
+            code="not_in_a_frame",
+            http_status=403,
         )
     shown = _shown_page(chat_id, call_id)
     if not request_context.context().catalog.sees(shown.tool_id):
