@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -41,16 +42,39 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("covalt")
 
 
+SLOW = Path(__file__).with_name("slow.txt")
+SLOW_S = 0.4
+took: defaultdict[str, float] = defaultdict(float)
+"""Seconds of each test function, with all its parameters."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites expected outputs, such as those of fixtures/cli."""
+    """Add the options that rewrite expected outputs, such as those of fixtures/cli, and the list of slow tests."""
     parser.addoption("--update-golden", action="store_true", help="write expected.txt anew")
+    parser.addoption("--update-slow", action="store_true", help="write tests/slow.txt anew")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a browser."""
+    """Mark the tests that use a browser, and those that are slow."""
+    slow = set(SLOW.read_text(encoding="utf-8").splitlines())
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add the time of a test to that of its function."""
+    if not {"browser", "servers"} & report.keywords.keys():
+        took[report.nodeid.partition("[")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list of slow tests, if it was asked for."""
+    if session.config.option.update_slow and not hasattr(session.config, "workerinput"):
+        slow = sorted(name for name in took if took[name] > SLOW_S)
+        SLOW.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:
