@@ -288,17 +288,11 @@ class GitStore(ObjectReader):
                 moved = self._refs.set_if_equals(name, before, after)
         except FileLocked:
             return False
-        if moved:
-            folders = (
-                (self.path / ref).parents
-                if old is None or new is None
-                else [(self.path / ref).parent]
-            )
-            for folder in folders:
-                if folder == self.path:
-                    break
-                if folder.is_dir():
-                    self._fsync(folder)
+        for folder in (self.path / ref).parents if moved else ():
+            if folder.is_dir():
+                self._fsync(folder)
+            if None not in {old, new} or folder.parent == self.path:
+                break
         return bool(moved)
 
     def clear_leftovers(self) -> None:
