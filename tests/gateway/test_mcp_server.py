@@ -51,6 +51,15 @@ def test_a_result_that_is_no_object_is_structured_since_2026_07_28(
     assert result.structured_content == (None if version == "legacy" else [1, 2])
 
 
+def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path) -> None:
+    result = call(shared, "demo.fails")
+
+    assert result.is_error is True
+    assert result.structured_content["error"] == "tool_raised"
+    assert "no such luck" in text(result)
+    assert str(shared) not in text(result)
+
+
 def test_invalid_arguments_are_all_reported_and_make_no_chat(shared: Path) -> None:
     before = Project.open(shared).chats.ids()
 

@@ -106,6 +106,21 @@ def test_every_schema_is_valid_with_its_references(used: Api) -> None:
     assert json_schema.schema_problems({"anyOf": references, "components": components}) == []
 
 
+def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
+    document = used.get("openapi.json")
+
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation["summary"].endswith((".", ":")), path
+            assert {"400", "401", "403", "421"} <= operation["responses"].keys()
+            if path.startswith("/v1/"):  # no operation, but another name of one
+                continue
+            assert operation["operationId"] in {
+                one.name for one in OPERATIONS if path_of(one) == path
+            }
+            assert "200" in operation["responses"]
+
+
 @st.composite
 def known_values(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> None:
     """Replace most of the generated values by some that exist."""
