@@ -27,7 +27,7 @@ from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header
 
 from covalt_git.git_store.object_reader import damage_of
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
-from covalt_git.git_store.pack_file import LARGE_OFFSET, entry_header
+from covalt_git.git_store.pack_file import entry_header
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
@@ -44,6 +44,9 @@ TEMPORARY = "tmp_"
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
+
+_LARGE_OFFSET = 1 << 31
+"""Offset from which the index of a pack has offsets in a second table."""
 
 _LISTED = 64
 """Entries of a pack's index that are listed in the time in which one object is read by itself."""
@@ -137,8 +140,8 @@ def pack_index(
     for oid in ids:
         counts[oid[0]] += 1
     rows = [entries[oid] for oid in ids]
-    large = [offset for offset, _ in rows if offset >= LARGE_OFFSET]
-    places = {offset: LARGE_OFFSET + place for place, offset in enumerate(large)}
+    large = [offset for offset, _ in rows if offset >= _LARGE_OFFSET]
+    places = {offset: _LARGE_OFFSET + place for place, offset in enumerate(large)}
     content = b"".join(
         (
             struct.pack(">4s257L", b"\377tOc", 2, *itertools.accumulate(counts)),
