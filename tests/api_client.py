@@ -1,13 +1,11 @@
 """A project behind its server, and short ways to ask it things as a program would."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, Self
 
 from flask import Flask
 from flask.testing import FlaskClient
@@ -46,7 +44,7 @@ class Api:
     app: Flask
 
     @classmethod
-    def of(cls, root: Path, role: str | None = None) -> Api:
+    def of(cls, root: Path, role: str | None = None) -> Self:
         return cls(root, create_app(root, token=TOKEN, port=PORT, role=role))
 
     def client(self) -> FlaskClient:

@@ -1,12 +1,10 @@
 """Operations of a project, performed in this process as one role."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -38,7 +36,7 @@ class Operations:
             self(name, **request)
         return raised.value
 
-    def as_role(self, role: str) -> Operations:
+    def as_role(self, role: str) -> Self:
         """Return the operations as another role performs them."""
         return replace(self, role=role)
 

@@ -10,6 +10,7 @@ from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.engine import CallRequest
 from covalt_git.hosts import origin_of
 from covalt_git.project import Project
+from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.toolsets.toolset import read_toolset
 from tests.operations_client import Operations
 
@@ -248,3 +249,14 @@ def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> N
     assert len(operate("add_requested_grants", toolset_id="demo")["grants"]) == 3
     assert lacking() == []
     assert not operate("list_toolsets")["toolsets"][0]["lacks_grants"]
+
+
+def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
+    root: Path, operate: Operations
+) -> None:
+    (root / "toolsets/state").mkdir()
+    (root / STATE).write_text("enabled: true\nsource_type: local\n", encoding="utf-8")
+    add(operate, "unsandboxed")
+
+    toolset = read_toolset(root, "demo")
+    check_trust("demo", toolset.state, digest=toolset.digest, at="process")

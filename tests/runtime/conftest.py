@@ -1,16 +1,16 @@
 """A toolset and a workspace to run one function in; what a run leaves behind fails its test."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.manifests.toolset_files import read_bundle_files
+from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.tool_properties import Limits
 from covalt_git.names import new_id
@@ -19,12 +19,6 @@ from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from covalt_git.models.calls import CallError
-
 
 STUBBORN = """
 import fcntl, os, signal, subprocess, time

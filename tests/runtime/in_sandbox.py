@@ -1,7 +1,5 @@
 """The sandbox levels of this machine, and the processes that tools leave."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

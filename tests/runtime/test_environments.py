@@ -1,25 +1,19 @@
 """Environments: real installations of a compiled package, and everything that can go wrong in one."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime import environments
 from covalt_git.runtime.environments import CannotInstallError, InstallCancelledError
 from covalt_git.runtime.python_tool import run
-from tests.runtime.conftest import error_of
+from tests.runtime.conftest import Workshop, error_of
 from tests.runtime.in_sandbox import HOLDING, LEVELS
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
-    from tests.runtime.conftest import Workshop
 
 NEEDS = ["orjson>=3"]
 

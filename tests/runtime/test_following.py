@@ -1,21 +1,15 @@
 """Events of a running tool, and its cancellation."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from covalt_git.models.outcomes import Log, Progress
-from tests.runtime.conftest import STUBBORN, error_of
+from covalt_git.models.calls import SandboxLevel
+from covalt_git.models.outcomes import Log, Outcome, Progress
+from tests.runtime.conftest import STUBBORN, Workshop, error_of
 from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc, programs
 from tests.settling import until
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
-    from covalt_git.models.outcomes import Outcome
-    from tests.runtime.conftest import Workshop
 
 
 def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Outcome:

@@ -1,27 +1,21 @@
 """Warm sandboxes: one import for many calls, nothing passes between calls, and when sandboxes end."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
+from tests.runtime.conftest import Workshop
 from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc
 from tests.settling import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from covalt_git.models.calls import SandboxLevel
-    from tests.runtime.conftest import Workshop
-
 
 COUNTING = """
 import os, random, sys, time

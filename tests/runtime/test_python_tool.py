@@ -1,19 +1,14 @@
 """A tool's surroundings: what it sees, what it can import, and how what it says comes back."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.runtime.awaited_call import MAX_OUTPUT
 from covalt_git.runtime.python_tool import run
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Workshop
+from tests.runtime.conftest import Workshop
 
 CANARY = "sk-live-canary-9c1f"
 

@@ -1,24 +1,18 @@
 """The end of a run: no process or file is left, however the run or its parent process ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
-from tests.runtime.conftest import STUBBORN, error_of
+from tests.runtime.conftest import STUBBORN, Workshop, error_of
 from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc, programs
 from tests.settling import until
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
-    from tests.runtime.conftest import Workshop
 
 
 def descriptors() -> list[str]:

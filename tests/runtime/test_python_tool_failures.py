@@ -1,18 +1,13 @@
 """Tools that fail: the call has an error with a code, and covalt-git does not fail."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.runtime.awaited_call import MAX_OUTPUT
-from tests.runtime.conftest import error_of
+from tests.runtime.conftest import Workshop, error_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from tests.runtime.conftest import Workshop
 
 TABLES = {name: dict(rows) for name, rows in tables(__file__).items()}
 

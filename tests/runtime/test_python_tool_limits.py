@@ -1,21 +1,15 @@
 """Limits: what a run takes at most."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
-from tests.runtime.conftest import error_of
+from tests.runtime.conftest import Workshop, error_of
 from tests.runtime.in_sandbox import LEVELS, needs_groups, needs_landlock
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
-    from tests.runtime.conftest import Workshop
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="some limits need Linux")
 

@@ -1,7 +1,5 @@
 """Egress proxy of a sandbox: only granted hosts can be reached."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence

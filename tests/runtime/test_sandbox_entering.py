@@ -1,24 +1,18 @@
 """Entering the sandbox: when it is refused, and what a tool finds inside."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.policy import Policy, SandboxError
 from covalt_git.runtime.sandbox.trial import attempt
-from tests.runtime.conftest import error_of
+from tests.runtime.conftest import Workshop, error_of
 from tests.runtime.in_sandbox import HOLDING, LEVELS, needs_full, needs_landlock
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
-    from tests.runtime.conftest import Workshop
 
 every_level = pytest.mark.parametrize("level", LEVELS)
 

@@ -1,21 +1,17 @@
 """Which levels a machine has, and what it says where one is missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.pool import NoWorkerError, SandboxPool
 from tests.runtime.in_sandbox import HOLDING, SOURCES, needs_full, needs_groups, needs_landlock
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import SandboxLevel
 
 ASK = """
 import json, sys

@@ -1,7 +1,5 @@
 """Probes of the sandbox: each is refused at every level that holds, and gets through without one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The filter of system calls, run by an interpreter of BPF here and by the kernel itself."""
 
-from __future__ import annotations
-
 import errno
 import re
 import struct

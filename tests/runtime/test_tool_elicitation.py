@@ -1,20 +1,14 @@
 """What a tool asks from within its policy, and how the answers come to it."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from covalt_git.elicitation.requests import Inquiry, Respondent, inquire
 from covalt_git.models.elicitation import QuestionRecord
-from tests.runtime.conftest import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.models.outcomes import Outcome
-    from tests.runtime.conftest import Workshop
+from covalt_git.models.outcomes import Outcome
+from tests.runtime.conftest import Workshop, error_of
 
 NAME = """
 from typing import TypedDict
