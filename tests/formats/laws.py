@@ -1,7 +1,5 @@
 """Laws that hold for every document of every format, and the documents on which they are checked."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

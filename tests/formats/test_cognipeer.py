@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,10 +8,8 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import TOOLSET
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.models.tool_properties import HttpRequest
+from covalt_git.templating.references import Reference
 from tests.formats import laws
-
-if TYPE_CHECKING:
-    from covalt_git.templating.references import Reference
 
 COGNIPEER = conversion.find_format("cognipeer")
 DEPTHS = (laws.FIXTURES / "cognipeer" / "depths.json").read_bytes()

@@ -1,7 +1,5 @@
 """No credential of an input is in any output, report or error."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of docs/move-your-tools.md work, in their order, in one folder."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Skills become the folder ``skills/`` of a toolset, and come back byte for byte."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A tools/list result becomes a lock, with the digests that a refresh of the server would have."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

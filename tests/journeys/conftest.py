@@ -1,7 +1,5 @@
 """Where the commands come from that the journeys run: this checkout, and the wheel built from it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A person's terminal: the installed commands, run as subprocesses in a folder of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -11,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests import command
 
@@ -78,9 +76,9 @@ class Terminal:
         assert done.returncode == 0
         assert "Traceback" not in done.stderr
 
-    def at(self, folder: Path) -> Terminal:
+    def at(self, folder: Path) -> Self:
         return replace(self, folder=folder)
 
-    def copy(self, parent: Path) -> Terminal:
+    def copy(self, parent: Path) -> Self:
         """Copy the folder into another one, and return a terminal there."""
         return self.at(Path(shutil.copytree(self.folder, parent / self.folder.name, symlinks=True)))

@@ -1,7 +1,5 @@
 """A hostile toolset attacks in seven chats at once; the server keeps working for all others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

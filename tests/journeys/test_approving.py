@@ -1,7 +1,5 @@
 """A command that has to be approved: at a terminal, or by a script."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

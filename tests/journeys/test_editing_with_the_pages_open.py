@@ -1,7 +1,5 @@
 """An author edits with a page open: `covalt-git dev` reports the errors, and reloads the page."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The first hour of four users, in the order of the README."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages that are open while agents work: they update in place, and move neither the reader nor their text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 `make servers` installs them; one project and one set of connections is all that this module has.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

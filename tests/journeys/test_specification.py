@@ -1,7 +1,5 @@
 """The specification's own examples, taken from its text, load and behave as it prints them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

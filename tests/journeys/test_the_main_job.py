@@ -1,7 +1,5 @@
 """The main job of the README on the command line, from the wheel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A user works with the preview server: from the printed URL to another branch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

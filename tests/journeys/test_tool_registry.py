@@ -1,7 +1,5 @@
 """A program registers a tool with curl, a user grants it, and an agent calls it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,12 +1,10 @@
 """A visitor without JavaScript: opens pages, reads them, follows links and sends forms."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from flask import Flask
 from werkzeug.datastructures import Headers
@@ -58,7 +56,7 @@ class Page(HTMLParser):
         self.close()
 
     @classmethod
-    def of(cls, response: TestResponse) -> Page:
+    def of(cls, response: TestResponse) -> Self:
         page = cls(response.get_data(as_text=True), response.request.path)
         page.status, page.headers = response.status_code, response.headers
         return page
@@ -148,7 +146,7 @@ class Visitor:
     app: Flask
 
     @classmethod
-    def of(cls, root: Path, role: str | None = None) -> Visitor:
+    def of(cls, root: Path, role: str | None = None) -> Self:
         return cls(create_app(root, token=TOKEN, port=PORT, role=role))
 
     def open(self, address: str) -> Page:

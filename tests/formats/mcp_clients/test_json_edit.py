@@ -1,7 +1,5 @@
 """An edit of JSON with comments changes one value, and no other character."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of chats and toolsets over the API: their order, their role, other processes, and clients that leave."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import deque

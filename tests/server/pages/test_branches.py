@@ -1,7 +1,5 @@
 """Forms of pages for branches and chats: restore, merge, resolve, rename, fork, delete."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.api_client import Api

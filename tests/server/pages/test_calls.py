@@ -1,7 +1,5 @@
 """Pages of calls: their results by renderer, their files to edit, and their errors."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

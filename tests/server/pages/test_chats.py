@@ -1,7 +1,5 @@
 """Pages of chats: their history, branches, states and differences."""
 
-from __future__ import annotations
-
 import re
 
 from tests.api_client import Api

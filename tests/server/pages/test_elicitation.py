@@ -1,7 +1,5 @@
 """Elicitation requests of calls: answered over the API, and on the page of the call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every page: served with its policy, accessible, and as wide as its screen."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Literal

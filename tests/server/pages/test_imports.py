@@ -1,7 +1,5 @@
 """Pages on which toolsets are imported, updated, granted and uninstalled, without JavaScript."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from uuid import UUID

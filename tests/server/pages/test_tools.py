@@ -1,7 +1,5 @@
 """Pages of tools, toolsets and approvals."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

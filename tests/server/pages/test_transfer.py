@@ -1,7 +1,5 @@
 """Pages as they are sent: compressed, and once while they are unchanged."""
 
-from __future__ import annotations
-
 import gzip
 
 from werkzeug.test import TestResponse

@@ -5,8 +5,6 @@ frame of a plain server.  The second shows that the attempt works where nothing 
 all of those have arrived, none of the first has.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

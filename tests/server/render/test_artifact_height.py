@@ -1,7 +1,5 @@
 """Frames of artifacts: they are as high as their content, and of a fixed height without scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

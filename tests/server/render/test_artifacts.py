@@ -1,7 +1,5 @@
 """Artifacts: who receives one, with which headers, and what it can do in its frame."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Listings and patches: their lines, colours and limits."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

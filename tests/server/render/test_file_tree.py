@@ -1,7 +1,5 @@
 """The tree of a workspace's files."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Frames of a tool's own server: their URLs, and that our token never goes there."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import pytest

@@ -1,9 +1,8 @@
 """The graph of a history: every line leads from a manifest to one of its parents."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +10,6 @@ from hypothesis import strategies as st
 from covalt_git.conversations.history import GraphRow, layout
 from covalt_server.render.history_graph import lanes_of
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Line(NamedTuple):

@@ -1,7 +1,5 @@
 """Documents: the elements that Markdown becomes, and no others."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Previews of files by their content: text, tables, JSON, images and sounds."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
