@@ -40,10 +40,6 @@ def unless_changed() -> Iterator[None]:
             raise
 
 
-class TooLargeError(Exception):
-    """A file has more bytes than the limit."""
-
-
 class Folder(NamedTuple):
     """An open folder; paths are relative to it and use ``/``."""
 
@@ -94,7 +90,7 @@ class Folder(NamedTuple):
                 if size is not None and status.st_size != size:
                     return None
                 found = read_entry(parent, name, status, most=size)
-        except (OSError, TooLargeError):
+        except OSError:
             return None
         if found is None:
             return None
@@ -224,33 +220,30 @@ def clear_set_id(parent: int, name: str) -> None:
 
 
 def read_entry(
-    parent: int, name: str, status: os.stat_result | None, *, most: int | None = None
+    parent: int, name: str, status: os.stat_result, *, most: int | None = None
 ) -> tuple[os.stat_result, bytes] | None:
     """Return the status of a regular file or link when it was read, and its content; None for other entries.
 
-    ``status`` is the status of the entry; None for a regular file.
-
     Raises:
-        OSError: when it does not exist or cannot be read.
-        TooLargeError: when it is larger than ``most`` bytes.
+        OSError: when it does not exist, cannot be read, or is larger than ``most`` bytes (``EFBIG``).
     """
-    if status is not None and stat.S_ISLNK(status.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return status, os.fsencode(os.readlink(name, dir_fd=parent))
-    if status is not None and not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
     handle = os.open(name, _READ, dir_fd=parent)
+    content = b""
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return None
-        if most is not None and status.st_size > most:
-            raise TooLargeError
-        # Read to the end, because the file may have grown.
-        content = b"".join(iter(functools.partial(os.read, handle, status.st_size + 1), b""))
+        if most is None or status.st_size <= most:
+            # Read to the end, because the file may have grown.
+            content = b"".join(iter(functools.partial(os.read, handle, status.st_size + 1), b""))
     finally:
         os.close(handle)
-    if most is not None and len(content) > most:
-        raise TooLargeError
+    if most is not None and max(status.st_size, len(content)) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return status, content
 
 

@@ -8,6 +8,7 @@ matches are left out without a note.  Folders are opened by handle, and links ar
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from covalt_git.workspaces import rules
 from covalt_git.workspaces.folders import (
     SET_ID,
     Folder,
-    TooLargeError,
     clear_set_id,
     mode_of,
     read_entry,
@@ -213,9 +213,10 @@ class _Walk:
         try:
             found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                limit = f"{self.config.max_file_mb} MiB"
+                raise _NotStorableError(f"it is larger than {limit}") from None
             raise _unreadable(error) from None
-        except TooLargeError:
-            raise _NotStorableError(f"it is larger than {self.config.max_file_mb} MiB") from None
         if found is None:
             raise _NotStorableError("it is neither a file, a folder nor a link")
         status, content = found

@@ -196,6 +196,17 @@ def test_nothing_but_a_file_of_the_workspace_is_sent(desk: Desk, tmp_path: Path,
     assert desk.there.seen == []
 
 
+def test_file_that_is_too_large_for_the_workspace_is_not_sent(desk: Desk) -> None:
+    (desk.workspace / "large").write_bytes(bytes((1 << 20) + 1))
+    code, message, _ = desk.fails("/echo", args={"path": "large"}, **UPLOAD)
+
+    assert (code, message) == (
+        "no_such_file",
+        "'large' cannot be read: it is larger than 1 MiB",
+    )
+    assert desk.there.seen == []
+
+
 # --- statuses -------------------------------------------------------------------------------------
 
 

@@ -214,7 +214,8 @@ def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes |
         return None
     try:
         with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
-            found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
+            most = chat.config.max_file_mb << 20
+            found = read_entry(parent, name, os.lstat(name, dir_fd=parent), most=most)
     except OSError:
         return None
     if found is None or why_not_stored(path, found[1], chat.config):
