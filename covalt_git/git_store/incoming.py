@@ -11,6 +11,7 @@ import contextlib
 import functools
 import zlib
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from covalt_git.errors import CovaltError
@@ -22,7 +23,7 @@ from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 PREFIX = "incoming-"
@@ -56,28 +57,25 @@ class PackLimits(NamedTuple):
     together: int
 
 
+@dataclass(slots=True)
 class Quarantine:
-    """One received pack, in a locked folder that exists as long as the quarantine is open."""
+    """One received pack with objects ``ids``, in a locked folder that exists as long as the quarantine is open."""
 
-    def __init__(self, store: ObjectReader, folder: Path, limits: PackLimits) -> None:
-        """Prepare a quarantine for ``store`` in ``folder``, which must be on the same file system."""
-        self.ids: frozenset[str] = frozenset()
-        self._store = store
-        self._limits = limits
-        self._parent = folder
-        self._exit = contextlib.ExitStack()
+    reader: ObjectReader
+    _store: ObjectReader
+    _limits: PackLimits
+    ids: frozenset[str] = frozenset()
 
-    def __enter__(self) -> Self:
-        self._folder = self._exit.enter_context(locked_folder.create(self._parent, PREFIX))
-        (self._folder / "pack").mkdir()
-        self.reader = ObjectReader(self._folder, self._store.object_format)
-        self.reader.alternates = [self._store]
-        self.reader.path = self._store.path
-        self._exit.callback(self.reader.close)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._exit.close()
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, store: ObjectReader, folder: Path, limits: PackLimits) -> Iterator[Self]:
+        """Yield a quarantine for ``store`` in ``folder``, which must be on the same file system."""
+        with locked_folder.create(folder, PREFIX) as place:
+            (place / "pack").mkdir()
+            with contextlib.closing(ObjectReader(place, store.object_format)) as reader:
+                reader.alternates = [store]
+                reader.path = store.path
+                yield cls(reader, store, limits)
 
     def receive(self, parts: Iterable[bytes]) -> None:
         """Store and index a pack, received in parts; all parts are read, even if the pack is refused.
@@ -86,7 +84,7 @@ class Quarantine:
             BadPackError: when it is malformed or too large; then no object of it can be read.
             OSError: when it cannot be stored.
         """
-        path = self._folder / "pack" / "pack-received.pack"
+        path = self.reader.pack_folder / "pack-received.pack"
         with path.open("wb") as file:
             self._spool(parts, file)
         pack = _ReceivedPack(path, self._store, self._limits)

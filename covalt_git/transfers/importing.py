@@ -151,7 +151,7 @@ class _Import:
         """Inspect everything, store it, and rename the chat into place."""
         store = self.store
         limits = _LIMITS(blob=self.chats.config.max_file_mb << 20)
-        with Quarantine(store, store.path.parent, limits) as quarantine:
+        with Quarantine.opened(store, store.path.parent, limits) as quarantine:
             quarantine.receive(self.source.pack)
             reader = quarantine.reader
             admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)

@@ -84,7 +84,7 @@ def push(
         return PushReport({})
     try:
         limits = LIMITS(blob=chat.config.max_file_mb << 20)
-        with Quarantine(chat.store, chat.folder, limits) as quarantine:
+        with Quarantine.opened(chat.store, chat.folder, limits) as quarantine:
             if request.has_pack:
                 quarantine.receive(iter(partial(stream.read, _PART), b""))
             graph = CommitGraph(quarantine.reader)

@@ -32,7 +32,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def received(store: GitStore, pack: bytes) -> Iterator[Quarantine]:
-    with Quarantine(store, store.path, LIMITS) as quarantine:
+    with Quarantine.opened(store, store.path, LIMITS) as quarantine:
         quarantine.receive([pack])
         yield quarantine
     assert not list(store.path.glob("incoming-*"))
