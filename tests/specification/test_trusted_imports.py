@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from covalt_git.cli import cli
 from covalt_git.runtime import sandbox_levels
 from tests.api_client import Api, form_file, refused
-from tests.mcp_client import REPOSITORY
+from tests.mcp_client import REPOSITORY, talk, tool_names
 from tests.server.visitor import Visitor
 
 needs_sandbox = pytest.mark.skipif(
@@ -142,3 +142,7 @@ def test_a_machine_without_a_sandbox_refuses_trust(
     refused(send(root, bundle, trust=digest), 403, "sandbox_needed")
 
     assert not (root / "toolsets/shop").exists()
+
+
+def test_no_tool_of_agents_imports(root: Path) -> None:
+    assert not [name for name in talk(root, tool_names) if "import" in name]
