@@ -161,8 +161,9 @@ def _temporary_file(folder: Path, kind: str) -> Iterator[IO[bytes]]:
     try:
         with path.open("xb") as file:
             yield file
-    finally:
+    except BaseException:
         path.unlink(missing_ok=True)
+        raise
 
 
 def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Self
@@ -45,6 +46,9 @@ FORMAT = 2
 
 _MOST_PENDING = 64 << 20
 """Bytes of pending content at which they are flushed."""
+
+_SMALL = 4096  # bytes of a ref's file
+_PLAIN_REF = re.compile(r"refs(?:/[A-Za-z0-9_-]+)+")  # a name that dulwich would accept
 
 _CONFIG = """\
 [core]
@@ -217,10 +221,7 @@ class GitStore(ObjectReader):
 
     def head(self) -> str:
         """Return the ref that HEAD points at, such as ``refs/heads/main``, which need not exist."""
-        try:
-            target = (self.path / "HEAD").read_bytes()
-        except OSError:
-            target = b""
+        target = self._small_file("HEAD")
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
                 f"HEAD of {self.path} does not point at a branch",
@@ -249,7 +250,9 @@ class GitStore(ObjectReader):
         Raises:
             BrokenStoreError: if the ref's file is empty, which a power cut can cause after a write without fsync.
         """
-        text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
+        content = self._small_file(ref) if _PLAIN_REF.fullmatch(ref) else b""
+        if not is_object_id(text := content.decode("utf-8", "replace").rstrip()):
+            text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
         if is_object_id(text):
             return text
         # Dulwich reads an empty ref file like a ref that does not exist.
@@ -259,6 +262,16 @@ class GitStore(ObjectReader):
                 hint=f"git -C {self.path} fsck --lost-found lists commits that it may have pointed to",
             )
         return None
+
+    def _small_file(self, name: str) -> bytes:
+        """Return the content of a small file, or nothing; dulwich and pathlib take three times as long."""
+        with contextlib.suppress(OSError):
+            handle = os.open(f"{self.path}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.read(handle, _SMALL)
+            finally:
+                os.close(handle)
+        return b""
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with their object ids."""

@@ -38,11 +38,12 @@ _LISTED = 3
 
 @dataclass(slots=True)
 class Writer:
-    """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace."""
+    """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace, ``_head`` its branch's head."""
 
     chat: ChatStore
     by: str
     snapshot: Snapshot | None = None
+    _head: str | None = None
     _before: str | None = None
 
     @property
@@ -56,10 +57,10 @@ class Writer:
         """Scan the workspace, store its content and return the snapshot; create a missing workspace."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
-        head = self.chat.head()
+        self._head = self.chat.head()
         if self.snapshot is None:
-            self._before = head
-        self.snapshot = self.chat.scan(head)
+            self._before = self._head
+        self.snapshot = self.chat.scan(self._head)
         return self.snapshot
 
     def fresh_notes(self) -> WorkspaceNotes:
@@ -103,9 +104,9 @@ class Writer:
 
         The commit's record has ``fields``.  Without ``subject``, the subject lists the changed paths.
         """
-        head = self.chat.head()
-        state = self.chat.state(head)
         snapshot = self.scan()
+        head = self._head
+        state = self.chat.state(head)
         if not snapshot.holds(state) and self._is_behind(head, snapshot):
             head_ref = self.chat.store.head()
             self.switch(Journal(old=self.chat.stat_cache.head, new=head, head=head_ref))
