@@ -255,8 +255,7 @@ class GitStore(ObjectReader):
             text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
         if is_object_id(text):
             return text
-        # Dulwich reads an empty ref file like a ref that does not exist.
-        if text or (self.path / ref).is_file():
+        if text or self._is_empty(ref):
             raise BrokenStoreError(
                 f"the ref {ref} of {self.path} is damaged",
                 hint=f"git -C {self.path} fsck --lost-found lists commits that it may have pointed to",
@@ -272,6 +271,15 @@ class GitStore(ObjectReader):
             finally:
                 os.close(handle)
         return b""
+
+    def _is_empty(self, ref: str) -> bool:
+        """Return whether the file of a ref is empty, which dulwich reads like a ref that does not exist.
+
+        Another process may have created the ref since then.
+        """
+        with contextlib.suppress(OSError):
+            return (self.path / ref).lstat().st_size == 0
+        return False
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with their object ids."""

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from dulwich.refs import DiskRefsContainer, Ref
 
 from covalt_git.git_store.objects import (
     EXECUTABLE,
@@ -128,6 +129,25 @@ def test_compare_and_swap_of_four_processes_without_any_lock_loses_nothing() -> 
         assert len(subjects) == 100
         assert len({" ".join(subject.split(" ")[:2]) for subject in subjects}) == 100
         assert list(path.rglob("*.lock")) == []
+
+
+def test_a_ref_that_another_process_creates_while_it_is_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GitStore.create(tmp_path / "s.git") as store, GitStore(store.path) as other:
+        commit = a_commit(other)
+        read = DiskRefsContainer.read_ref
+
+        def overtaken(refs: DiskRefsContainer, name: Ref) -> bytes | None:
+            found = read(refs, name)
+            monkeypatch.undo()
+            assert other.swap_ref(MAIN, None, commit)
+            return found
+
+        monkeypatch.setattr(DiskRefsContainer, "read_ref", overtaken)
+
+        assert store.read_ref(MAIN) is None
+        assert store.read_ref(MAIN) == commit
 
 
 def test_store_of_a_newer_format_is_refused_by_name_before_anything_is_written(
