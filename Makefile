@@ -31,7 +31,7 @@ test-all:
 
 # The tests that need no browser and no third-party MCP server, and do not take long.
 test-quick: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not browser and not servers and not stress and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not stress and not slow"
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/stress.md).
 stress: $(READY)
