@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import mmap
-import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,13 +115,6 @@ def mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-class PackIndex(PackIndex2):
-    """Index of a pack; dulwich reads each number of the fan-out table by itself, which takes ten times as long."""
-
-    def _read_fan_out_table(self, start_offset: int) -> list[int]:
-        return list(struct.unpack_from(">256L", self._contents, start_offset))
-
-
 class PackFile:
     """One pack.  Its two files are opened at the first read; after that, the files may be removed.
 
@@ -139,14 +131,14 @@ class PackFile:
         )
 
     @functools.cached_property
-    def _files(self) -> tuple[PackIndex, mmap.mmap]:
+    def _files(self) -> tuple[PackIndex2, mmap.mmap]:
         path = self.path.with_suffix(".idx")
         with path.open("rb") as file:  # is mapped, so that it need not stay open
-            index = PackIndex(path, self.format, file)
+            index = PackIndex2(path, self.format, file)
         return index, mapped(self.path)
 
     @property
-    def index(self) -> PackIndex:
+    def index(self) -> PackIndex2:
         """The index of the pack.
 
         Raises:
