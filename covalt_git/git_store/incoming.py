@@ -14,11 +14,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
+from dulwich.pack import write_pack_index
+
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
 from covalt_git.git_store.pack_file import MOST_DEPTH, PackFile, inflate, mapped, result_size
-from covalt_git.git_store.pack_writer import pack_index, store_pack
+from covalt_git.git_store.pack_writer import store_pack
 from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
@@ -89,8 +91,9 @@ class Quarantine:
             self._spool(parts, file)
         pack = _ReceivedPack(path, self._store, self._limits)
         checksum = pack.make_index()
-        entries = {oid: (at, pack.crcs[at]) for oid, at in pack.offsets.items()}
-        path.with_suffix(".idx").write_bytes(pack_index(entries, checksum, pack.format))
+        with path.with_suffix(".idx").open("wb") as file:
+            rows = sorted((oid, at, pack.crcs[at]) for oid, at in pack.offsets.items())
+            write_pack_index(file, rows, checksum)
         self.ids = frozenset(map(bytes.hex, pack.offsets))
 
     def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:

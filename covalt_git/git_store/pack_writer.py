@@ -14,16 +14,14 @@ Format: ``gitformat-pack(5)``.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import struct
 import zlib
 from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header
+from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
 from covalt_git.git_store.object_reader import damage_of
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
@@ -32,7 +30,7 @@ from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from dulwich.object_format import ObjectFormat
 
@@ -44,9 +42,6 @@ TEMPORARY = "tmp_"
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
-
-_LARGE_OFFSET = 1 << 31
-"""Offset from which the index of a pack has offsets in a second table."""
 
 _LISTED = 64
 """Entries of a pack's index that are listed in the time in which one object is read by itself."""
@@ -114,7 +109,8 @@ def write_pack(
         pack.writelines(entries(encoder))
         checksum = encoder.trailer()
         pack.write(checksum)
-        index.write(pack_index(encoder.entries, checksum, object_format))
+        rows = sorted((oid, offset, crc) for oid, (offset, crc) in encoder.entries.items())
+        write_pack_index(index, rows, checksum)
         for file in (pack, index):
             file.flush()
             os.fchmod(file.fileno(), 0o444)
@@ -126,33 +122,6 @@ def write_pack(
     if durable:
         fsync(folder)
     return path
-
-
-def pack_index(
-    entries: Mapping[bytes, tuple[int, int]], checksum: bytes, object_format: ObjectFormat
-) -> bytes:
-    """Return the index of a pack with the offset and CRC-32 of each entry by its raw object id.
-
-    Dulwich writes and hashes each number by itself, which takes 0.14 ms for a commit; this takes 0.02 ms.
-    """
-    ids = sorted(entries)
-    counts = [0] * 256
-    for oid in ids:
-        counts[oid[0]] += 1
-    rows = [entries[oid] for oid in ids]
-    large = [offset for offset, _ in rows if offset >= _LARGE_OFFSET]
-    places = {offset: _LARGE_OFFSET + place for place, offset in enumerate(large)}
-    content = b"".join(
-        (
-            struct.pack(">4s257L", b"\377tOc", 2, *itertools.accumulate(counts)),
-            *ids,
-            struct.pack(f">{len(rows)}L", *[crc for _, crc in rows]),
-            struct.pack(f">{len(rows)}L", *[places.get(offset, offset) for offset, _ in rows]),
-            struct.pack(f">{len(large)}Q", *large),
-            checksum,
-        )
-    )
-    return content + object_format.hash_object(content)
 
 
 @contextlib.contextmanager

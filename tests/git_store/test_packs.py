@@ -1,7 +1,6 @@
 """Packs: objects written together are in one pack that stock git verifies, and git's packs are read too."""
 
 import errno
-import io
 import os
 import random
 import shutil
@@ -9,15 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from dulwich.object_format import get_object_format
-from dulwich.pack import write_pack_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.git_store import repacking
 from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.objects import FILE, FOLDER, BrokenStoreError, CommitObject, TreeEntry
-from covalt_git.git_store.pack_writer import pack_index
 from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.git_store.store import GitStore
 from tests.git_store.histories import contents
@@ -103,21 +99,6 @@ def test_what_is_written_together_is_one_pack_that_git_reads(
         assert list(store.path.rglob("tmp_*")) == []
         assert fsck_store(store.path) == ""
         git(store.path, "index-pack", "--verify", str(packs(store)[0]))
-
-
-@FORMATS
-@settings(deadline=None, max_examples=20)
-@given(st.dictionaries(st.integers(12, 1 << 33), st.integers(0, 0xFFFFFFFF), max_size=300))
-def test_an_index_has_the_bytes_that_dulwich_writes_also_for_large_packs(
-    object_format: str, crcs: dict[int, int]
-) -> None:
-    kind = get_object_format(object_format)
-    checksum = kind.hash_object(b"of the pack")
-    entries = {kind.hash_object(b"%d" % offset): (offset, crcs[offset]) for offset in crcs}
-    expected = io.BytesIO()
-    write_pack_index(expected, sorted((oid, *row) for oid, row in entries.items()), checksum)
-
-    assert pack_index(entries, checksum, kind) == expected.getvalue()
 
 
 def test_a_pack_that_cannot_be_flushed_is_not_there(
