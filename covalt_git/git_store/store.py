@@ -165,7 +165,10 @@ class GitStore(ObjectReader):
         path = write_pack(
             self.pack_folder, self.format, self._pending_entries, durable=self.durable
         )
-        self._packs.insert(0, PackFile(path, self.format))
+        self._packs = [
+            PackFile(path, self.format),
+            *(one for one in self._packs if one.path != path),
+        ]
         self.abandon()
 
     def _pending_entries(self, encoder: PackEncoder) -> Iterator[bytes]:
@@ -265,7 +268,7 @@ class GitStore(ObjectReader):
         Another process may have created the ref since then.
         """
         with contextlib.suppress(OSError):
-            return (self.path / ref).lstat().st_size == 0
+            return not (self.path / ref).read_bytes().strip()
         return False
 
     def refs(self, prefix: str) -> dict[str, str]:

@@ -255,12 +255,15 @@ class ChatStore:
     def scan_in_memory(self) -> Iterator[Snapshot]:
         """Yield a snapshot of the folder, without a lock, and without writing to the store.
 
-        In the block, :meth:`tree_changes` and :meth:`patch` can read its files.  If the folder is missing, the snapshot has
+        In the block, :meth:`tree_changes` and ``change_patch`` can read its files.  If the folder is missing, the snapshot has
         the files of the active branch, because the next writer restores them.
         """
         with self.store.scratch():
             if self.workspace.is_dir():
-                yield Snapshot.of(self._scan(self.head()))
+                head = None
+                with contextlib.suppress(BrokenStoreError):
+                    head = self.head()
+                yield Snapshot.of(self._scan(head))
             else:
                 state = self.state(self.head())
                 yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))
