@@ -48,8 +48,11 @@ SHOWN_DIGITS = 12
 class UnknownCommitError(UnknownNameError):
     """No commit has that name; the error's code has the specification's word, manifest."""
 
-    def __init__(self, chat_id: str, name: str, known: Iterable[str] = ()) -> None:
-        super().__init__("manifest", name, known, list_with=f"covalt-git chat log {chat_id} --all")
+    def __init__(
+        self, chat_id: str, name: str, known: Iterable[str] = (), *, list_with: str = ""
+    ) -> None:
+        list_with = list_with or f"covalt-git chat log {chat_id} --all"
+        super().__init__("manifest", name, known, list_with=list_with)
         self.message = f"no commit {name!r}"
 
 

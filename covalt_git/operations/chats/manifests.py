@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.conversations.commit_names import NAMES
+from covalt_git.conversations.commit_names import NAMES, UnknownCommitError
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.history import HistoryPage
@@ -170,7 +170,7 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     rows = context.chat_index().manifests(chat.id, head=manifest.id, limit=1).rows
     if not rows:  # the store still has the commit of a deleted branch
         list_with = f"covalt-git chat branch list {chat.id} --deleted"
-        raise UnknownNameError("manifest", manifest.id, (), list_with=list_with)
+        raise UnknownCommitError(chat.id, manifest.id, list_with=list_with)
     row = manifest_row(context, rows[0])
     shown = manifest.record.call is None or row.call is not None
     changes = chat.changes(manifest.parent_id, manifest.id)
