@@ -93,7 +93,7 @@ def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> No
 
 
 class _NoPlugins(ModuleType):
-    """Replacement for pydantic's loader of plugins: there are none.
+    """Replacement for pydantic's plugin loader that finds no plugins.
 
     The imports of the loader itself take a twentieth of a command, also if plugins are disabled.
     """
@@ -115,7 +115,10 @@ def run() -> None:
     The teardown frees objects one by one, which takes 15 ms of each command.  mypy skips it too.
     """
     status: list[int] = []
-    atexit.register(_end, status)  # registered first, so that it is called last
+    # It is called last and ends the process.  What was registered before it would be skipped, such as the export of
+    # spans by OpenTelemetry's agent.
+    if getattr(atexit, "_ncallbacks", lambda: 1)() == 0:
+        atexit.register(_end, status)
     try:
         main()
     except SystemExit as ended:
@@ -125,8 +128,8 @@ def run() -> None:
 
 
 def _end(status: list[int]) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if the descriptor is closed
+        stream.flush()
     if status:
         os._exit(status[0])
 

@@ -221,7 +221,7 @@ class ForkServerProcess:
         return sandbox
 
     def try_level(self, level: SandboxLevel) -> Callable[[], str]:
-        """Have a sandbox level tried; return a function that waits for the answer, and is called once.
+        """Start the trial of a sandbox level; return a function that waits for the answer, and is called once.
 
         The function returns why this machine cannot enter the level; an empty text if it can.  It raises
         ``NoWorkerError`` if the fork server has ended, or does not answer within 30 s.

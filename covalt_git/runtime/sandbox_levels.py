@@ -52,7 +52,7 @@ def level() -> SandboxLevel:
 
 
 _begun: Final[dict[SandboxLevel, Callable[[], str]]] = {}
-"""Trials whose answer nobody has waited for."""
+"""Started trials whose answer is not read yet."""
 
 os.register_at_fork(after_in_child=_begun.clear)  # the answers are for the parent
 
