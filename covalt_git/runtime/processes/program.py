@@ -34,6 +34,8 @@ def main() -> None:
         import_module("docstring_parser")  # the SDK imports it only when it reads a docstring
         installed = site.getsitepackages()
         sys.path[:] = [folder for folder in sys.path if folder not in installed]
+        # Pydantic imports more for its first schema, and looks for plugins; those of another environment must not run here.
+        import_module("covalt_toolset").describe(_import_package)
     gc.freeze()
     gc.enable()
     fork_server.ForkServer(control).run()
