@@ -26,7 +26,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
@@ -194,11 +194,10 @@ _POOL = "covalt_git.connections.pool"
 
 def health(root: Path) -> tuple[Health, ...]:
     """Return the health of the connections of a project in this process, by server and chat."""
-    if _POOL not in sys.modules:  # without the SDK there are no connections
+    pool = sys.modules.get(_POOL)
+    if pool is None:  # without the SDK there are no connections
         return ()
-    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415
-
-    found = CONNECTIONS.health(root)
+    found: Sequence[Health] = pool.CONNECTIONS.health(root)
     return tuple(sorted(found, key=lambda one: (one.toolset_id, one.server_id, one.chat_id or "")))
 
 

@@ -1,4 +1,4 @@
-"""Calls of tools: a built-in tool that does not write files is an operation on a chat; the engine calls all others.
+"""Calls of built-in tools that do not write files: each is an operation on a chat.
 
 Such a call is not recorded.  It makes no commit, except that ``checkout`` first commits uncommitted changes.
 """
@@ -17,7 +17,6 @@ from covalt_git.models.calls import ToolCall
 from covalt_git.names import new_id
 from covalt_git.operations.chats import branches, manifests
 from covalt_git.operations.chats import workspace_files as files
-from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
@@ -45,18 +44,15 @@ class UnreadableError(CovaltError):
     code = "unreadable"
 
 
-def make_call(
-    context: Context, chat: ChatStore, request: CallRequest, found: Found | None = None
+def make_unrecorded_call(
+    context: Context, chat: ChatStore, request: CallRequest, found: Found
 ) -> CallOutcome:
-    """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
+    """Make a call that is not recorded; ``found`` is the result of :meth:`.Engine.check`.
 
     Raises:
-        CovaltError: ``needs_person``, if a rule of the project requires approval of a call that is not recorded.
-        CovaltError: as :meth:`.Engine.call`, or as the operation.
+        CovaltError: ``needs_person``, if a rule of the project requires approval of it.
+        CovaltError: as the operation.
     """
-    if is_recorded(request.tool_id):
-        return context.engine().call(chat, request, found)
-    found = found or context.engine().check(request)
     reasons = confirmation(context.project.config, found.tool, request.args)
     if reasons:
         raise CovaltError(

@@ -22,14 +22,16 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
+from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces.disk_usage import large_store
 
 if TYPE_CHECKING:
+    from covalt_git.calls.engine import CallRequest
     from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.catalog.catalog import Found
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -200,6 +202,22 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
     outcome = make_call(context, chat, as_request(request))
     context.update_index(chat)
     return answer_of(chat, outcome)
+
+
+def make_call(
+    context: Context, chat: ChatStore, request: CallRequest, found: Found | None = None
+) -> CallOutcome:
+    """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
+
+    Raises:
+        CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
+    """
+    if is_recorded(request.tool_id):
+        return context.engine().call(chat, request, found)
+    from covalt_git.operations import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
+
+    found = found or context.engine().check(request)
+    return builtin_tools.make_unrecorded_call(context, chat, request, found)
 
 
 @operation(changes=True, errors=(404, 409))

@@ -21,8 +21,14 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
 from covalt_git.models.outcomes import Log, Progress
 from covalt_git.names import ToolId, check_new_id, new_id
-from covalt_git.operations.builtin_tools import make_call
-from covalt_git.operations.calls import CallAnswer, CallTool, answer, answer_of, as_request
+from covalt_git.operations.calls import (
+    CallAnswer,
+    CallTool,
+    answer,
+    answer_of,
+    as_request,
+    make_call,
+)
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Events, InvalidRequestError, Request, Result, operation
 from covalt_git.workspaces import commits
