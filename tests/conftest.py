@@ -51,7 +51,7 @@ took: defaultdict[str, float] = defaultdict(float)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that rewrite expected outputs, such as those of fixtures/cli, and the list of slow tests."""
     parser.addoption("--update-golden", action="store_true", help="write expected.txt anew")
-    parser.addoption("--update-slow", action="store_true", help="write tests/slow.txt anew")
+    parser.addoption("--update-slow", action="store_true", help="update tests/slow.txt")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,10 +71,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the list of slow tests, if it was asked for."""
+    """Update the tests that ran in the list of slow tests, if it was asked for."""
     if session.config.option.update_slow and not hasattr(session.config, "workerinput"):
-        slow = sorted(name for name in took if took[name] > SLOW_S)
-        SLOW.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
+        others = set(SLOW.read_text(encoding="utf-8").splitlines()) - took.keys()
+        slow = others | {name for name in took if took[name] > SLOW_S}
+        SLOW.write_text("".join(f"{name}\n" for name in sorted(slow)), encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:
