@@ -79,27 +79,6 @@ finally:
     assert done.stdout.endswith("\npydantic\n")
 
 
-def test_what_was_to_run_at_the_exit_of_the_interpreter_runs() -> None:
-    program = (
-        "import atexit; atexit.register(print, 'exported'); from covalt_git.cli import run; run()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "formats", "--wrong"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (done.returncode, done.stdout) == (2, "exported\n")
-
-
-def test_a_closed_standard_output_is_no_error() -> None:
-    program = f"{sys.executable} -m covalt_git --version >&-"
-    done = subprocess.run(program, shell=True, capture_output=True, text=True, check=False)
-
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("option", ["--help", "--version", "-h"])
 def test_help_loads_nothing_heavy(option: str) -> None:
     printed, modules = modules_of(option)
