@@ -25,9 +25,8 @@ from covalt_git.json_values import canonical_json
 from covalt_git.workspaces.chat import DELETED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
 
 NAMES = (
@@ -70,85 +69,7 @@ def resolve(chat: ChatStore, name: str) -> str:
     head = chat.head() if name == "HEAD" else heads.get(name)
     if head is not None:
         return head
-    found = _find(chat, name)
-    back = _BACK.fullmatch(name)
-    if found is None and back is not None:
-        line = chat.log(resolve(chat, back["name"]))
-        found = next(
-            (one.id for one in itertools.islice(line, int(back["steps"] or 1), None)), None
-        )
-    if found is None:
-        raise _unknown(chat, name)
-    return found
-
-
-def _find(chat: ChatStore, name: str) -> str | None:
-    """Return the commit of a name that is not a branch; None if no commit matches."""
-    if name.startswith(_MESSAGE):
-        wanted = name.removeprefix(_MESSAGE)
-        mentions = _mentions(chat, wanted)
-        return _by_message_id(chat, wanted, mentions) or _by_application_id(chat, wanted, mentions)
-    commits = chat.reachable()
-    if name in commits:
-        return name
-    mentions = _mentions(chat, name)
-    return (
-        _by_message_id(chat, name, mentions)
-        or _only(name, [one.id for one in mentions if one.source_ref == name])
-        or _by_application_id(chat, name, mentions)
-        or _by_part(chat, name, mentions)
-    )
-
-
-def _mentions(chat: ChatStore, name: str) -> list[WorkspaceManifest]:
-    """Return the commits whose commit message contains a name; usually these are few."""
-    written = canonical_json.dumps(name).decode()[1:-1]
-    return [
-        chat.manifest(oid)
-        for oid in chat.reachable()
-        if written in chat.store.read_commit(oid).message
-    ]
-
-
-def _by_message_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
-    matches = [one for one in mentions if one.record.message and one.record.id == name]
-    return _last_of_message(chat, name, matches)
-
-
-def _by_application_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
-    """Return the last commit of the message with the application's id, or of the calls for it.
-
-    If an application stores its messages itself, its calls have ids of messages that the chat does not have.
-    """
-    matches = [one for one in mentions if one.record.message and one.record.message.ref == name]
-    if matches:
-        return _last_of_message(chat, name, matches)
-    line = {one.id for one in chat.log(chat.head())}
-    calls = [one for one in mentions if one.message_id == name]
-    newest = max(calls, key=lambda one: (one.id in line, one.created_at, one.id), default=None)
-    return None if newest is None else newest.id
-
-
-def _last_of_message(chat: ChatStore, name: str, matches: list[WorkspaceManifest]) -> str | None:
-    if not matches:
-        return None
-    own = _only(name, [one.id for one in matches])
-    return Conversation.of(chat).messages[str(own)].manifest_id
-
-
-def _by_part(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
-    found = set()
-    if _DIGITS.fullmatch(name):
-        known = {*chat.reachable(), *chat.store.refs(DELETED).values()}
-        found = {oid for oid in known if oid.startswith(name)}
-    if len(name) >= _FEWEST_DIGITS:
-        calls = (one for one in mentions if one.record.call)
-        found |= {one.id for one in calls if one.record.id.endswith(name)}
-    return _only(name, sorted(found))
-
-
-def _only(name: str, found: list[str]) -> str | None:
-    """Return the only commit that was found; None if ``found`` is empty."""
+    found = next(filter(None, _matches(chat, name)), [])
     if len(found) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
         raise CovaltError(
@@ -157,7 +78,42 @@ def _only(name: str, found: list[str]) -> str | None:
             code="ambiguous",
             http_status=409,
         )
-    return found[0] if found else None
+    if not found and (back := _BACK.fullmatch(name)) is not None:
+        steps = int(back["steps"] or 1)
+        line = chat.log(resolve(chat, back["name"]))
+        found = [one.id for one in itertools.islice(line, steps, steps + 1)]
+    if not found:
+        raise _unknown(chat, name)
+    return found[0]
+
+
+def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
+    """Yield the commits that match by each rule, in the order of the rules, for a name that is not a branch."""
+    commits = chat.reachable()
+    yield [name] if name in commits else []
+    message_id = name.removeprefix(_MESSAGE)
+    written = canonical_json.dumps(message_id).decode()[1:-1]
+    mentions = [
+        chat.manifest(oid) for oid in commits if written in chat.store.read_commit(oid).message
+    ]
+    messages = [(one, one.record.message) for one in mentions if one.record.message]
+    yield _lasts(chat, [one.id for one, _ in messages if one.record.id == message_id])
+    yield [one.id for one in mentions if one.source_ref == name]
+    yield _lasts(chat, [one.id for one, words in messages if words.ref == message_id])
+    # If an application stores its messages itself, its calls have ids of messages that the chat does not have.
+    line = {one.id for one in chat.log(chat.head())}
+    calls = [one for one in mentions if one.message_id == message_id]
+    calls.sort(key=lambda one: (one.id in line, one.created_at, one.id))
+    yield [one.id for one in calls[-1:]]
+    known = {*commits, *chat.store.refs(DELETED).values()} if _DIGITS.fullmatch(name) else ()
+    found = {oid for oid in known if oid.startswith(name)}
+    found |= {one.id for one in mentions if one.record.call and one.record.id.endswith(name)}
+    yield sorted(found) if len(name) >= _FEWEST_DIGITS else []
+
+
+def _lasts(chat: ChatStore, own: list[str]) -> list[str]:
+    """Return the last commit of the message that has one of the commits ``own``; if several messages do, ``own``."""
+    return [Conversation(chat).messages[oid].manifest_id for oid in own] if len(own) == 1 else own
 
 
 def _unknown(chat: ChatStore, name: str) -> CovaltError:

@@ -6,18 +6,16 @@ for it, and the users' changes of files.
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_store.graph import parents_first
 from covalt_git.models.base import StrictModel
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from covalt_git.models.commit_record import Source
     from covalt_git.workspaces.chat import ChatStore
 
 _FEWEST_DIGITS = 4
@@ -59,41 +57,48 @@ class Message(StrictModel):
 
 
 class _Step(NamedTuple):
-    """The fields of a commit that the conversation needs; the ``message_id`` of a message is its own id.
+    """The fields of a commit that the conversation needs, and its place in it.
 
-    ``order`` orders commits by their time in milliseconds, and then by the ids of their records.
+    Attributes:
+        message_id: the id of the message that it is for; of a message, its own.
+        order: its time, the id of its record and its own id, by which commits are sorted.
+        message: the last message at or above it, along first parents.
+        start: the last commit at or above it that is before any call of this message.
+        last_call: the last call for this message at or above it.
     """
 
-    parent: str | None
-    source: Source
-    message_id: str | None
-    order: tuple[str, str]
-    is_call: bool
+    parent: str | None = None
+    is_message: bool = False
+    is_call: bool = False
+    message_id: str | None = None
+    order: tuple[str, ...] = ()
+    message: str | None = None
+    start: str | None = None
+    last_call: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Conversation:
-    """Tree of the messages in the branches of a chat.
+    """Tree of the messages in the branches of a chat, as they are when it is read.
 
-    The keys of ``messages`` are the commits of the messages; each message is after its parent and its older siblings.
+    Attributes:
+        messages: the messages by their commits, each after its parent and its older siblings.
     """
 
-    chat: ChatStore
-    steps: dict[str, _Step]
-    messages: dict[str, Message]
-    _owner: dict[str, str | None]
-    _tips: dict[str, list[str]]
-    _line: frozenset[str]
-
-    @classmethod
-    def of(cls, chat: ChatStore) -> Conversation:
-        """Read the conversation of a chat."""
-        steps = {oid: _step(chat, oid) for oid in chat.reachable()}
-        owner = _owners(steps)
-        tips = _tips(steps, owner, {branch.manifest_id for branch in chat.branches()})
-        talk = cls(chat, steps, {}, owner, tips, frozenset(_above(steps, chat.head())))
-        talk.messages.update(talk._placed())
-        return talk
+    def __init__(self, chat: ChatStore) -> None:
+        self.chat = chat
+        self.messages: dict[str, Message] = {}
+        self._branches = chat.branches()  # read once, because other processes may move them
+        self._head = next(branch.manifest_id for branch in self._branches if branch.active)
+        heads = {branch.manifest_id for branch in self._branches}
+        self._steps = steps = _placed(chat, heads)
+        self._line = set(_above(steps, self._head))
+        # The last steps of a message: the head of a branch, or a step before another message or a merge.
+        followed = {step.parent for step in steps.values()}
+        lasts = heads | {step.parent for step in steps.values() if step.is_message}
+        self._tips: dict[str | None, list[_Step]] = {}
+        for oid in lasts | (steps.keys() - followed):
+            self._tips.setdefault(steps[oid].message, []).append(steps[oid])
+        self._add_messages()
 
     def find(self, text: str | None) -> Message:
         """Return the message that ``text`` names, or the last one of the active branch.
@@ -148,10 +153,10 @@ class Conversation:
 
         If several branches end with the message, it is the active one, else the newest.  None if no branch does.
         """
-        ends = [branch for branch in self.chat.branches() if branch.name in message.branches]
+        ends = [branch for branch in self._branches if branch.name in message.branches]
         if not ends:
             return None, message.manifest_id
-        best = max(ends, key=lambda one: (one.active, self._newness(one.manifest_id)))
+        best = max(ends, key=lambda one: (one.active, self._steps[one.manifest_id].order))
         assert best.manifest_id is not None  # it ends with a message
         return best.name, best.manifest_id
 
@@ -162,11 +167,11 @@ class Conversation:
             CovaltError: if the message is only on a merged line, so that no branch leads to it by first parents.
         """
         found = []
-        for branch in self.chat.branches():
+        for branch in self._branches:
             history = list(self._messages_above(branch.manifest_id))
             if message.own_manifest_id in history:
                 later = history.index(message.own_manifest_id)
-                rank = (later, self._newness(branch.manifest_id), branch.active)
+                rank = (later, self._steps[branch.manifest_id].order, branch.active)
                 found.append((rank, branch.name, self.messages[history[0]]))
         if not found:
             raise CovaltError(
@@ -179,103 +184,70 @@ class Conversation:
 
     def message_of(self, oid: str | None) -> Message | None:
         """Return the message to which a commit belongs: the last one before it, or itself."""
-        owner = self._owner.get(oid) if oid is not None else None
-        return self.messages[owner] if owner is not None else None
+        owner = self._steps.get(oid, _Step()).message
+        return None if owner is None else self.messages[owner]
+
+    def commit_before(self, message: Message) -> str | None:
+        """Return the commit before the commit of a message."""
+        return self._steps[message.own_manifest_id].parent
 
     def first_files(self, message: Message) -> str:
         """Return the commit whose files the first call of a message started with."""
-        oid = message.own_manifest_id
-        return self._best([self._last_before_calls(oid, tip) for tip in self._tips[oid]])
+        return self._best(tip.start for tip in self._tips[message.own_manifest_id])
 
-    def _placed(self) -> Iterator[tuple[str, Message]]:
-        """Yield each message with its own commit, after its parent."""
+    def _add_messages(self) -> None:
+        """Add each message after its parent."""
         children: dict[str | None, list[str]] = {}
-        for oid, step in self.steps.items():
-            if step.source == "message":
-                parent = None if step.parent is None else self._owner[step.parent]
-                children.setdefault(parent, []).append(oid)
+        for oid, step in self._steps.items():
+            if oid is not None and step.is_message:
+                children.setdefault(self._steps[step.parent].message, []).append(oid)
         for siblings in children.values():
-            siblings.sort(key=self._newness)
+            siblings.sort(key=lambda oid: self._steps[oid].order)
         ends: dict[str | None, list[str]] = {}
-        for branch in self.chat.branches():
-            if branch.manifest_id is not None:
-                ends.setdefault(self._owner[branch.manifest_id], []).append(branch.name)
-        waiting = list(reversed(children.get(None, [])))
-        ids = {}
+        for branch in self._branches:
+            ends.setdefault(self._steps[branch.manifest_id].message, []).append(branch.name)
+        waiting = children.get(None, [])[::-1]
         while waiting:
             oid = waiting.pop()
-            step = self.steps[oid]
-            parent = None if step.parent is None else self._owner[step.parent]
-            siblings = children[parent]
+            waiting.extend(reversed(children.get(oid, [])))
+            parent = self._steps[self._steps[oid].parent].message
             manifest = self.chat.manifest(oid)
             words = manifest.record.message
-            assert words is not None  # see _step
-            ids[oid] = manifest.record.id
-            yield (
-                oid,
-                Message(
-                    id=manifest.record.id,
-                    role=words.role,
-                    text=words.text,
-                    ref=words.ref,
-                    by=manifest.record.by,
-                    created_at=manifest.created_at,
-                    parent_id=None if parent is None else ids[parent],
-                    own_manifest_id=oid,
-                    manifest_id=self._best([self._last_call(oid, tip) for tip in self._tips[oid]]),
-                    number=siblings.index(oid) + 1,
-                    siblings=len(siblings),
-                    branches=tuple(ends.get(oid, ())),
-                    active=oid in self._line,
-                ),
+            assert words is not None  # as is_message
+            self.messages[oid] = Message(
+                id=manifest.record.id,
+                role=words.role,
+                text=words.text,
+                ref=words.ref,
+                by=manifest.record.by,
+                created_at=manifest.created_at,
+                parent_id=self._steps[parent].message_id,
+                own_manifest_id=oid,
+                manifest_id=self._best(tip.last_call or tip.start for tip in self._tips[oid]),
+                number=children[parent].index(oid) + 1,
+                siblings=len(children[parent]),
+                branches=tuple(ends.get(oid, ())),
+                active=oid in self._line,
             )
-            waiting.extend(reversed(children.get(oid, [])))
 
     def _last(self) -> Message:
-        head = self.chat.head()
-        found = None if head is None else self._owner[head]
+        found = self.message_of(self._head)
         if found is None:
             raise CovaltError(
                 f"the branch {self.chat.active_branch()!r} has no message yet",
                 hint=f"covalt-git chat message add {self.chat.id} TEXT",
             )
-        return self.messages[found]
+        return found
 
-    def _last_call(self, message: str, tip: str) -> str:
-        """Return the last call for a message in the first-parent history of ``tip``, else :meth:`_last_before_calls`."""
-        own = self.steps[message].message_id
-        for oid in _above(self.steps, tip):
-            step = self.steps[oid]
-            if oid == message:
-                break
-            if step.is_call and step.message_id == own:
-                return oid
-        return self._last_before_calls(message, tip)
-
-    def _last_before_calls(self, message: str, tip: str) -> str:
-        """Return the last commit before any call of a message, in the first-parent history of ``tip``."""
-        line = itertools.takewhile(lambda oid: oid != message, _above(self.steps, tip))
-        last = message
-        for oid in reversed(list(line)):
-            if self.steps[oid].is_call:
-                break
-            last = oid
-        return last
-
-    def _best(self, found: Sequence[str]) -> str:
+    def _best(self, found: Iterable[str | None]) -> str:
         """Return the commit on the active branch; if none is, the newest commit."""
-        return max(found, key=lambda oid: (oid in self._line, self._newness(oid)))
+        return str(max(found, key=lambda oid: (oid in self._line, self._steps[oid].order)))
 
-    def _newness(self, oid: str | None) -> tuple[str, ...]:
-        return () if oid is None else (*self.steps[oid].order, oid)
-
-    def _messages_above(self, head: str | None) -> Iterator[str]:
+    def _messages_above(self, oid: str | None) -> Iterator[str]:
         """Yield the messages in the first-parent history of a commit, newest first."""
-        found = None if head is None else self._owner[head]
-        while found is not None:
-            yield found
-            parent = self.steps[found].parent
-            found = None if parent is None else self._owner[parent]
+        while (message := self._steps[oid].message) is not None:
+            yield message
+            oid = self._steps[message].parent
 
 
 def of_call(chat: ChatStore, text: str) -> str:
@@ -287,13 +259,11 @@ def of_call(chat: ChatStore, text: str) -> str:
         UnknownNameError: if the message does not exist; the hint has the most similar one.
         CovaltError: if the message is not on the active branch.
     """
-    oid = chat.head()
-    while oid is not None:
-        step = _step(chat, oid)
-        if step.source == "message" and text in {step.message_id, _ref(chat, oid)}:
-            return str(step.message_id)
-        oid = step.parent
-    talk = Conversation.of(chat)
+    for manifest in chat.log(chat.head()):
+        words = manifest.record.message
+        if words is not None and text in {manifest.record.id, words.ref}:
+            return manifest.record.id
+    talk = Conversation(chat)
     if not talk.messages:
         return text
     message = talk.find(text)
@@ -307,57 +277,36 @@ def of_call(chat: ChatStore, text: str) -> str:
     return message.id
 
 
-def _step(chat: ChatStore, oid: str) -> _Step:
-    """Read the fields of a commit that the conversation needs."""
-    manifest = chat.manifest(oid)
-    source, message_id = manifest.source, manifest.message_id
-    if source == "message" and manifest.record.message is None:
-        source = "push"  # git copied the commit, with the trailers of a message
-    if source == "message":
-        message_id = manifest.record.id
-    order = manifest.created_at, manifest.record.id
-    is_call = source != "push" and manifest.record.call is not None
-    return _Step(manifest.parent_id, source, message_id, order, is_call)
-
-
-def _ref(chat: ChatStore, oid: str) -> str | None:
-    words = chat.manifest(oid).record.message
-    return None if words is None else words.ref
-
-
-def _above(steps: dict[str, _Step], oid: str | None) -> Iterator[str]:
+def _above(steps: Mapping[str | None, _Step], oid: str | None) -> Iterator[str]:
     while oid is not None:
         yield oid
         oid = steps[oid].parent
 
 
-def _owners(steps: dict[str, _Step]) -> dict[str, str | None]:
-    """Return the last message at or above each commit, along first parents."""
-    owner: dict[str, str | None] = {}
-    for start in steps:
-        path = []
-        found = None
-        for oid in _above(steps, start):
-            if oid in owner:
-                found = owner[oid]
-                break
-            path.append(oid)
-            if steps[oid].source == "message":
-                found = oid
-                break
-        owner.update(dict.fromkeys(path, found))
-    return owner
+def _placed(chat: ChatStore, heads: Iterable[str | None]) -> dict[str | None, _Step]:
+    """Read the commits of all branches, and find the place of each from that of its first parent."""
+    above = chat.above(*filter(None, heads), without=())
+    steps = {oid: _step(chat, oid) for oid in above}
+    placed: dict[str | None, _Step] = {None: _Step()}
+    parents = {oid: (step.parent,) if step.parent else () for oid, step in steps.items()}
+    for oid in parents_first(parents):
+        step = steps[oid]
+        message, start, last_call = placed[step.parent][-3:]
+        if step.is_message:
+            message, start, last_call = oid, oid, None
+        elif step.is_call and step.message_id == placed[message].message_id:
+            last_call = oid
+        elif start == step.parent and not step.is_call:
+            start = oid
+        placed[oid] = step._replace(message=message, start=start, last_call=last_call)
+    return placed
 
 
-def _tips(
-    steps: dict[str, _Step], owner: dict[str, str | None], heads: Collection[str | None]
-) -> dict[str, list[str]]:
-    """Return the last commits of each message: the head of a branch, or a commit before another message or a merge."""
-    # A step that no other one follows is the end of a merged branch.
-    followed = {step.parent for step in steps.values()}
-    left = {step.parent for step in steps.values() if step.source == "message"}
-    tips: dict[str, list[str]] = {}
-    for oid, message in owner.items():
-        if message is not None and (oid in heads or oid in left or oid not in followed):
-            tips.setdefault(message, []).append(oid)
-    return tips
+def _step(chat: ChatStore, oid: str) -> _Step:
+    """Read the fields of a commit that the conversation needs."""
+    manifest = chat.manifest(oid)
+    record = manifest.record
+    is_message = record.message is not None
+    message_id = record.id if is_message else manifest.message_id
+    order = manifest.created_at, record.id, oid
+    return _Step(manifest.parent_id, is_message, record.call is not None, message_id, order)

@@ -67,7 +67,7 @@ def add(
     name: str | None = chat.active_branch()
     start = head
     if words.ref is not None or parent is not None:
-        talk = Conversation.of(chat)
+        talk = Conversation(chat)
         talk.check_new(words.ref)
         if parent is not None:
             name, start = talk.continuation(talk.find(parent))
@@ -90,14 +90,14 @@ def retry(writer: Writer, message: str | None = None, *, branch: str | None = No
     """
     chat = writer.chat
     head = writer.commit_changes()
-    talk = Conversation.of(chat)
+    talk = Conversation(chat)
     retried = talk.find(message)
     name = branches.new_name(chat, branch, "retry")
     if retried.role == _USER:
         start: str | None = talk.first_files(retried)
         last: str | None = retried.id
     else:
-        start, last = talk.steps[retried.own_manifest_id].parent, retried.parent_id
+        start, last = talk.commit_before(retried), retried.parent_id
     return _switch(writer, head, name, start, moves=start is not None, message_id=last)
 
 
@@ -123,13 +123,13 @@ def edit(
     """
     chat = writer.chat
     head = writer.commit_changes()
-    talk = Conversation.of(chat)
+    talk = Conversation(chat)
     edited = talk.find(message)
     words = MessageRecord(role=role or edited.role, text=text, ref=ref)
     _check_words(words)
     talk.check_new(ref)
     name = branches.new_name(chat, branch, "edit")
-    start = talk.steps[edited.own_manifest_id].parent
+    start = talk.commit_before(edited)
     oid, message_id = _commit(writer, words, talk.first_files(edited), start)
     return _switch(writer, head, name, oid, moves=True, message_id=message_id)
 
@@ -143,7 +143,7 @@ def switch(writer: Writer, message: str) -> MessageStep:
     """
     chat = writer.chat
     head = writer.commit_changes()
-    talk = Conversation.of(chat)
+    talk = Conversation(chat)
     name, leaf = talk.longest_branch(talk.find(message))
     return _switch(writer, head, name, chat.branch(name).manifest_id, message_id=leaf.id)
 
@@ -159,7 +159,7 @@ def continue_from(
     """
     chat = writer.chat
     head = writer.commit_changes()
-    talk = Conversation.of(chat)
+    talk = Conversation(chat)
     found = talk.find(message)
     name, start = talk.continuation(found)
     if name is not None and branch is None:

@@ -65,12 +65,12 @@ def go_on(chat: ChatStore, message: str | None = None, **how: Any) -> MessageSte
 
 
 def find(chat: ChatStore, text: str) -> Message:
-    return Conversation.of(chat).find(text)
+    return Conversation(chat).find(text)
 
 
 def told(chat: ChatStore) -> list[tuple[str | None, int, int]]:
     """Return the messages in order: their texts, and which of how many siblings they are."""
-    found = Conversation.of(chat).messages.values()
+    found = Conversation(chat).messages.values()
     return [(one.text, one.number, one.siblings) for one in found]
 
 
@@ -100,6 +100,23 @@ def test_a_message_that_cannot_be_is_refused_and_nothing_is_made(
 
     assert caught.value.hint
     assert chat.head() is None
+
+
+def test_a_conversation_is_read_as_it_was_while_a_branch_moves(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(chat, "first")
+    above = ChatStore.above
+
+    def move_after_reading(self: ChatStore, *tips: str, **how: Any) -> dict[str, None]:
+        found = above(self, *tips, **how)
+        monkeypatch.undo()
+        say(chat, "second")
+        return found
+
+    monkeypatch.setattr(ChatStore, "above", move_after_reading)
+    assert [one.text for one in Conversation(chat).messages.values()] == ["first"]
+    assert [one.text for one in Conversation(chat).messages.values()] == ["first", "second"]
 
 
 def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
@@ -221,7 +238,7 @@ def test_an_imitated_commit_without_a_message_is_not_a_message(chat: ChatStore) 
     git(store, "update-ref", "refs/heads/main", fake)
 
     assert chat.manifest(fake).source == "message"
-    assert Conversation.of(chat).messages == {}
+    assert Conversation(chat).messages == {}
 
 
 # Calls

@@ -118,7 +118,7 @@ def test_every_manifest_of_a_random_history_comes_back_exactly(seed: int) -> Non
 
 def _step(chat: ChatStore, chance: random.Random) -> None:
     """Talk, go back, or work in the folder, at random."""
-    found = list(conversation.Conversation.of(chat).messages)
+    found = list(conversation.Conversation(chat).messages)
     do = chance.choice(["work", "work", "say", "retry", "edit", "switch", "continue"])
     text = str(chance.random())
     with writing(chat) as writer:

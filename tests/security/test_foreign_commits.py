@@ -201,7 +201,7 @@ def test_no_forged_record_is_believed(
         found = chat.manifest(oid)
         assert is_a_push(found)
         assert found.title == f"push (made elsewhere): {source}: x" or source == "push"
-        assert Conversation.of(chat).messages == {}
+        assert Conversation(chat).messages == {}
         assert last_message(chat) is None
         with writing(chat) as writer:
             assert waiting(chat, oid, writer.scan().tree) == []
@@ -237,7 +237,7 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
     call(world, given, text="a")
     before = [one.made for one in world.log()]
     with world.project().chats.open("c1") as chat, world.project().chat_index() as index:
-        Conversation.of(chat)
+        Conversation(chat)
         index.sync_chats()
         export_to(chat, tmp_path / "bundle")
     world.project().chats.delete("c1")

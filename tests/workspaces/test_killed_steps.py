@@ -31,7 +31,7 @@ from tests.workspaces.stores import Layout, branch_off, call_record, checkout, c
 
 def first(writer: Writer) -> conversation.Message:
     """Return the chat's first message."""
-    return next(iter(conversation.Conversation.of(writer.chat).messages.values()))
+    return next(iter(conversation.Conversation(writer.chat).messages.values()))
 
 
 NEW = MessageRecord(role="user", text="new")

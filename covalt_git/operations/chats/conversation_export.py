@@ -48,7 +48,7 @@ def export_conversation(context: Context, request: ExportConversation) -> Conver
         commits: Collection[str] = chat.reachable()
     else:
         commits = list(_first_parents(chat, chat.branch(request.branch).manifest_id))
-    found = Conversation.of(chat)
+    found = Conversation(chat)
     messages = [one for oid, one in found.messages.items() if oid in commits]
     calls = [
         one

@@ -240,7 +240,7 @@ def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifes
         return index.resolve(chat, "HEAD" if request.manifest is None else request.manifest)
     if request.manifest is not None:
         raise InvalidRequestError("use either a manifest or a message, not both")
-    for message in Conversation.of(chat).messages.values():
+    for message in Conversation(chat).messages.values():
         if request.message_id in {message.id, message.ref}:
             return message.manifest_id
     index.sync_chat(chat)  # only the index finds the application's id of a message in calls

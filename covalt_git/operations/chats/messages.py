@@ -107,7 +107,7 @@ class MessagePlace(Result):
 def list_messages(context: Context, request: ChatRequest) -> MessageList:
     """List a chat's messages as a tree; retries and edits make siblings."""
     chat = context.chat(request.chat_id)
-    found = Conversation.of(chat).messages.values()
+    found = Conversation(chat).messages.values()
     return MessageList(
         messages=tuple(MessageRow.of(one, title=_title(one)) for one in found),
         active_branch=chat.active_branch(),
@@ -118,7 +118,7 @@ def list_messages(context: Context, request: ChatRequest) -> MessageList:
 def get_message(context: Context, request: GetMessage) -> MessageDetail:
     """Return one message: its text, its place in the tree, and the changes by its calls."""
     chat = context.chat(request.chat_id)
-    found = Conversation.of(chat).find(request.message)
+    found = Conversation(chat).find(request.message)
     began = chat.manifest(found.own_manifest_id).parent_id
     changes = chat.changes(began, found.manifest_id)
     return MessageDetail.of(found, title=_title(found), changes=changes)
