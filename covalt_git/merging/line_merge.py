@@ -10,7 +10,7 @@ import io
 import itertools
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from merge3 import Merge3
 
@@ -18,9 +18,6 @@ from covalt_git.git_store.objects import is_binary_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-Block = tuple[int, int, int]
-"""Lines that are the same in two texts: where they begin in either, and how many there are."""
 
 _AROUND = 3
 """How many lines are shown before and after a conflict."""
@@ -65,7 +62,7 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
     """
     begin, end = _marks(names)
     lines: list[bytes] = []
-    spans: list[tuple[int, int]] = []
+    near: set[int] = set()
     for part in _parts(base, ours, theirs):
         if len(part) == 1:
             lines += part[0]
@@ -73,13 +70,11 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
         before, mine, other = part
         first = len(lines)
         lines += _together([(begin, mine, [b"||||||| base\n"], before, _BETWEEN, other, end)])
-        spans.append((max(0, first - _AROUND), len(lines) + _AROUND))
+        near.update(range(max(0, first - _AROUND), len(lines) + _AROUND))
     shown: list[bytes] = []
-    for number, (start, stop) in enumerate(spans):
-        after = spans[number - 1][1] if number else 0
-        if start > after:
-            shown.append(b"...\n")
-        shown += lines[max(start, after) : stop]
+    for at, line in enumerate(lines):
+        if at in near:
+            shown += [line] if at == 0 or at - 1 in near else [b"...\n", line]
     return shown
 
 
@@ -123,6 +118,15 @@ def _lines(text: bytes) -> list[bytes]:
     return io.BytesIO(text).readlines()
 
 
+class Path(NamedTuple):
+    """Blocks of lines that two texts have in common: the last block, and the path with those ``before`` it."""
+
+    before: Path | None
+    in_a: int
+    in_b: int
+    length: int
+
+
 class _Matcher:
     """The lines that two texts have in common, with difflib's interface, which merge3 calls.
 
@@ -142,97 +146,62 @@ class _Matcher:
         self._a = a
         self._b = b
 
-    def get_matching_blocks(self) -> list[Block]:
-        """Return the blocks in order, and an empty block at the end, as difflib does."""
+    def get_matching_blocks(self) -> list[tuple[int, int, int]]:
+        """Return the blocks in order: where each begins in either text, and its length; the last block is empty."""
         a, b = self._a, self._b
         most = min(len(a), len(b))
         start = next((at for at in range(most) if a[at] != b[at]), most)
         most -= start
         end = next((at for at in range(most) if a[-1 - at] != b[-1 - at]), most)
         middle = a[start : len(a) - end], b[start : len(b) - end]
-        found = _shortest_edit(*middle)
-        if found is None:
-            found = _unique_lines(*middle)
-        blocks = [(0, 0, start), *((start + i, start + j, count) for i, j, count in found)]
-        blocks.append((len(a) - end, len(b) - end, end))
-        return [*_joined(blocks), (len(a), len(b), 0)]
+        path = _shortest_edit(*middle) or _unique_lines(*middle)
+        found = []
+        while path is not None:
+            path, i, j, length = path
+            found.append((start + i, start + j, length))
+        after = (len(a) - end, len(b) - end, end)
+        return [(0, 0, start), *found[::-1], after, (len(a), len(b), 0)]
 
 
-def _joined(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks without empty ones; adjacent blocks are joined."""
-    joined: list[Block] = []
-    for i, j, count in blocks:
-        if joined and (i, j) == (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]):
-            joined[-1] = (*joined[-1][:2], joined[-1][2] + count)
-        elif count:
-            joined.append((i, j, count))
-    return joined
-
-
-def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
-    """Return the longest common sequence of the lines that occur once in each text, each line as a block."""
+def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> Path | None:
+    """Return the longest common sequence of the lines that occur once in each text."""
     in_a, in_b = Counter(a), Counter(b)
     places = {line: at for at, line in enumerate(b) if in_b[line] == 1}
-    pairs = [(at, places[line]) for at, line in enumerate(a) if in_a[line] == 1 and line in places]
-    # ends[n] is the smallest last position in b of a common subsequence of length n + 1.
+    # ends[n] is the smallest last position in b of a common subsequence of length n + 1, which is paths[n].
     ends: list[int] = []
-    last: list[int] = []
-    before: list[int] = []
-    for number, (_, place) in enumerate(pairs):
-        length = bisect_left(ends, place)
-        before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [place]
-        last[length : length + 1] = [number]
-    blocks = []
-    at = last[-1] if last else -1
-    while at >= 0:
-        blocks.append((*pairs[at], 1))
-        at = before[at]
-    return blocks[::-1]
+    paths: list[Path] = []
+    for at, line in enumerate(a):
+        place = places.get(line)
+        if place is not None and in_a[line] == 1:
+            n = bisect_left(ends, place)
+            ends[n : n + 1] = [place]
+            paths[n : n + 1] = [Path(paths[n - 1] if n else None, at, place, 1)]
+    return paths[-1] if paths else None
 
 
-def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block] | None:
-    """Return the blocks that are unchanged in the shortest edit from ``a`` to ``b``; None if it is too long.
+def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> Path | None:
+    """Return the unchanged lines of the shortest edit from ``a`` to ``b``; None if it is too long.
 
-    Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), section 4: on the diagonal ``k``, the
+    Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), section 2: on the diagonal ``k``, the
     position in ``a`` minus the position in ``b`` is ``k``.  ``furthest[k]`` is the last position in ``a`` that
-    a path with the current number of edits reaches there.
+    a path with the current number of edits reaches there, and that path.
     """
-    furthest = {1: 0}
-    steps: list[dict[int, int]] = []
+    furthest: dict[int, tuple[int, Path | None]] = {1: (0, None)}
     for edits in range(min(len(a) + len(b), _MOST_EDITS) + 1):
-        reached: dict[int, int] = {}
+        reached: dict[int, tuple[int, Path | None]] = {}
         for k in range(-edits, edits + 1, 2):
-            at = _entered(furthest, k, edits)
+            if k == -edits or (k != edits and furthest[k - 1][0] < furthest[k + 1][0]):
+                start, path = furthest[k + 1]  # by a line of b
+            else:
+                start, path = furthest[k - 1]
+                start += 1
+            at = start
             while at < len(a) and at - k < len(b) and a[at] == b[at - k]:
                 at += 1
-            reached[k] = at
+            if at > start:
+                path = Path(path, start, start - k, at - start)
             if at >= len(a) and at - k >= len(b):
-                return _way_back(steps, k, at)
-        steps.append(reached)
+                return path
+            reached[k] = at, path
         furthest = reached
     return None
-
-
-def _is_entered_from_above(furthest: dict[int, int], k: int, edits: int) -> bool:
-    """Return whether the best path enters a diagonal by an inserted line, not by a deleted one."""
-    return k == -edits or (k != edits and furthest[k - 1] < furthest[k + 1])
-
-
-def _entered(furthest: dict[int, int], k: int, edits: int) -> int:
-    """Return the position in ``a`` at which the best path enters a diagonal."""
-    from_above = _is_entered_from_above(furthest, k, edits)
-    return furthest[k + 1] if from_above else furthest[k - 1] + 1
-
-
-def _way_back(steps: list[dict[int, int]], k: int, at: int) -> list[Block]:
-    """Return the diagonal parts, in order, of the path that ends at the position ``at`` on the diagonal ``k``."""
-    blocks: list[Block] = []
-    for edits in range(len(steps), 0, -1):
-        furthest = steps[edits - 1]
-        entered = _entered(furthest, k, edits)
-        blocks.append((entered, entered - k, at - entered))
-        k += 1 if _is_entered_from_above(furthest, k, edits) else -1
-        at = furthest[k]
-    blocks.append((0, 0, at))
-    return blocks[::-1]
