@@ -34,11 +34,11 @@ def create(parent: Path, prefix: str) -> Iterator[Path]:
 
 def clear(parent: Path, prefix: str) -> None:
     """Remove the folders of this user in ``parent`` whose creators were killed."""
-    for path in parent.iterdir():
+    for path in parent.glob(f"{prefix}*"):
         # Another process may be using this folder, or clearing it.
         with contextlib.suppress(OSError):
             # In a place such as /tmp, another user could swap a folder of its own for a link.
-            if path.name.startswith(prefix) and _is_own_folder(path):
+            if _is_own_folder(path):
                 with file_lock.held(path, wait=False):
                     remove_tree(path)
 

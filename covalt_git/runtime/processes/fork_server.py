@@ -35,7 +35,7 @@ _END_S = 5.0
 """Time limit for killing what a sandbox left, during which other sandboxes wait."""
 
 _FAILED = 70
-_PRIVATE = "covalt-room-"
+_PRIVATE = "covalt-sandbox-"
 
 
 @dataclass(eq=False, slots=True)
