@@ -30,6 +30,7 @@ from covalt_git.workspaces import commits, trees
 from covalt_git.workspaces.branches import create as create_branch
 from covalt_git.workspaces.chat import move_branch
 from covalt_git.workspaces.registry import Chats
+from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
@@ -154,11 +155,11 @@ def _add_message(writer: Writer, text: str) -> str:
     """Commit a message on the active branch; return its id."""
     chat = writer.chat
     state = chat.state(chat.head())
-    record = CommitRecord(
-        id=new_id(), at=commits.now(), by=writer.by, message=MessageRecord(role="user", text=text)
-    )
-    writer.commit("message", record, state.tree, subject=text)
-    return record.id
+    message_id = new_id()
+    words = MessageRecord(role="user", text=text)
+    files = Snapshot(state.tree, WorkspaceNotes())
+    writer.commit("message", files, subject=text, id=message_id, message=words)
+    return message_id
 
 
 def _call(writer: Writer, number: int, message_id: str, chance: random.Random) -> None:
@@ -215,7 +216,7 @@ def make_conversation(root: Path, messages: int, *, chat_id: str = LONG) -> None
             words = MessageRecord(
                 role=role, text=f"Make page {number} **better**\n\n- one\n- `two`"
             )
-            message = writer.record(WorkspaceNotes(), message=words)
+            message = _record(writer, message=words)
             head = _store(writer, head, tree, message, f"{role}: page {number}")
             for call in range(CALLS_IN_A_MESSAGE):
                 path = f"page-{(number * CALLS_IN_A_MESSAGE + call) % 50}.html"
@@ -258,7 +259,11 @@ def _write_call(writer: Writer, tool_id: str, path: str, content: str) -> Commit
         finished_at=now,
         toolset=VERSION,
     )
-    return writer.record(WorkspaceNotes(), call=call)
+    return _record(writer, call=call)
+
+
+def _record(writer: Writer, **fields: Any) -> CommitRecord:
+    return CommitRecord(id=new_id(), at=commits.now(), by=writer.by, **fields)
 
 
 def main(folder: Path, toolsets: int, calls: int, branches: int) -> None:

@@ -143,13 +143,14 @@ class Approvals(NamedTuple):
                     hint=f"covalt-git chat checkout {chat.id} {approval.branch}",
                 )
             head = writer.commit_changes()
-            unstored, paths = writer.unstored()
+            snapshot = writer.scan()
             why = ""
             if found.definition_digest != approval.definition_digest:
                 why = f"the toolset {found.toolset.id!r} has changed"
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
-            elif unstored != approval.unstored:
+            elif snapshot.unstored_digest(chat.workspace) != approval.unstored:
+                paths = snapshot.unstored()
                 names = f" ({listed([readable(path) for path in paths])})" if paths else ""
                 why = f"the uncommitted part of the workspace{names} has changed"
             if why:

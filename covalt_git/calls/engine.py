@@ -323,7 +323,7 @@ class Engine:
             reasons=reasons,
             message_id=call.message_id,
             base=call.base,
-            unstored=writer.unstored()[0],
+            unstored=writer.scan().unstored_digest(writer.chat.workspace),
             created_at=created,
             expires_at=timestamps.written(expires),
         )
@@ -356,7 +356,7 @@ class Engine:
             writer.put_call(started)
             self.follower.report(Started(call.id))
 
-        usage = writer.usage()
+        usage = writer.snapshot.usage(chat.workspace)
         with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
@@ -383,7 +383,8 @@ class Engine:
                 snapshot.clear_set_id(chat.workspace)
         if error is None and found.tool.kind == "python":
             limits = self._job(found, chat).limits
-            error = python_calls.limit_exceeded(limits, usage, writer.usage())
+            usage_after = snapshot.usage(chat.workspace)
+            error = python_calls.limit_exceeded(limits, usage, usage_after)
         if before is not None and not snapshot.holds(before):
             error = read_only_violation(chat, before, snapshot, error)
             writer.put_back(snapshot)

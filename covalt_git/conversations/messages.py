@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.names import check_id
+from covalt_git.names import check_id, new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS, move_branch
 from covalt_git.workspaces.switching import Journal
@@ -192,11 +192,17 @@ def _commit(
     writer: Writer, words: MessageRecord, files: str | None, parent: str | None
 ) -> tuple[str, str]:
     """Store a commit of a message, with the files of another commit; return its id and the message's."""
-    record = writer.record(writer.notes_for(files), message=words)
+    message_id = new_id()
     text = words.ref if words.text is None else words.text.strip().partition("\n")[0]
-    tree = writer.chat.state(files).tree
-    oid = writer.make("message", record, tree, parent, subject=f"{words.role}: {text}")
-    return oid, record.id
+    oid = writer.make(
+        "message",
+        writer.snapshot_at(files),
+        parent,
+        subject=f"{words.role}: {text}",
+        id=message_id,
+        message=words,
+    )
+    return oid, message_id
 
 
 def _check_words(words: MessageRecord) -> None:

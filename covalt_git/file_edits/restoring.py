@@ -106,10 +106,9 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
     name = branches.new_name(chat, branch, "restore")
     head = writer.commit_changes()
     restored = RestoreRecord(manifest_id=manifest_id, keeps_files=True)
-    record = writer.record(writer.notes_for(head), restore=restored)
     subject = f"the conversation of {manifest_id[:SHOWN_DIGITS]}, with the files kept"
-    tree = chat.state(head).tree
-    oid = writer.make("restore", record, tree, manifest_id, subject=subject)
+    files = writer.snapshot_at(head)
+    oid = writer.make("restore", files, manifest_id, subject=subject, restore=restored)
     journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
     return Restored(name, oid, tuple(writer.switch(journal)))
 

@@ -18,16 +18,15 @@ from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
 from covalt_git.workspaces import rules, switching, trees
-from covalt_git.workspaces.chat import read_stored, write_stored
+from covalt_git.workspaces.chat import put_stored, stored_at
+from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.git_store.store import GitStore
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
 
 STOPPED = "refs/covalt/merge"
@@ -91,16 +90,19 @@ def merge(
     if done.status == "merged":
         after, done = _merge_trees(chat, done, chat.state(head), theirs, writer.scan(), choices)
         if done.status == "conflicts":
-            _remember(chat.store, StoppedMerge(branch=branch, into=done.into))
+            stopped_merge = StoppedMerge(branch=branch, into=done.into)
+            put_stored(
+                chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}"
+            )
             return done
         merged = MergeRecord(
             branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts
         )
         subject = message or f"{branch} into {done.into}"
-        record = writer.record(done.notes, merge=merged)
-        new = writer.make("merge", record, after.tree, head, theirs, subject=subject)
+        files = Snapshot(after.tree, done.notes)
+        new = writer.make("merge", files, head, theirs, subject=subject, merge=merged)
     done = done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
-    _remember(chat.store, None)
+    put_stored(chat.store, STOPPED, None)
     return done
 
 
@@ -131,17 +133,8 @@ def preview(
 
 def stopped(chat: ChatStore) -> StoppedMerge | None:
     """Return the last merge into the active branch, if conflicts stopped it."""
-    oid = chat.store.read_ref(STOPPED)
-    found = None if oid is None else read_stored(chat.store, oid, StoppedMerge)
+    found = stored_at(chat.store, STOPPED, StoppedMerge)
     return found if found is not None and found.into == chat.active_branch() else None
-
-
-def _remember(store: GitStore, merge: StoppedMerge | None) -> None:
-    """Store a merge that conflicts stopped; with None, delete the stored one."""
-    new = None
-    if merge is not None:
-        new = write_stored(store, merge, f"stopped merge: {merge.branch} into {merge.into}")
-    store.swap_ref(STOPPED, store.read_ref(STOPPED), new)
 
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:

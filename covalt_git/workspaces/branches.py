@@ -26,8 +26,8 @@ from covalt_git.workspaces.chat import (
     HEADS,
     MovedError,
     move_branch,
-    read_stored,
-    write_stored,
+    put_stored,
+    stored_at,
 )
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
     at = chat.branch(old).manifest_id
     _check_nothing_pending(chat, old, verb="renamed")
     check_free(chat, new)
-    stored = write_stored(chat.store, Rename(old=old, new=new, at=at), f"rename: {old} {new}")
-    if not chat.store.swap_ref(RENAME, None, stored):
+    announced = Rename(old=old, new=new, at=at)
+    if not put_stored(chat.store, RENAME, announced, f"rename: {old} {new}"):
         raise MovedError("another process is renaming a branch", hint="try again")
     finish_rename(chat.store)
     if chat.store.read_ref(HEADS + old) is not None:
@@ -150,17 +150,16 @@ def finish_rename(store: GitStore) -> None:
 
     If a push has moved the branch since then, or created a branch with the new name, nothing is renamed.
     """
-    stored = store.read_ref(RENAME)
-    if stored is None:
+    rename = stored_at(store, RENAME, Rename)
+    if rename is None:
         return
-    rename = read_stored(store, stored, Rename)
     old, new = HEADS + rename.old, HEADS + rename.new
     if rename.at is None or _add_new_name(store, old, new, rename.at):
         if store.head() == old:
             store.set_head(new)
         if rename.at is not None:
             store.swap_ref(old, rename.at, None)
-    store.swap_ref(RENAME, stored, None)
+    put_stored(store, RENAME, None)
 
 
 def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:

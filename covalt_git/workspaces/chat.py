@@ -27,7 +27,7 @@ from covalt_git.models.chats import (
     Origin,
     WorkspaceManifest,
 )
-from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.scan import scan
@@ -119,10 +119,8 @@ class ChatStore:
 
     def card(self) -> AboutChat:
         """Return the chat's description; it is empty if the chat was created with git alone."""
-        oid = self.store.read_ref(ABOUT)
-        if oid is None:
-            return AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
-        return read_stored(self.store, oid, AboutChat)
+        unknown = AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
+        return stored_at(self.store, ABOUT, AboutChat) or unknown
 
     # Branches
 
@@ -207,7 +205,8 @@ class ChatStore:
         if oid is None:
             return FolderState()
         manifest = self.manifest(oid)
-        return state_of(manifest.tree_id, manifest.record)
+        tree = None if manifest.tree_id in trees.EMPTY else manifest.tree_id
+        return FolderState(tree, manifest.record.workspace.empty_folders)
 
     # Files
 
@@ -291,29 +290,11 @@ class ChatStore:
 
     def approval(self, execution_id: str) -> Approval | None:
         """Return an approval, or None."""
-        return self._stored_at(APPROVALS + execution_id, Approval)
+        return stored_at(self.store, APPROVALS + execution_id, Approval)
 
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
-        found = [self._stored_at(ref, kind) for ref in self.store.ref_names(prefix)]
+        found = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
         return [value for value in found if value is not None]
-
-    def _stored_at(self, ref: str, kind: type[Stored]) -> Stored | None:
-        """Return the value at a ref; None if a writer removes the ref meanwhile."""
-        oid = self.store.read_ref(ref)
-        while oid is not None:
-            try:
-                return read_stored(self.store, oid, kind)
-            except BrokenStoreError:
-                moved = self.store.read_ref(ref)
-                if moved == oid:
-                    raise
-                oid = moved
-        return None
-
-
-def state_of(tree: str | None, record: CommitRecord) -> FolderState:
-    """Return the content of the workspace at a commit with this tree and record."""
-    return FolderState(None if tree in trees.EMPTY else tree, record.workspace.empty_folders)
 
 
 def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
@@ -344,8 +325,26 @@ def waiting_call(call: PendingCall) -> ToolCall:
     return ToolCall(**shared, pre_manifest_id=call.base)
 
 
+def stored_at(store: GitStore, ref: str, kind: type[Stored]) -> Stored | None:
+    """Return the model that :func:`put_stored` stored at a ref; None if the ref does not exist.
+
+    Raises:
+        BrokenStoreError: if the ref has another object, and no writer moves it meanwhile.
+    """
+    oid = store.read_ref(ref)
+    while oid is not None:
+        try:
+            return read_stored(store, oid, kind)
+        except BrokenStoreError:
+            moved = store.read_ref(ref)
+            if moved == oid:
+                raise
+            oid = moved
+    return None
+
+
 def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
-    """Return the model that :func:`write_stored` stored.
+    """Return the model that an object contains.
 
     Raises:
         BrokenStoreError: if the object does not contain such a model.
@@ -361,10 +360,16 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
         ) from None
 
 
-def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
-    """Store a model as a blob, for a ref: a subject and one line of canonical JSON; return the blob's id."""
-    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
-    return store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
+def put_stored(store: GitStore, ref: str, value: StrictModel | None, subject: str = "") -> bool:
+    """Store a model at a ref, as a blob of the subject and a line of canonical JSON; None removes the ref.
+
+    Returns whether no other process moved the ref meanwhile.
+    """
+    old, new = store.read_ref(ref), None
+    if value is not None:
+        line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
+        new = store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
+    return new == old or store.swap_ref(ref, old, new)
 
 
 def existing(store: GitStore, *refs: str) -> dict[str, str]:
@@ -384,6 +389,5 @@ def move_branch(store: GitStore, name: str, old: str | None, new: str | None) ->
 
 def write_about(store: GitStore, about: AboutChat) -> None:
     """Store the description of a chat."""
-    oid = write_stored(store, about, f"chat: {about.id}")
-    if not store.swap_ref(ABOUT, store.read_ref(ABOUT), oid):
+    if not put_stored(store, ABOUT, about, f"chat: {about.id}"):
         raise MovedError("another process describes the chat", hint="try again")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits, running_call, trees
@@ -19,21 +18,22 @@ from covalt_git.workspaces.chat import (
     ChatStore,
     MovedError,
     move_branch,
-    read_stored,
-    write_stored,
+    put_stored,
 )
+from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.switching import Journal, WorkingFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.calls import PendingCall
+    from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.trees import FolderState
 
 _LISTED = 3
 """How many paths a subject lists."""
+
+_NOT_SCANNED = Snapshot(None, WorkspaceNotes())
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Writer:
 
     chat: ChatStore
     by: str
-    snapshot: Snapshot | None = None
+    snapshot: Snapshot = _NOT_SCANNED
     _head: str | None = None
     _before: str | None = None
 
@@ -58,7 +58,7 @@ class Writer:
         if not self.folder.exists():
             self.chat.workspace.mkdir()
         self._head = self.chat.head()
-        if self.snapshot is None:
+        if self.snapshot is _NOT_SCANNED:
             self._before = self._head
         self.snapshot = self.chat.scan(self._head)
         return self.snapshot
@@ -68,29 +68,13 @@ class Writer:
 
         Each command shows them to the user, so that no file is left out silently.
         """
-        if self.snapshot is None:
-            return WorkspaceNotes()
         return self.snapshot.notes.without(self._notes_at(self._before))
 
-    def left_in_place(self) -> tuple[str, ...]:
-        """Return the untracked paths of the last scan."""
-        return () if self.snapshot is None else self.snapshot.left_in_place
-
-    def usage(self) -> tuple[int, int]:
-        """Return the number of files of the last scan, and their bytes."""
-        return (0, 0) if self.snapshot is None else self.snapshot.usage(self.chat.workspace)
-
-    def unstored(self) -> tuple[str, list[str]]:
-        """Scan; return the digest of the untracked files, and the untracked paths: these files, or folders with them."""
-        snapshot = self.scan()
-        return snapshot.unstored_digest(self.chat.workspace), snapshot.unstored()
-
-    def notes_for(self, manifest_id: str | None) -> WorkspaceNotes:
-        """Return the notes of a new commit with the files of another commit; untracked files stay in the folder."""
-        notes = self._notes_at(manifest_id)
-        if self.snapshot is None:
-            return notes
-        return notes.model_copy(update={"not_stored": self.snapshot.notes.not_stored})
+    def snapshot_at(self, manifest_id: str | None) -> Snapshot:
+        """Return the workspace with the files of a commit; untracked files stay in the folder."""
+        left = {"not_stored": self.snapshot.notes.not_stored}
+        notes = self._notes_at(manifest_id).model_copy(update=left)
+        return Snapshot(self.chat.state(manifest_id).tree, notes)
 
     def _notes_at(self, manifest_id: str | None) -> WorkspaceNotes:
         if manifest_id is None:
@@ -112,11 +96,10 @@ class Writer:
             self.switch(Journal(old=self.chat.stat_cache.head, new=head, head=head_ref))
             snapshot = self.scan()
         if not snapshot.holds(state):
-            record = self.record(snapshot.notes, **fields)
             if not subject:
                 paths = trees.changed_paths(self.chat.store, state.tree, snapshot.tree)
                 subject = listed(paths) or "empty folders"
-            return self.commit(source, record, snapshot.tree, subject=subject)
+            return self.commit(source, snapshot, subject=subject, **fields)
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
         return head
 
@@ -133,80 +116,62 @@ class Writer:
                 break
         return False
 
-    def record(self, notes: WorkspaceNotes, **fields: Any) -> CommitRecord:
-        """Return the record of a new commit by this writer; ``fields`` may also be its id, time and author."""
-        fields = {"id": new_id(), "at": commits.now(), "by": self.by} | fields
-        return CommitRecord(workspace=notes, **fields)
-
     def commit(
-        self,
-        source: Source,
-        record: CommitRecord,
-        tree: str | None,
-        *,
-        subject: str,
-        branch: str | None = None,
-        message_id: str | None = None,
+        self, source: Source, snapshot: Snapshot, *, branch: str | None = None, **fields: Any
     ) -> str:
-        """Add a commit to a branch, by default the active one; return its id.
+        """Add a commit, as :meth:`make`, to a branch, by default the active one; return its id.
 
         Raises:
             MovedError: if a push moved the branch meanwhile.
         """
         name = self.chat.active_branch() if branch is None else branch
         before = self.chat.store.read_ref(HEADS + name)
-        oid = self.make(source, record, tree, before, subject=subject, message_id=message_id)
+        oid = self.make(source, snapshot, before, **fields)
         move_branch(self.chat.store, name, before, oid)
         return oid
 
     def commit_files(
-        self,
-        source: Source,
-        files: FolderState,
-        *,
-        subject: str,
-        message_id: str | None = None,
-        **fields: Any,
+        self, source: Source, files: FolderState, **fields: Any
     ) -> tuple[str, list[FileChange]]:
         """Change the workspace to files, in a commit on the active branch; return the commit's id and the changes.
 
-        Uncommitted changes must be committed before.  The commit's record has ``fields``.
+        Uncommitted changes must be committed before.  The ``fields`` are as for :meth:`make`.
 
         Raises:
             InTheWayError: if an untracked path is where a file must be written.
         """
         chat, head = self.chat, self.chat.head()
-        scanned = self.snapshot or self.scan()
-        notes = trees.notes(chat.store, scanned.notes, chat.state(head).tree, files)
-        self.snapshot = replace(scanned, notes=notes)
-        record = self.record(notes, **fields)
-        oid = self.make(source, record, files.tree, head, subject=subject, message_id=message_id)
+        notes = trees.notes(chat.store, self.snapshot.notes, chat.state(head).tree, files)
+        self.snapshot = replace(self.snapshot, tree=files.tree, notes=notes)
+        oid = self.make(source, self.snapshot, head, **fields)
         return oid, self.advance(head, oid)
 
     def make(
         self,
         source: Source,
-        record: CommitRecord,
-        tree: str | None,
+        snapshot: Snapshot,
         *parents: str | None,
         subject: str,
         message_id: str | None = None,
+        **fields: Any,
     ) -> str:
         """Store a commit, and everything that it reaches, durably, without moving a branch to it; return its id.
 
-        Parents can be None: a branch without commits has no newest one.
+        The commit's record has ``fields``; its id, time and author are new unless they are among these.  Parents can
+        be None: a branch without commits has no newest one.
         """
-        store = self.chat.store
+        chat, store = self.chat, self.chat.store
+        new = {"id": new_id(), "at": commits.now(), "by": self.by, "workspace": snapshot.notes}
         commit = commits.build(
-            store.write_tree([]) if tree is None else tree,
+            store.write_tree([]) if snapshot.tree is None else snapshot.tree,
             tuple(filter(None, parents)),
             source,
-            record,
-            self.chat.records,
+            CommitRecord(**(new | fields)),
+            chat.records,
             subject=subject,
             message_id=message_id,
         )
-        self.chat.records.save()
+        chat.records.save()
         oid = store.write_commit(commit)
         store.flush()
         return oid
@@ -240,8 +205,7 @@ class Writer:
             UnsafeTreeError: if the new commit contains a path that a scan never stores.
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
-        snapshot = self.snapshot or self.scan()
-        return self.folder.switch(journal, snapshot.left_in_place)
+        return self.folder.switch(journal, self.snapshot.left_in_place)
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Restore the files of the active branch in a folder whose content is ``snapshot``.
@@ -250,8 +214,7 @@ class Writer:
         process dies, the next writer can complete the switch.
         """
         head = self.chat.head()
-        record = self.record(snapshot.notes)
-        left = self.make("edit", record, snapshot.tree, head, subject="put back")
+        left = self.make("edit", snapshot, head, subject="put back")
         self.folder.switch(Journal(old=left, new=head, head=self.chat.store.head()))
 
     # Calls and approvals
@@ -262,8 +225,7 @@ class Writer:
         if call.status == "running":
             running_call.put(store.path, call, durable=store.durable)
             return
-        ref = CALLS + call.id
-        if not self._move_stored(ref, store.read_ref(ref), call):
+        if not put_stored(store, CALLS + call.id, call, f"call: {call.tool_id} {call.status}"):
             raise MovedError(
                 f"another process has changed the pending call {call.id}", hint="try again"
             )
@@ -271,10 +233,7 @@ class Writer:
 
     def drop_call(self, call_id: str) -> None:
         """Remove a stored pending or running call, after its outcome was committed."""
-        ref = CALLS + call_id
-        before = self.chat.store.read_ref(ref)
-        if before is not None:
-            self.chat.store.swap_ref(ref, before, None)
+        put_stored(self.chat.store, CALLS + call_id, None)
         running_call.forget(self.chat.store.path, call_id)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
@@ -282,20 +241,10 @@ class Writer:
 
         Decisions are stored only by this method, so an approval is decided once.
         """
-        store = self.chat.store
         ref = APPROVALS + approval.execution_id
-        old = store.read_ref(ref)
-        current = None if old is None else read_stored(store, old, Approval)
-        return current == before and self._move_stored(ref, old, approval)
-
-    def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
-        """Store a value at a ref; return whether the ref was at ``old``."""
-        store = self.chat.store
-        kind, state = (
-            ("approval", value.state) if isinstance(value, Approval) else ("call", value.status)
-        )
-        new = write_stored(store, value, f"{kind}: {value.tool_id} {state}")
-        return new == old or store.swap_ref(ref, old, new)
+        subject = f"approval: {approval.tool_id} {approval.state}"
+        is_current = self.chat.approval(approval.execution_id) == before
+        return is_current and put_stored(self.chat.store, ref, approval, subject)
 
     def finish_call(
         self, call: PendingCall, record: CallRecord, *, snapshot: Snapshot | None = None
@@ -307,16 +256,17 @@ class Writer:
         """
         if snapshot is None:
             head = self.chat.branch(call.branch).manifest_id
-            tree, notes = self.chat.state(head).tree, self._notes_at(head)
-        else:
-            tree, notes = snapshot.tree, snapshot.notes
+            snapshot = Snapshot(self.chat.state(head).tree, self._notes_at(head))
         oid = self.commit(
             "tool_run",
-            self.record(notes, id=call.id, at=record.finished_at, by=call.by, call=record),
-            tree,
-            subject=call.tool_id,
+            snapshot,
             branch=call.branch,
+            subject=call.tool_id,
             message_id=call.message_id,
+            id=call.id,
+            at=record.finished_at,
+            by=call.by,
+            call=record,
         )
         self.drop_call(call.id)
         return oid

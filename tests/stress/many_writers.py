@@ -4,10 +4,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import new_id
-from covalt_git.workspaces import commits
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.stress.figures import Proof
@@ -61,10 +59,9 @@ def _start(chats: Chats, said: Path, count: int) -> Forked:
                 with writing(chat, timeout_s=600) as writer:
                     (chat.workspace / f"w{number}").write_text(str(step))
                     message = MessageRecord(role="user", text=f"{number}.{step}")
-                    record = CommitRecord(
-                        id=new_id(), at=commits.now(), by=f"w{number}", message=message
+                    made = writer.commit(
+                        "message", writer.scan(), subject="said", by=f"w{number}", message=message
                     )
-                    made = writer.commit("message", record, writer.scan().tree, subject="said")
                 out.write(f"{made}\n")
 
     return fork(write, said.with_suffix(".error"))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import NewFile
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import FAST, call_record, open_chats, pending_call
@@ -58,8 +58,7 @@ def talk(writer: Writer, chance: random.Random) -> str:
     """Make a manifest of a long message, whose text is stored next to the commit."""
     writer.commit_changes()
     message = MessageRecord(role="user", text=chance.choice("abc") * 20_000 + new_id())
-    record = CommitRecord(id=new_id(), at=commits.now(), by="busy", message=message)
-    return writer.commit("message", record, writer.scan().tree, subject="a message")
+    return writer.commit("message", writer.scan(), subject="a message", message=message)
 
 
 def call(writer: Writer, _: random.Random) -> str:

@@ -13,7 +13,7 @@ from covalt_git.file_edits.uploads import NewFile
 from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.chats import FileChange
-from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
+from covalt_git.models.commit_record import CallRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, collecting, commits
@@ -253,8 +253,7 @@ def add_message(chat: ChatStore, text: str) -> str:
     """Commit a message and the edits of the folder; return the manifest."""
     with writing(chat) as writer:
         message = MessageRecord(role="user", text=text)
-        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.scan().tree, subject="said")
+        return writer.commit("message", writer.scan(), subject="said", by="ann", message=message)
 
 
 def call_record(**fields: object) -> CallRecord:

@@ -21,6 +21,7 @@ from covalt_git.models.commit_record import (
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import ChatStore, finished_call
+from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
@@ -95,7 +96,8 @@ def test_record_is_read_unchanged(
 ) -> None:
     with scratch() as folder, open_chats(folder).new("c1") as chat:
         with writing(chat) as writer:
-            oid = writer.commit(source, record, None, subject=subject, message_id=message_id)
+            fields = dict(record) | {"subject": subject, "message_id": message_id}
+            oid = writer.commit(source, Snapshot(None, record.workspace), **fields)
         manifest = chat.manifest(oid)
 
         assert manifest.record == record
@@ -165,9 +167,8 @@ def test_call_is_recorded_in_trailers_that_git_reads(chat: ChatStore) -> None:
     ],
 )
 def test_subject_is_one_short_line(chat: ChatStore, subject: str, shown: str) -> None:
-    record = CommitRecord(id=new_id(), at=commits.now(), by="local")
     with writing(chat) as writer:
-        oid = writer.commit("edit", record, None, subject=subject)
+        oid = writer.commit("edit", writer.scan(), subject=subject)
 
     printed = git(chat.folder / "store.git", "log", "-1", "--format=%s", oid)
     assert printed.rstrip("\n") == f"edit: {shown}".rstrip()

@@ -8,9 +8,7 @@ import pytest
 
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
-from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord, UploadedFile
-from covalt_git.names import new_id
-from covalt_git.workspaces import commits
+from covalt_git.models.commit_record import CallRecord, MessageRecord, UploadedFile
 from covalt_git.workspaces.chat import ChatStore, finished_call
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.registry import Chats
@@ -91,14 +89,13 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
     )
     first = finish(chat, call)
     with writing(chat) as writer:
-        record = CommitRecord(
-            id=new_id(),
-            at=commits.now(),
-            by="x",
+        writer.commit(
+            "message",
+            writer.scan(),
+            subject="x",
             message=MessageRecord(role="user", text=BIG),
             upload=tuple(UploadedFile(path=f"{'p' * 60}{number}") for number in range(300)),
         )
-        writer.commit("message", record, writer.scan().tree, subject="x")
     for number in range(300):
         (chat.workspace / f"{'e' * 60}{number}").mkdir()
     save(chat)

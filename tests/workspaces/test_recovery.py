@@ -8,7 +8,7 @@ from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
 from covalt_git.workspaces.branches import Rename
-from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, finished_call, write_stored
+from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, finished_call, put_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     approval_of,
@@ -178,8 +178,8 @@ def test_a_rename_that_a_push_overtook_is_not_made(chat: ChatStore) -> None:
     branch_off(chat, "idea")
     idea = upload(chat, "b", b"2") and chat.head()
     with dying(chat):
-        stored = write_stored(chat.store, Rename(old="idea", new="new", at=main), "rename")
-        assert chat.store.swap_ref(branches.RENAME, None, stored)
+        rename = Rename(old="idea", new="new", at=main)
+        assert put_stored(chat.store, branches.RENAME, rename, "rename")
     with writing(chat):
         pass
 
@@ -223,8 +223,7 @@ def test_a_note_that_a_power_cut_brings_back_is_known_by_its_commit(chat: ChatSt
 
 def test_a_running_call_of_an_older_store_was_interrupted(chat: ChatStore) -> None:
     call = pending_call(chat, base=upload(chat, "a", b"1") and chat.head())
-    note = write_stored(chat.store, call, "call: it runs")
-    assert chat.store.swap_ref(CALLS + call.id, None, note)
+    assert put_stored(chat.store, CALLS + call.id, call, "call: it runs")
     with writing(chat):
         pass
     recorded = finished_call(chat.manifest(str(chat.head())))

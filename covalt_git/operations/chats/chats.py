@@ -304,7 +304,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
-        lacks = writer.left_in_place()
+        lacks = writer.snapshot.left_in_place
     with made:
         with context.writing(made):  # this creates the folder
             pass
@@ -338,7 +338,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     with context.writing(chat) as writer:
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
-        lacks = writer.left_in_place() if of_folder else ()
+        lacks = writer.snapshot.left_in_place if of_folder else ()
     done = exporting.export_to(chat, request.path, branch=request.branch, progress=context.progress)
     notes = writer.fresh_notes()
     return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
