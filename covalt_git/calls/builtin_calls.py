@@ -75,7 +75,7 @@ def _write_file(writer: Writer, args: JsonObject) -> CallChange:
     now = chat.state(chat.head())
     stored = trees.find(chat.store, now.tree, path)
     base: str | None = args.get("base", None if stored is None else stored.oid)
-    found = edits.check_edit(writer, path, content, before=base)
+    found = edits.check_edit(chat, now, path, content, before=base)
     oid = chat.store.write_blob(content)
     entry = TreeEntry(b"", found.mode if found else FILE, oid)
     files = trees.edited_state(chat.store, now, {path: entry})

@@ -21,62 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.models.chats import FileState
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
-
-
-class MovedFileError(StaleError):
-    """A file was changed, created or removed since it was read for an edit.
-
-    Attributes:
-        before: the blob id that was edited; None for a new file.
-        now: the current blob id; None if the file was removed.
-    """
-
-    def __init__(self, path: str, before: str | None, now: str | None) -> None:
-        was = f"you edited {before}" if before else "you created it"
-        there = f"now it is {now}" if now else "now it does not exist"
-        super().__init__(
-            f"{path!r} has changed meanwhile: {was}, {there}",
-            hint="read it again, and repeat the change in the current content",
-        )
-        self.before = before
-        self.now = now
-
-
-class BadPathError(CovaltError):
-    """A path that a file cannot have on this or another system."""
-
-    code = "bad_path"
 
 
 def check_portable(path: str) -> None:
     """Check that every system can check out a file at ``path``.
 
     Raises:
-        BadPathError: with the reason.
+        CovaltError: with the reason and the code ``bad_path``.
     """
     reason = check_path(path).reason
     if reason:
         raise _bad(path, reason)
 
 
-def _check_before(path: str, found: FileState | None, before: str | None) -> None:
-    """Check that a file or link that was found at ``path`` is the blob ``before``; None means that it does not exist.
-
-    Raises:
-        MovedFileError: if it is not.
-    """
-    now = found.oid if found else None
-    if now != before:
-        raise MovedFileError(path, before, now)
-
-
 def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
     """Check that a file can be created at ``path``, and checked out together with the ``known`` ones.
 
     Raises:
-        BadPathError: with the reason.
+        CovaltError: with the reason and the code ``bad_path``.
     """
     if not root.is_free(path):
         raise _bad(path, "another file or folder is in its place")
@@ -88,31 +53,31 @@ def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
         raise _bad(path, f"on some systems it is the same as {other!r}")
 
 
-def _bad(path: str, reason: str) -> BadPathError:
-    return BadPathError(f"{path!r} cannot be a file's path: {reason}", hint="choose another name")
+def _bad(path: str, reason: str) -> CovaltError:
+    message = f"{path!r} cannot be a file's path: {reason}"
+    return CovaltError(message, hint="choose another name", code="bad_path")
 
 
 def check_edit(
-    writer: Writer, path: str, content: bytes, *, before: str | None
+    chat: ChatStore, files: FolderState, path: str, content: bytes, *, before: str | None
 ) -> FileState | None:
-    """Check that a file can get new content, and return its state; None for a new file.
+    """Check that a file can get new content, and return its state in ``files``; None for a new file.
 
     Raises:
         CovaltError: as :func:`edit_file`.
     """
-    chat = writer.chat
     check_portable(path)
     check_storable(path, content, chat.config)
-    with Folder.opened(chat.workspace) as root:
-        found = root.state(path, chat.store.object_format)
-        _check_before(path, found, before)
-        if found is None:
-            check_new(root, path, chat.files(chat.head()))
-        elif found.mode == LINK:
-            raise BadPathError(
-                f"{path!r} is a link, which cannot be edited",
-                hint="edit the file that it points to",
-            )
+    found = _found(chat, files, path, before)
+    if found is None:
+        with Folder.opened(chat.workspace) as root:
+            check_new(root, path, trees.files(chat.store, files.tree))
+    elif found.mode == LINK:
+        raise CovaltError(
+            f"{path!r} is a link, which cannot be edited",
+            hint="edit the file that it points to",
+            code="bad_path",
+        )
     return found
 
 
@@ -123,19 +88,19 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
     Other uncommitted changes are committed first.  If the content is equal, there is no commit.
 
     Raises:
-        MovedFileError: when the file is not ``before``; nothing was written.
-        BadPathError: when some system cannot check out the path.
-        InTheWayError: if the file is not part of commits, for example because it was too large.
-        CovaltError: if a commit could not contain the file.
+        StaleError: when the file is not ``before``; it was not written.
+        CovaltError: when some system cannot check out the path, when an untracked file is there, or if a commit
+            could not contain the file.
     """
-    oid = blob_id(content, writer.chat.store.object_format)
-    found = check_edit(writer, path, content, before=before)
+    chat = writer.chat
+    files = chat.state(writer.commit_changes())
+    found = check_edit(chat, files, path, content, before=before)
+    oid = blob_id(content, chat.store.object_format)
     if oid != before:
-        now = _committed(writer, path, before)
-        writer.chat.store.write_blob(content)
-        mode = found.mode if found else FILE
-        files = trees.edited_state(writer.chat.store, now, {path: TreeEntry(b"", mode, oid)})
-        writer.commit_files("edit", files, subject=path)
+        chat.store.write_blob(content)
+        entry = TreeEntry(b"", found.mode if found else FILE, oid)
+        after = trees.edited_state(chat.store, files, {path: entry})
+        writer.commit_files("edit", after, subject=path)
     return oid
 
 
@@ -143,18 +108,28 @@ def delete_file(writer: Writer, path: str, *, before: str) -> None:
     """Delete one file, which must be the blob ``before``, in a separate commit.
 
     Raises:
-        MovedFileError: when the file is not ``before``; nothing was deleted.
+        StaleError: when the file is not ``before``; it was not deleted.
     """
     chat = writer.chat
-    with Folder.opened(chat.workspace) as root:
-        _check_before(path, root.state(path, chat.store.object_format), before)
-    now = _committed(writer, path, before)
-    files = trees.edited_state(chat.store, now, {path: None})
-    writer.commit_files("edit", files, subject=path)
+    files = chat.state(writer.commit_changes())
+    _found(chat, files, path, before)
+    after = trees.edited_state(chat.store, files, {path: None})
+    writer.commit_files("edit", after, subject=path)
 
 
-def _committed(writer: Writer, path: str, before: str | None) -> FolderState:
-    """Commit uncommitted changes, and return the files of the commit; there, ``path`` must be the blob ``before``."""
-    state = writer.chat.state(writer.commit_changes())
-    _check_before(path, trees.find(writer.chat.store, state.tree, path), before)
-    return state
+def _found(chat: ChatStore, files: FolderState, path: str, before: str | None) -> FileState | None:
+    """Return the file or link at ``path``, if it is the blob ``before``; None means that it does not exist.
+
+    Raises:
+        StaleError: if it is not.
+    """
+    found = trees.find(chat.store, files.tree, path)
+    now = found.oid if found else None
+    if now != before:
+        was = f"you edited {before}" if before else "you created it"
+        there = f"now it is {now}" if now else "now it does not exist"
+        raise StaleError(
+            f"{path!r} has changed meanwhile: {was}, {there}",
+            hint="read it again, and repeat the change in the current content",
+        )
+    return found

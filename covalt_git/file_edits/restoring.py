@@ -68,11 +68,12 @@ def restored_files(
     """
     then = chat.state(manifest_id)
     wanted = _wanted(chat, paths, now, then, manifest_id)
-    tree = then.tree
+    new = then
     if wanted:
         edits = {path: trees.find_entry(chat.store, then.tree, path) for path in wanted}
-        tree = trees.edited(chat.store, now.tree, edits)
-    new = FolderState(tree, _empty_folders(chat, tree, now, then, wanted))
+        empty = [folder for folder in now.empty_folders if not _is_below(folder, wanted)]
+        empty += [folder for folder in then.empty_folders if _is_below(folder, wanted)]
+        new = trees.edited_state(chat.store, FolderState(now.tree, tuple(empty)), edits)
     restored = RestoreRecord(manifest_id=manifest_id, paths=wanted)
     return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:SHOWN_DIGITS]}"
 
@@ -159,9 +160,8 @@ def is_redoable(chat: ChatStore) -> bool:
     """Return whether the newest commit is an undo or redo, and another redo is possible."""
     head = chat.head()
     restored = None if head is None else chat.manifest(head).record.restore
-    if restored is None or restored.command is None:
-        return False
-    return _last_undo(chat, head) is not None
+    is_command = restored is not None and restored.command is not None
+    return is_command and _last_undo(chat, head) is not None
 
 
 def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
@@ -196,8 +196,11 @@ def _wanted(
     wanted = dict.fromkeys(posixpath.normpath(path) for path in paths)
     if "." in wanted:
         return ()
+    states = (then, now)
     for path in wanted:
-        if not any(_has(chat, state, path) for state in (then, now)):
+        if not any(trees.find_entry(chat.store, state.tree, path) for state in states) and not any(
+            _is_below(folder, (path,)) for state in states for folder in state.empty_folders
+        ):
             known = set(chat.files(manifest_id)) | set(then.empty_folders)
             folders = itertools.chain.from_iterable(map(folders_above, known))
             listing = f"covalt-git chat files {chat.id} {manifest_id[:SHOWN_DIGITS]}"
@@ -205,31 +208,9 @@ def _wanted(
     return tuple(wanted)
 
 
-def _has(chat: ChatStore, state: FolderState, path: str) -> bool:
-    """Return whether there is a file or a folder at a path."""
-    if any(_is_below(folder, (path,)) for folder in state.empty_folders):
-        return True
-    return trees.find_entry(chat.store, state.tree, path) is not None
-
-
 def _is_below(folder: str, paths: Iterable[str]) -> bool:
     """Return whether a folder is one of the paths, or below one of them."""
     return any(folder == path or folder.startswith(f"{path}/") for path in paths)
-
-
-def _empty_folders(
-    chat: ChatStore,
-    tree: str | None,
-    now: FolderState,
-    then: FolderState,
-    wanted: tuple[str, ...],
-) -> tuple[str, ...]:
-    """Return the empty folders after ``wanted`` was restored; ``tree`` is the restored tree."""
-    if not wanted:
-        return then.empty_folders
-    kept = {folder for folder in now.empty_folders if not _is_below(folder, wanted)}
-    restored = {folder for folder in then.empty_folders if _is_below(folder, wanted)}
-    return trees.still_empty(chat.store, tree, kept | restored)
 
 
 def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:

@@ -37,13 +37,6 @@ class Uploaded(UploadedFile):
     was_there: bool = Field(description="Whether the same content was at that path before.")
 
 
-class Placing(NamedTuple):
-    """The path of each upload, in order, and the files to write by path."""
-
-    placed: tuple[Uploaded, ...]
-    fresh: dict[str, NewFile]
-
-
 def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
     """Check, before an upload is read, that a file of ``size`` bytes can be stored.
 
@@ -65,8 +58,8 @@ def place(
     object_format: str,
     *,
     existing: Collection[str] | None = None,
-) -> Placing:
-    """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
+) -> tuple[tuple[Uploaded, ...], dict[str, NewFile]]:
+    """Return the path of each upload in ``folder``, in order, and the files to write by path; nothing is written.
 
     If a name already exists, the upload gets a number (``report_1.csv``), unless one of these files has the same
     content.  With ``existing`` files, a path that some system cannot check out is refused.
@@ -104,7 +97,7 @@ def place(
                 break
         renamed_from = wanted if path != wanted else None
         placed.append(Uploaded(path=path, renamed_from=renamed_from, was_there=was_there))
-    return Placing(tuple(placed), fresh)
+    return tuple(placed), fresh
 
 
 def _names(wanted: str) -> Iterator[str]:
@@ -131,19 +124,21 @@ def upload(
     chat, store = writer.chat, writer.chat.store
     existing = chat.files(chat.head()) if portable else None
     with Folder.opened(chat.workspace) as root:
-        plan = place(root, files, folder, chat.config, store.object_format, existing=existing)
+        placed, fresh = place(
+            root, files, folder, chat.config, store.object_format, existing=existing
+        )
     now = chat.state(writer.commit_changes())
-    if plan.fresh:
+    if fresh:
         entries = {
             path: TreeEntry(
                 b"", EXECUTABLE if file.executable else FILE, store.write_blob(file.content)
             )
-            for path, file in plan.fresh.items()
+            for path, file in fresh.items()
         }
-        names = ", ".join(file.path for file in plan.placed)
+        names = ", ".join(file.path for file in placed)
         new = trees.edited_state(store, now, entries)
         uploaded = tuple(
-            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in plan.placed
+            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in placed
         )
         writer.commit_files("user_upload", new, subject=names, upload=uploaded)
-    return plan.placed
+    return placed

@@ -75,10 +75,10 @@ class LockedWorkspace(NamedTuple):
         """
         with Folder.opened(self.folder) as root:
             wanted = [uploads.NewFile(name, content)]
-            placing = uploads.place(root, wanted, "", self.config, self.object_format)
-            for path in placing.fresh:
+            placed, fresh = uploads.place(root, wanted, "", self.config, self.object_format)
+            for path in fresh:
                 create(path, FILE, content, parent=root.handle)
-            return placing.placed[0].path
+            return placed[0].path
 
 
 def file_name(disposition: str, url: str, media_type: str) -> str:
