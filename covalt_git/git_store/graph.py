@@ -6,13 +6,14 @@ Missing and damaged objects raise ``BrokenStoreError``.
 from __future__ import annotations
 
 from functools import lru_cache
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.objects import CommitObject
@@ -69,18 +70,9 @@ def ancestors(
     return found
 
 
-def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield the keys of ``parents``, which maps commits to their parents, each commit after its parents."""
-    done: set[str] = set()
-    for start in parents:
-        path = [start]
-        while path:
-            before = [oid for oid in parents[path[-1]] if oid in parents and oid not in done]
-            if before:
-                path += before
-            elif (oid := path.pop()) not in done:
-                done.add(oid)
-                yield oid
+def parents_first(parents: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the keys of ``parents``, which maps commits to their parents, each commit after its parents."""
+    return [oid for oid in TopologicalSorter(parents).static_order() if oid in parents]
 
 
 def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:

@@ -11,8 +11,7 @@ import contextlib
 import functools
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from dulwich.pack import write_pack_index
 
@@ -20,12 +19,12 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
 from covalt_git.git_store.pack_file import MOST_DEPTH, PackFile, inflate, mapped, result_size
-from covalt_git.git_store.pack_writer import store_pack
+from covalt_git.git_store.pack_writer import stored_entries, write_pack
 from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 PREFIX = "incoming-"
@@ -59,25 +58,27 @@ class PackLimits(NamedTuple):
     together: int
 
 
-@dataclass(slots=True)
-class Quarantine:
-    """One received pack with objects ``ids``, in a locked folder that exists as long as the quarantine is open."""
+class Quarantine(ObjectReader):
+    """Reader of a received pack with objects ``ids``, and of the store; open it by :meth:`opened`."""
 
-    reader: ObjectReader
-    _store: ObjectReader
-    _limits: PackLimits
-    ids: frozenset[str] = frozenset()
+    def __init__(self, folder: Path, store: ObjectReader, limits: PackLimits) -> None:
+        super().__init__(folder, store.object_format)
+        self.path = store.path
+        self.alternates = [store]
+        self.ids: frozenset[str] = frozenset()
+        self._store = store
+        self._limits = limits
 
     @classmethod
     @contextlib.contextmanager
     def opened(cls, store: ObjectReader, folder: Path, limits: PackLimits) -> Iterator[Self]:
-        """Yield a quarantine for ``store`` in ``folder``, which must be on the same file system."""
-        with locked_folder.create(folder, PREFIX) as place:
-            (place / "pack").mkdir()
-            with contextlib.closing(ObjectReader(place, store.object_format)) as reader:
-                reader.alternates = [store]
-                reader.path = store.path
-                yield cls(reader, store, limits)
+        """Yield a quarantine for ``store`` in a locked folder in ``folder``, which must be on the same file system."""
+        with (
+            locked_folder.create(folder, PREFIX) as place,
+            contextlib.closing(cls(place, store, limits)) as quarantine,
+        ):
+            quarantine.pack_folder.mkdir()
+            yield quarantine
 
     def receive(self, parts: Iterable[bytes]) -> None:
         """Store and index a pack, received in parts; all parts are read, even if the pack is refused.
@@ -86,26 +87,19 @@ class Quarantine:
             BadPackError: when it is malformed or too large; then no object of it can be read.
             OSError: when it cannot be stored.
         """
-        path = self.reader.pack_folder / "pack-received.pack"
-        with path.open("wb") as file:
-            self._spool(parts, file)
-        pack = _ReceivedPack(path, self._store, self._limits)
-        checksum = pack.make_index()
-        with path.with_suffix(".idx").open("wb") as file:
-            rows = sorted((oid, at, pack.crcs[at]) for oid, at in pack.offsets.items())
-            write_pack_index(file, rows, checksum)
-        self.ids = frozenset(map(bytes.hex, pack.offsets))
-
-    def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:
+        path = self.pack_folder / "pack-received.pack"
         size = 0
-        for part in parts:  # read all parts: git reads the answer only after it has sent everything
-            size += len(part)
-            if size <= self._limits.pack:
-                file.write(part)
+        with path.open("wb") as file:
+            for part in parts:  # read all: git reads the answer only after it has sent everything
+                size += len(part)
+                if size <= self._limits.pack:
+                    file.write(part)
         if size > self._limits.pack:
             raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
-        if size < _HEADER + self._store.format.oid_length:
+        if size < _HEADER + self.format.oid_length:
             raise BadPackError("the pack is cut off")
+        offsets = _ReceivedPack(path, self._store, self._limits).make_index()
+        self.ids = frozenset(map(bytes.hex, offsets))
 
     def adopt(self, ids: Iterable[str], *, durable: bool) -> None:
         """Store objects of the quarantine in one pack of the store, durably if ``durable``.
@@ -113,19 +107,20 @@ class Quarantine:
         The caller holds the chat's lock.
         """
         if wanted := sorted(ids):
-            store_pack(self.reader, wanted, self._store.pack_folder, durable=durable)
+            entries, folder = stored_entries(self, wanted), self._store.pack_folder
+            write_pack(folder, self.format, entries, len(wanted), durable=durable)
             self._store.refresh()
 
 
 class _ReceivedPack(PackFile):
-    """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
+    """A received pack without an index."""
 
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
         largest = max(limits.blob, limits.other)
         # The cache stores only objects of at most four fifths of its size.
         super().__init__(path, store.format, largest * 5 // 4 + _CACHE_BYTES)
-        self.offsets: dict[bytes, int] = {}
-        self.crcs: dict[int, int] = {}
+        self._listed = self._offsets = dict[bytes, int]()
+        self._crcs: dict[int, int] = {}  # by offset
         self._store = store
         self._limits = limits
         self._total = 0
@@ -136,12 +131,8 @@ class _ReceivedPack(PackFile):
     def _pack(self) -> mmap.mmap:
         return mapped(self.path)
 
-    def find(self, oid: bytes) -> int | None:
-        """Return the offset of an object that is indexed."""
-        return self.offsets.get(oid)
-
-    def make_index(self) -> bytes:
-        """Index the pack; return its checksum.
+    def make_index(self) -> Collection[bytes]:
+        """Write the index of the pack; return the raw ids of its objects.
 
         Raises:
             BadPackError: when it is malformed or too large.
@@ -157,7 +148,10 @@ class _ReceivedPack(PackFile):
             self._apply_deltas()
         except (BrokenStoreError, *DAMAGE) as error:
             raise BadPackError(f"the pack has a malformed object: {error}") from None
-        return hasher.digest()
+        rows = sorted((oid, at, self._crcs[at]) for oid, at in self._offsets.items())
+        with self.path.with_suffix(".idx").open("wb") as file:
+            write_pack_index(file, rows, hasher.digest())
+        return self._offsets
 
     def _read_entries(self, end: int) -> None:
         """Add every object that is not a delta, and list the deltas."""
@@ -174,7 +168,7 @@ class _ReceivedPack(PackFile):
             kind = KINDS[header.kind] if header.base is None else b"delta"
             self._check_size(kind, header.size)
             content, after = inflate(self._pack, at + header.length, header.size)
-            self.crcs[at] = zlib.crc32(self._pack[at:after])
+            self._crcs[at] = zlib.crc32(self._pack[at:after])
             if header.base is None:
                 self._add(at, kind, content)
             else:
@@ -215,7 +209,7 @@ class _ReceivedPack(PackFile):
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self.format.name))
         self._ids[at] = oid
-        self.offsets.setdefault(oid, at)
+        self._offsets.setdefault(oid, at)
 
     def _check_size(self, kind: bytes, size: int) -> None:
         """Check the size of an object of a kind, or of a delta and its result, for which the kind is unknown."""

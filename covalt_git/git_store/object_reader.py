@@ -73,6 +73,8 @@ class ObjectReader:
     Attributes:
         folder: the folder ``objects`` of the store.
         path: the store, for messages.
+
+    Objects that are not stored yet are in ``_pending``: their kinds and contents by their ids.
     """
 
     def __init__(self, folder: Path, object_format: str) -> None:
@@ -82,6 +84,7 @@ class ObjectReader:
         self.object_format = object_format
         self.format = get_object_format(object_format)
         self._packs: list[PackFile] = []
+        self._pending: dict[str, tuple[bytes, bytes]] = {}
 
     def close(self) -> None:
         """Close all packs, for example after their files were replaced."""
@@ -141,17 +144,19 @@ class ObjectReader:
     # Objects
 
     def has(self, oid: str) -> bool:
-        """Return whether the store has an object; False for a damaged loose object."""
+        """Return whether an object is stored or pending; False for a damaged loose object."""
         with contextlib.suppress(KeyError, *DAMAGE):
-            return bool(self.find_packed(oid) or self.find_object(oid))
+            return bool(oid in self._pending or self.find_packed(oid) or self.find_object(oid))
         return False
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
-        """Return the kind and content of an object, not verified.
+        """Return the kind and content of an object, stored or pending, not verified.
 
         Raises:
             KeyError: when neither the store nor an alternate has the object.
         """
+        if oid in self._pending:
+            return self._pending[oid]
         if not is_object_id(oid) or len(oid) != self.format.hex_length:
             raise KeyError(oid)
         while True:
@@ -191,13 +196,11 @@ class ObjectReader:
 
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
-        with damage_of(oid, self.path):
-            return [tree_entry(row) for row in self._rows(oid)]
+        return [tree_entry(row) for row in self._rows(oid)]
 
     def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
         """Return the entry of a name in a tree, or None."""
-        with damage_of(oid, self.path):
-            return next((tree_entry(row) for row in self._rows(oid) if row[1] == name), None)
+        return next((tree_entry(row) for row in self._rows(oid) if row[1] == name), None)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
@@ -208,9 +211,9 @@ class ObjectReader:
         self, old: str | None, new: str | None
     ) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
         """Return the names that differ between two trees, with both entries; None is the empty tree."""
+        before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
         with damage_of(f"{old} or {new}", self.path):
-            before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
-            return list(tree_differences(before, after, self.format.oid_length))
+            return tree_differences(before, after, self.format.oid_length)
 
     def read_note(self, oid: str) -> str:
         """Return the text of a blob, or of a tag object."""
@@ -227,7 +230,9 @@ class ObjectReader:
         return why_bad_commit(self._read(oid, b"commit"), self.format.oid_length)
 
     def _rows(self, oid: str) -> list[TreeRow]:
-        return tree_rows(self._read(oid, b"tree"), self.format.oid_length)
+        content = self._read(oid, b"tree")
+        with damage_of(oid, self.path):
+            return tree_rows(content, self.format.oid_length)
 
     def _read(self, oid: str, kind: bytes) -> bytes:
         found, content = self.read_object(oid)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
@@ -92,8 +92,8 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
 
 def tree_differences(
     old: bytes, new: bytes, id_length: int
-) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-    """Yield the names that differ between the contents of two trees, with both entries.
+) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+    """Return the names that differ between the contents of two trees, with both entries.
 
     Raises:
         ValueError: when one of the contents is not a tree.
@@ -101,8 +101,7 @@ def tree_differences(
     before, after = set(tree_rows(old, id_length)), set(tree_rows(new, id_length))
     gone = {row[1]: tree_entry(row) for row in before - after}
     come = {row[1]: tree_entry(row) for row in after - before}
-    for name in gone | come:
-        yield name, gone.get(name), come.get(name)
+    return [(name, gone.get(name), come.get(name)) for name in gone | come]
 
 
 def tree_rows(content: bytes, id_length: int) -> list[TreeRow]:

@@ -168,6 +168,10 @@ class PackFile:
             return None
         return {bytes(oid): offset for oid, offset, _ in self.index.iterentries()}
 
+    def ids(self) -> list[str]:
+        """Return the ids of all objects."""
+        return list(map(bytes.decode, self.index))
+
     def entries(self) -> list[tuple[int, bytes, int, int]]:
         """Return the offset, id, CRC-32 and end of each entry, sorted by offset."""
         rows = sorted((offset, oid, crc or 0) for oid, offset, crc in self.index.iterentries())

@@ -1,4 +1,4 @@
-"""Encoder of packs, writer of a pack with its index to a folder, and stream of a pack of selected objects.
+"""Writer of a pack with its index to a folder, and stream of a pack of selected objects.
 
 The pack and its index are written under temporary names (and fsynced, if durable).  Then the index is
 renamed, and the pack last, so that git never finds a pack without an index.
@@ -17,9 +17,8 @@ import contextlib
 import os
 import zlib
 from collections import deque
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
@@ -30,7 +29,7 @@ from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from dulwich.object_format import ObjectFormat
 
@@ -47,69 +46,71 @@ _LISTED = 64
 """Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
-class PackEncoder:
-    """Encoder that returns the bytes of a pack in parts, and collects the index of its entries.
+class PackEntry(NamedTuple):
+    """Entry of a new pack: an object; or a delta if it has a ``base``, whose entry precedes it.
 
-    Attributes:
-        entries: the offset and CRC-32 of each entry by its raw object id.
+    Ids are raw.  ``compressed`` has ``size`` bytes after inflating.
     """
 
-    def __init__(self, object_format: ObjectFormat) -> None:
-        self.entries: dict[bytes, tuple[int, int]] = {}
-        self._format = object_format
-        self._hasher = object_format.new_hash()
-        self._end = 0
+    oid: bytes
+    kind: int
+    size: int
+    compressed: bytes
+    base: bytes | None = None
 
-    def header(self, count: int) -> bytes:
-        """Return the start of a pack of ``count`` objects."""
-        return self._append(b"".join(pack_header_chunks(count)))
 
-    def undeltified(self, oid: bytes, kind: bytes, content: bytes) -> bytes:
-        """Return the entry of an object that is not a delta."""
-        return self.entry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
+def undeltified(oid: bytes, kind: bytes, content: bytes) -> PackEntry:
+    """Return the entry of an object that is not a delta."""
+    return PackEntry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
 
-    def delta(self, oid: bytes, delta: bytes, base: bytes) -> bytes:
-        """Return the entry of a delta; its base must be encoded already."""
-        return self.entry(oid, OFS_DELTA, len(delta), zlib.compress(delta, _LEVEL), base)
 
-    def entry(
-        self, oid: bytes, kind: int, size: int, compressed: bytes, base: bytes | None = None
-    ) -> bytes:
-        """Return the entry of an object, or of a delta: ``compressed`` has ``size`` bytes after inflating."""
-        distance = None if base is None else self._end - self.entries[base][0]
-        kind = kind if base is None else OFS_DELTA
-        content = bytes(pack_object_header(kind, distance, size, self._format)) + compressed
-        self.entries[oid] = self._end, zlib.crc32(content)
-        return self._append(content)
+def delta_entry(oid: bytes, delta: bytes, base: bytes) -> PackEntry:
+    """Return the entry of a delta."""
+    return PackEntry(oid, OFS_DELTA, len(delta), zlib.compress(delta, _LEVEL), base)
 
-    def trailer(self) -> bytes:
-        """Return the checksum, with which a pack ends."""
-        return self._hasher.digest()
 
-    def _append(self, content: bytes) -> bytes:
-        self._hasher.update(content)
-        self._end += len(content)
-        return content
+def _encoded(
+    entries: Iterable[PackEntry],
+    count: int,
+    object_format: ObjectFormat,
+    index: dict[bytes, tuple[int, int]],
+) -> Iterator[bytes]:
+    """Yield a pack of ``count`` entries, its checksum last; add the offset and CRC-32 of each to ``index``."""
+    hasher = object_format.new_hash()
+    start = b"".join(pack_header_chunks(count))
+    hasher.update(start)
+    yield start
+    end = len(start)
+    for oid, kind, size, compressed, base in entries:
+        distance = None if base is None else end - index[base][0]
+        header = pack_object_header(OFS_DELTA if base else kind, distance, size, object_format)
+        content = bytes(header) + compressed
+        index[oid] = end, zlib.crc32(content)
+        hasher.update(content)
+        yield content
+        end += len(content)
+    yield hasher.digest()
 
 
 def write_pack(
     folder: Path,
     object_format: ObjectFormat,
-    entries: Callable[[PackEncoder], Iterable[bytes]],
+    entries: Iterable[PackEntry],
+    count: int,
     *,
     durable: bool,
 ) -> Path:
-    """Write a pack with its index to a folder of packs, with an fsync of each if ``durable``; return its path.
+    """Write a pack of ``count`` entries with its index to a folder of packs; return its path.
 
-    ``entries`` returns the parts of the pack that the encoder returned to it, all but the trailer.
+    Both files are fsynced if ``durable``.
     """
     folder.mkdir(exist_ok=True)
-    encoder = PackEncoder(object_format)
+    offsets: dict[bytes, tuple[int, int]] = {}
+    checksum = b""
     with _temporary_file(folder, "pack") as pack, _temporary_file(folder, "idx") as index:
-        pack.writelines(entries(encoder))
-        checksum = encoder.trailer()
-        pack.write(checksum)
-        rows = sorted((oid, offset, crc) for oid, (offset, crc) in encoder.entries.items())
+        for checksum in _encoded(entries, count, object_format, offsets):  # it is the last part
+            pack.write(checksum)
+        rows = sorted((oid, offset, crc) for oid, (offset, crc) in offsets.items())
         write_pack_index(index, rows, checksum)
         for file in (pack, index):
             file.flush()
@@ -141,46 +142,45 @@ def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    encoder = PackEncoder(reader.format)
-    yield from _entries(reader, ids, encoder)
-    yield encoder.trailer()
+    wanted = dict.fromkeys(ids)
+    return _encoded(stored_entries(reader, wanted), len(wanted), reader.format, {})
 
 
-def store_pack(reader: ObjectReader, ids: Iterable[str], folder: Path, *, durable: bool) -> None:
-    """Write a pack of some objects with its index to a folder of packs, durably if ``durable``.
+def stored_entries(reader: ObjectReader, ids: Iterable[str]) -> Iterator[PackEntry]:
+    """Yield the entries of some objects, each once.
 
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    write_pack(folder, reader.format, partial(_entries, reader, ids), durable=durable)
-
-
-def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> Iterator[bytes]:
-    """Yield a pack of some objects without its trailer."""
     left = dict.fromkeys(map(bytes.fromhex, ids))
-    yield encoder.header(len(left))
+    sent: set[bytes] = set()
     for pack in reader.packs:
         with (
             damage_of(f"in {pack.path.name}", reader.path),
             # If gc has removed the pack, its objects are read one by one below.
             contextlib.suppress(FileNotFoundError),
         ):
-            yield from _packed(pack, left, reader, encoder)
+            for entry in _packed(pack, left):
+                is_complete = entry.base is None or entry.base in sent
+                sent.add(entry.oid)
+                del left[entry.oid]
+                yield entry if is_complete else _read(reader, entry.oid)
     for oid in left:
-        yield encoder.undeltified(oid, *reader.read_object(oid.hex()))
+        yield _read(reader, oid)
 
 
-def _packed(
-    pack: PackFile, left: dict[bytes, None], reader: ObjectReader, encoder: PackEncoder
-) -> Iterator[bytes]:
-    """Yield the entries of one pack whose ids are in ``left``, and remove the ids from ``left``."""
+def _read(reader: ObjectReader, oid: bytes) -> PackEntry:
+    return undeltified(oid, *reader.read_object(oid.hex()))
+
+
+def _packed(pack: PackFile, left: Collection[bytes]) -> Iterator[PackEntry]:
+    """Yield the entries of some objects, if they are in a pack; a delta follows its base, if that is one of them."""
     if len(pack.index) > _LISTED * len(left):
         return
     rows = pack.entries()
-    ids = {offset: oid for offset, oid, _, _ in rows}
-    chosen = [row for row in rows if row[1] in left]
-    here = {oid for _, oid, _, _ in chosen}
-    waiting = deque(chosen)
+    at = {offset: oid for offset, oid, _, _ in rows}
+    waiting = deque(row for row in rows if row[1] in left)
+    here = {row[1] for row in waiting}
     deferred = 0
     while waiting:
         offset, oid, crc, end = row = waiting.popleft()
@@ -188,15 +188,12 @@ def _packed(
         if zlib.crc32(stored) != crc:
             raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
         kind, size, base, length = entry_header(stored, pack.format.oid_length)
-        base = ids[offset - base] if isinstance(base, int) else base
+        base = at[offset - base] if isinstance(base, int) else base
         # A base may have a higher offset, as in a thin pack that was completed.
-        if base in here and base not in encoder.entries and deferred < len(waiting):
+        if base in here and deferred < len(waiting):
             waiting.append(row)
             deferred += 1
-            continue
-        deferred = 0
-        del left[oid]
-        if base is None or base in encoder.entries:
-            yield encoder.entry(oid, kind, size, stored[length:], base)
         else:
-            yield encoder.undeltified(oid, *reader.read_object(oid.hex()))
+            here.discard(oid)
+            deferred = 0
+            yield PackEntry(oid, kind, size, stored[length:], base)

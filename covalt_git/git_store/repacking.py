@@ -15,24 +15,16 @@ from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.object_reader import damage_of
-from covalt_git.git_store.objects import (
-    FOLDER,
-    KINDS,
-    DamagedObjectError,
-    decode_commit,
-    object_id,
-    tree_differences,
-)
-from covalt_git.git_store.pack_writer import write_pack
+from covalt_git.git_store.objects import FOLDER, KINDS, decode_commit, tree_differences
+from covalt_git.git_store.pack_writer import PackEntry, delta_entry, undeltified, write_pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.pack_file import PackFile
-    from covalt_git.git_store.pack_writer import PackEncoder
 
 MOST_PACKS = 24
 """Number of small packs that a store may have; each is searched when an object is read."""
@@ -64,7 +56,7 @@ def usage(store: ObjectReader) -> ObjectUsage:
     files = [path for path in store.folder.rglob("*") if path.is_file()]
     packs = _replaceable_packs(store)
     with damage_of("of a pack", store.path):
-        packed = sum(len(pack.index) for pack in packs.values())
+        packed = sum(len(pack.index) for pack in packs)
     return ObjectUsage(
         size=sum(path.stat().st_size for path in files),
         objects=packed + len(store.loose_objects()),
@@ -87,13 +79,13 @@ def stored_sizes(store: ObjectReader) -> dict[str, int]:
     return sizes
 
 
-def _replaceable_packs(store: ObjectReader) -> dict[Path, PackFile]:
-    """Return the packs without a ``.keep`` or ``.promisor`` file by their paths."""
-    return {
-        pack.path: pack
+def _replaceable_packs(store: ObjectReader) -> list[PackFile]:
+    """Return the packs without a ``.keep`` or ``.promisor`` file."""
+    return [
+        pack
         for pack in store.packs
         if not any(pack.path.with_suffix(suffix).exists() for suffix in _PROTECTED_BY_GIT)
-    }
+    ]
 
 
 def combine(store: ObjectReader, *, most: int = MOST_PACKS) -> None:
@@ -105,19 +97,21 @@ def combine(store: ObjectReader, *, most: int = MOST_PACKS) -> None:
     """
     if len(store.packs) <= most:
         return
-    sizes = {path: path.stat().st_size for path in _replaceable_packs(store)}
-    small = sorted((path for path in sizes if sizes[path] < SMALL), key=sizes.__getitem__)
+    sizes = {pack: pack.path.stat().st_size for pack in _replaceable_packs(store)}
+    small = sorted((pack for pack in sizes if sizes[pack] < SMALL), key=sizes.__getitem__)
     if len(small) <= max(most, 1):
         return
     chosen, total = 0, 0
-    for number, path in enumerate(small, start=1):
-        total += sizes[path]
+    for number, pack in enumerate(small, start=1):
+        total += sizes[pack]
         if total > _TOGETHER:
             break
-        if 3 * sizes[path] <= 2 * total or number <= len(small) // 2:
+        if 3 * sizes[pack] <= 2 * total or number <= len(small) // 2:
             chosen = number
     if chosen > 1:
-        _replace(store, small[:chosen], {}, lambda *_: True)
+        with damage_of("of a pack", store.path):
+            oids = dict.fromkeys(oid for pack in small[:chosen] for oid in pack.ids())
+        _replace(store, oids, small[:chosen])
 
 
 def rewrite(store: ObjectReader, live: AbstractSet[str], *, until: float) -> None:
@@ -125,83 +119,73 @@ def rewrite(store: ObjectReader, live: AbstractSet[str], *, until: float) -> Non
 
     ``until`` is in seconds since 1970.  Packs with a ``.keep`` file stay.
     """
-    loose = store.loose_objects()
-    _replace(
-        store, list(_replaceable_packs(store)), loose, lambda oid, at: oid in live or at >= until
-    )
+    packs, loose = _replaceable_packs(store), store.loose_objects()
+    oids: dict[str, None] = {}
+    with damage_of("of a pack", store.path):
+        files = [(pack.path, pack.ids()) for pack in packs]
+        files += [(path, [oid]) for oid, path in loose.items()]
+        for path, found in files:
+            is_young = path.stat().st_mtime >= until
+            oids |= dict.fromkeys(oid for oid in found if is_young or oid in live)
+    _replace(store, oids, packs, loose.values())
 
 
 def _replace(
     store: ObjectReader,
-    paths: Collection[Path],
-    loose: Mapping[str, Path],
-    keep: Callable[[str, float], bool],
+    oids: Collection[str],
+    packs: Iterable[PackFile],
+    loose: Iterable[Path] = (),
 ) -> None:
-    """Replace packs and ``loose`` objects by one pack of the objects that ``keep`` selects.
-
-    ``keep`` is called with the id of an object and the time at which its file was written.
-    """
-    packs = _replaceable_packs(store)
-    found: dict[str, float] = {}
-    made = None
-    with damage_of("of a pack", store.path):
-        for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-            found |= dict.fromkeys(map(bytes.decode, packs[path].index), path.stat().st_mtime)
-        for oid, path in loose.items():
-            found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
-        if oids := [oid for oid, written in found.items() if keep(oid, written)]:
-            # Durable also if the store does not fsync, because the old packs are deleted.
-            made = write_pack(
-                store.pack_folder,
-                store.format,
-                lambda encoder: _Repacking(store, encoder, oids).run(),
-                durable=True,
-            )
-        # A multi-pack-index would name removed packs; git writes a new one.
-        (store.pack_folder / "multi-pack-index").unlink(missing_ok=True)
-        for path in paths:
-            # The index last: an index without its pack is ignored, and deleted.
-            for suffix in _SUFFIXES if path != made else ():
-                path.with_suffix(suffix).unlink(missing_ok=True)
-        for path in loose.values():
-            path.unlink(missing_ok=True)
+    """Replace packs and loose objects by one pack of some of their objects."""
+    new = None
+    if oids:
+        # Durable also if the store does not fsync, because the old packs are deleted.
+        entries = _Repacking(store, oids).entries()
+        new = write_pack(store.pack_folder, store.format, entries, len(oids), durable=True)
+    # A multi-pack-index would name removed packs; git writes a new one.
+    (store.pack_folder / "multi-pack-index").unlink(missing_ok=True)
+    for pack in packs:
+        # The index last: an index without its pack is ignored, and deleted.
+        for suffix in _SUFFIXES if pack.path != new else ():
+            pack.path.with_suffix(suffix).unlink(missing_ok=True)
+    for path in loose:
+        path.unlink(missing_ok=True)
     store.refresh()
 
 
 class _Repacking:
-    """Encoder of objects as a new pack, in the order of the history."""
+    """Encoder of objects as entries of a new pack, in the order of the history."""
 
-    def __init__(self, store: ObjectReader, encoder: PackEncoder, oids: Iterable[str]) -> None:
+    def __init__(self, store: ObjectReader, oids: Iterable[str]) -> None:
         self._store = store
-        self._encoder = encoder
         self._left = dict.fromkeys(oids)
-        self._depths: dict[str, int] = {}
+        self._depths: dict[str, int] = {}  # of the encoded objects in their chains of deltas
         self._cache = LRUSizeCache[str, tuple[bytes, bytes]](
             _CACHE_BYTES, compute_size=lambda found: len(found[1])
         )
 
-    def run(self) -> Iterator[bytes]:
-        """Yield the pack: a commit after its parents and after its tree, and a tree after its files."""
-        yield self._encoder.header(len(self._left))
-        objects = ((oid, *self._read(oid)) for oid in self._left)
-        commits = {
-            oid: decode_commit(content) for oid, kind, content in objects if kind == b"commit"
-        }
-        for oid in parents_first({oid: commits[oid].parents for oid in commits}):
-            commit = commits[oid]
-            before = self._find(commit.parents[0]) if commit.parents else None
-            yield from self._tree(commit.tree, decode_commit(before).tree if before else None)
-            yield from self._object(oid, None)
-        for oid in list(self._left):
-            yield from self._object(oid, None)
+    def entries(self) -> Iterator[PackEntry]:
+        """Yield the entries: a commit after its parents and after its tree, and a tree after its files."""
+        with damage_of("of a pack", self._store.path):
+            objects = ((oid, *self._read(oid)) for oid in self._left)
+            commits = {
+                oid: decode_commit(content) for oid, kind, content in objects if kind == b"commit"
+            }
+            for oid in parents_first({oid: commit.parents for oid, commit in commits.items()}):
+                before = self._find(next(iter(commits[oid].parents), None))
+                yield from self._tree(
+                    commits[oid].tree, decode_commit(before).tree if before else None
+                )
+                yield from self._object(oid, None)
+            for oid in list(self._left):
+                yield from self._object(oid, None)
 
-    def _tree(self, oid: str, base: str | None) -> Iterator[bytes]:
+    def _tree(self, oid: str, base: str | None) -> Iterator[PackEntry]:
         """Yield a tree after its entries; ``base`` is the tree at the same path in the parent commit."""
         if oid not in self._left:
             return
-        before = b"" if base is None else self._find(base)
         length = self._store.format.oid_length
-        for _, was, now in tree_differences(before, self._read(oid)[1], length):
+        for _, was, now in tree_differences(self._find(base), self._read(oid)[1], length):
             if now is not None and now.oid in self._left:
                 entries = self._tree if now.mode == FOLDER else self._object
                 yield from entries(
@@ -209,43 +193,44 @@ class _Repacking:
                 )
         yield from self._object(oid, base)
 
-    def _object(self, oid: str, base: str | None) -> Iterator[bytes]:
+    def _object(self, oid: str, base: str | None) -> Iterator[PackEntry]:
         """Yield the entry of an object: a delta if ``base`` was already yielded and is similar."""
         if oid not in self._left:
             return
         del self._left[oid]
-        raw = bytes.fromhex(oid)
         kind, content = self._read(oid)
-        depth = self._depths.get(base or "", 0) + 1
-        if base and bytes.fromhex(base) in self._encoder.entries and depth <= _LONGEST_CHAIN:
+        depth = self._depths.get(base or "", _LONGEST_CHAIN) + 1
+        delta = None
+        if base is not None and depth <= _LONGEST_CHAIN:
             delta = _delta(self._read(base)[1], content)
-            if delta is not None:
-                self._depths[oid] = depth
-                yield self._encoder.delta(raw, delta, bytes.fromhex(base))
-                return
-        if len(content) > _LARGE and (found := self._store.find_packed(oid)):
-            pack, offset = found
-            if compressed := pack.compressed(offset):  # the compressed bytes are copied unchanged
-                yield self._encoder.entry(raw, KINDS.index(kind), len(content), compressed)
-                return
-        yield self._encoder.undeltified(raw, kind, content)
+        self._depths[oid] = 0 if delta is None else depth
+        raw = bytes.fromhex(oid)
+        if delta is not None and base is not None:
+            yield delta_entry(raw, delta, bytes.fromhex(base))
+        elif len(content) > _LARGE and (compressed := self._compressed(oid)):
+            yield PackEntry(raw, KINDS.index(kind), len(content), compressed)
+        else:
+            yield undeltified(raw, kind, content)
 
-    def _find(self, oid: str) -> bytes:
-        """Return the content of an object; nothing if a shallow or damaged history lacks it."""
-        with contextlib.suppress(KeyError):
-            return self._read(oid)[1]
-        return b""
+    def _compressed(self, oid: str) -> bytes | None:
+        """Return the compressed content of an object, which is copied unchanged; None if it is not packed as such."""
+        found = self._store.find_packed(oid)
+        return found and found[0].compressed(found[1])
+
+    def _find(self, oid: str | None) -> bytes:
+        """Return the content of an object; nothing if there is none, as in a shallow or damaged history."""
+        if oid is None or not (oid in self._cache or self._store.has(oid)):
+            return b""
+        return self._read(oid)[1]
 
     def _read(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object; cached, because most objects are read several times."""
-        if oid not in self._cache:
-            kind, content = self._store.find_object(oid)
-            if object_id(kind, content, self._store.object_format) != oid:
-                raise DamagedObjectError(f"the content of {oid} does not match its id")
-            if len(content) > _LARGE:
-                return kind, content
-            self._cache[oid] = kind, content
-        return self._cache[oid]
+        if oid in self._cache:
+            return self._cache[oid]
+        found = self._store.read_object(oid)
+        if len(found[1]) <= _LARGE:
+            self._cache[oid] = found
+        return found
 
 
 def _delta(base: bytes, content: bytes) -> bytes | None:

@@ -31,14 +31,12 @@ from covalt_git.git_store.objects import (
     object_id,
 )
 from covalt_git.git_store.pack_file import PackFile
-from covalt_git.git_store.pack_writer import TEMPORARY, write_pack
+from covalt_git.git_store.pack_writer import TEMPORARY, undeltified, write_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    from covalt_git.git_store.pack_writer import PackEncoder
 
 FORMAT = 2
 """Version of the format of chats, ``covalt.format`` in the store's ``config``; 1 if it is missing."""
@@ -87,7 +85,6 @@ class GitStore(ObjectReader):
         super().__init__(path / "objects", _read_format(path))
         self.durable = durable
         self._refs = DiskRefsContainer(path)
-        self._pending: dict[str, tuple[bytes, bytes]] = {}
         self._pending_bytes = 0
         self._in_scratch = False
 
@@ -121,22 +118,6 @@ class GitStore(ObjectReader):
 
     # Objects
 
-    def has(self, oid: str) -> bool:
-        """Return whether an object is stored or pending; False for a damaged loose object."""
-        return oid in self._pending or super().has(oid)
-
-    def find_object(self, oid: str) -> tuple[bytes, bytes]:
-        """Return the kind and content of an object, pending or stored, not verified.
-
-        Raises:
-            KeyError: when the store has no such object.
-        """
-        return self._pending.get(oid) or super().find_object(oid)
-
-    def blob_size(self, oid: str) -> int:
-        """Return the size of a blob in bytes."""
-        return len(self._pending[oid][1]) if oid in self._pending else super().blob_size(oid)
-
     def write_blob(self, content: bytes) -> str:
         """Store a blob and return its id; pending until a flush."""
         return self._write(b"blob", content)
@@ -162,19 +143,14 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        path = write_pack(
-            self.pack_folder, self.format, self._pending_entries, durable=self.durable
-        )
+        entries = (undeltified(bytes.fromhex(oid), *new) for oid, new in self._pending.items())
+        count = len(self._pending)
+        path = write_pack(self.pack_folder, self.format, entries, count, durable=self.durable)
         self._packs = [
             PackFile(path, self.format),
             *(one for one in self._packs if one.path != path),
         ]
         self.abandon()
-
-    def _pending_entries(self, encoder: PackEncoder) -> Iterator[bytes]:
-        yield encoder.header(len(self._pending))
-        for oid, found in self._pending.items():
-            yield encoder.undeltified(bytes.fromhex(oid), *found)
 
     def abandon(self) -> None:
         """Discard the pending objects."""

@@ -153,9 +153,8 @@ class _Import:
         limits = _LIMITS(blob=self.chats.config.max_file_mb << 20)
         with Quarantine.opened(store, store.path.parent, limits) as quarantine:
             quarantine.receive(self.source.pack)
-            reader = quarantine.reader
-            admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
-            about, stored = self._card_and_records(reader)
+            admitted = admit(CommitGraph(quarantine), self.heads.values(), config=self.chats.config)
+            about, stored = self._card_and_records(quarantine)
             wanted = admitted.objects | set(stored.values())
             quarantine.adopt(wanted, durable=False)  # fsynced when the chat gets its final place
         commits.ForeignCommits(store).add(commits.lookalikes(store, admitted.commits))

@@ -87,7 +87,7 @@ def push(
         with Quarantine.opened(chat.store, chat.folder, limits) as quarantine:
             if request.has_pack:
                 quarantine.receive(iter(partial(stream.read, _PART), b""))
-            graph = CommitGraph(quarantine.reader)
+            graph = CommitGraph(quarantine)
             return _Push(chat, quarantine, graph, by, timeout_s).carry_out(request.commands)
     except BadPackError as error:
         return _not_unpacked(request, error)

@@ -53,9 +53,7 @@ def test_what_git_packed_is_stored_whole(
         received(store, packed(history, "main\n", *options)) as quarantine,
     ):
         assert quarantine.ids == objects_of(history)
-        assert {oid: quarantine.reader.read_object(oid) for oid in quarantine.ids} == contents(
-            history
-        )
+        assert {oid: quarantine.read_object(oid) for oid in quarantine.ids} == contents(history)
         assert not any(map(store.has, quarantine.ids))
         quarantine.adopt(quarantine.ids, durable=True)
         store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
@@ -69,7 +67,7 @@ def test_a_thin_pack_starts_from_objects_of_the_store(history: Path, tmp_path: P
             pack = packed(history, revisions, "--thin", "--delta-base-offset")
             with received(store, pack) as quarantine:
                 for oid in quarantine.ids:
-                    quarantine.reader.read_object(oid)
+                    quarantine.read_object(oid)
                 quarantine.adopt(quarantine.ids, durable=False)
         store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
 
@@ -82,18 +80,17 @@ def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: P
         GitStore.create(tmp_path / "store.git", durable=False) as store,
         received(store, packed(history, "main\n")) as quarantine,
     ):
-        reader = quarantine.reader
-        assert reader.read_commit(tip).parents
-        blobs = (oid for oid in quarantine.ids if reader.read_object(oid)[0] == b"blob")
+        assert quarantine.read_commit(tip).parents
+        blobs = (oid for oid in quarantine.ids if quarantine.read_object(oid)[0] == b"blob")
         for blob in blobs:
-            assert reader.blob_size(blob) == len(reader.read_blob(blob))
+            assert quarantine.blob_size(blob) == len(quarantine.read_blob(blob))
         assert not store.has(tip)
         with pytest.raises(KeyError):
             ObjectReader(store.folder, store.object_format).find_object(tip)
         here = store.write_blob(b"of the store")
         store.flush()
-        assert reader.read_blob(here) == b"of the store"
-        assert reader.blob_size(here) == 12
+        assert quarantine.read_blob(here) == b"of the store"
+        assert quarantine.blob_size(here) == 12
 
 
 def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_path: Path) -> None:
@@ -106,7 +103,7 @@ def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_pat
         locked_folder.clear(store.path, PREFIX)
 
         assert not left.exists()
-        assert quarantine.reader.read_object(min(quarantine.ids))
+        assert quarantine.read_object(min(quarantine.ids))
 
 
 @settings(max_examples=examples(60), deadline=None)
