@@ -307,6 +307,11 @@ class Command(NamedTuple):
     old: str | None
     new: str | None
 
+    @property
+    def branch(self) -> str:
+        """The name of the branch; the complete ref if it is not one."""
+        return self.ref.removeprefix("refs/heads/")
+
 
 class PushRequest(NamedTuple):
     """The part of a push before its pack.  Git sends an empty one first, to learn whether it may push."""

@@ -7,9 +7,9 @@ systems can check out are admitted, and listed in ``Admitted.unportable``.
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
@@ -17,8 +17,9 @@ from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.objects import FOLDER, LINK, BrokenStoreError
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element
+from covalt_git.workspaces.commits import looks_like_record
 from covalt_git.workspaces.rules import (
-    link_stays_inside,
+    link_climb,
     path_note,
     unportable,
     why_git_refuses,
@@ -55,11 +56,13 @@ class Admitted(NamedTuple):
 
     Attributes:
         commits: the ids of the new commits, each after its parents.
-        objects: the ids of all inspected objects, including these commits.
+        lookalikes: those of them whose messages look like records of covalt-git.
+        objects: the ids of all inspected objects, including these commits, and of the commits that they continue.
         unportable: the paths that some system cannot check out, each where it occurs first.
     """
 
     commits: tuple[str, ...]
+    lookalikes: frozenset[str]
     objects: frozenset[str]
     unportable: tuple[WorkspaceNote, ...]
 
@@ -74,11 +77,12 @@ def admit(
     Raises:
         NotAdmittedError: with the refused paths and commits, at most about twenty.
     """
+    new = tuple(new)
     commits = _new_commits(graph, new, known)
     parents = {parent for oid in commits for parent in graph.commit(oid).parents}
     inspection = _Inspection(graph.reader, config)
     for oid in sorted(parents.difference(commits)):
-        inspection.trust(graph.commit(oid).tree)
+        inspection.extent(graph.commit(oid).tree)  # the chat has this tree, so it is not inspected
     for oid in commits:  # the oldest first, where a path occurs first
         inspection.commit(oid)
         if len(inspection.refused) >= _MOST_REFUSED:
@@ -91,7 +95,10 @@ def admit(
             problems=refused,
         )
     return Admitted(
-        tuple(commits), frozenset(inspection.objects), tuple(inspection.unportable.values())
+        tuple(commits),
+        frozenset(oid for oid in commits if looks_like_record(graph.commit(oid).message)),
+        frozenset(inspection.objects.union(parents, new)),
+        tuple(inspection.unportable.values()),
     )
 
 
@@ -110,47 +117,32 @@ def _new_commits(graph: CommitGraph, new: Iterable[str], known: Iterable[str]) -
 
 
 class _Extent(NamedTuple):
-    """Size, depth and links of a tree, independent of its path.
+    """Number of files, size and worst paths of a tree, independent of its path.
 
-    ``longest`` and ``deepest`` are paths in the tree.  ``climber`` is the link with the most ``..``; ``climb`` is the
-    number of folders that must be above this tree, so that the link stays inside of the workspace.
+    ``worst`` are its longest path, its deepest path, and the link with the most ``..``; each with a number: of its bytes,
+    of its elements, and of the folders that must be above the tree, so that the link stays inside of the workspace.
     """
 
     files: int = 0
     size: int = 0
-    longest: bytes = b""
-    deepest: bytes = b""
-    climb: int = 0
-    climber: bytes = b""
+    worst: tuple[tuple[int, bytes], ...] = ((0, b""),) * 3
 
     def plus(self, other: _Extent) -> _Extent:
         """Return the extent of a tree that contains both."""
-        climbs = self if self.climb >= other.climb else other
-        return _Extent(
-            self.files + other.files,
-            self.size + other.size,
-            max(self.longest, other.longest, key=len),
-            max(self.deepest, other.deepest, key=lambda path: path.count(b"/") + bool(path)),
-            climbs.climb,
-            climbs.climber,
-        )
+        worst = tuple(map(max, self.worst, other.worst))
+        return _Extent(self.files + other.files, self.size + other.size, worst)
 
     def below(self, name: bytes) -> _Extent:
         """Return the extent of a tree that contains this one under ``name``."""
-        start = name + b"/"
-        return _Extent(
-            self.files,
-            self.size,
-            start + self.longest if self.longest else b"",
-            start + self.deepest if self.deepest else b"",
-            max(0, self.climb - 1),
-            start + self.climber if self.climb > 1 else b"",
-        )
+        start, steps = name + b"/", (len(name) + 1, 1, -1)
+        pairs = zip(self.worst, steps, strict=True)
+        worst = tuple((number + step, start + path) for (number, path), step in pairs)
+        return self._replace(worst=worst) if self.files else self
 
 
 @dataclass(slots=True)
 class _Inspection:
-    """Inspection of one history; each tree and each blob is read once, whatever paths it has."""
+    """Inspection of one history; each tree and each blob is inspected once, whatever paths it has."""
 
     reader: ObjectReader
     config: WorkspaceConfig
@@ -158,24 +150,27 @@ class _Inspection:
     refused: list[Problem] = field(default_factory=list)
     unportable: dict[str, WorkspaceNote] = field(default_factory=dict)
     _commit: str = ""
+    _trees: set[str] = field(default_factory=set)
     _extents: dict[str, _Extent] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
 
-    def trust(self, tree: str) -> _Extent:
-        """Return the extent of a tree that the chat already has; it is not inspected again."""
+    def extent(self, tree: str) -> _Extent:
+        """Return the extent of a tree that is inspected, or that the chat already has."""
         if tree not in self._extents:
-            extent = _Extent()
-            for name, mode, oid in self.reader.read_tree(tree):
-                if mode == FOLDER:
-                    extent = extent.plus(self.trust(oid).below(name))
-                elif mode != SUBMODULE:
-                    size = self._sizes.get(oid)
-                    if size is None:
-                        size = self._sizes[oid] = self.reader.blob_size(oid)
-                    climb = _climb(self.reader.read_blob(oid)) if mode == LINK else 0
-                    extent = extent.plus(_Extent(1, size, name, name, climb, name))
-            self._extents[tree] = extent
+            found = map(self._extent_of, self.reader.read_tree(tree))
+            self._extents[tree] = functools.reduce(_Extent.plus, found, _Extent())
         return self._extents[tree]
+
+    def _extent_of(self, entry: TreeEntry) -> _Extent:
+        name, mode, oid = entry
+        if mode == FOLDER:
+            return self.extent(oid).below(name)
+        if mode == SUBMODULE:
+            return _Extent()
+        if oid not in self._sizes:
+            self._sizes[oid] = self.reader.blob_size(oid)
+        climb = link_climb(self.reader.read_blob(oid)) if mode == LINK else 0
+        return _Extent(1, self._sizes[oid], ((len(name), name), (1, name), (climb, name)))
 
     def commit(self, oid: str) -> None:
         """Inspect a commit, and the objects of its tree that are not inspected yet."""
@@ -188,19 +183,19 @@ class _Inspection:
         if reason:
             self._refuse("", reason)
             return
-        extent = self.tree(commit.tree, ())
+        self.tree(commit.tree, ())
         if not self.refused:
-            self._check_extent(extent)
+            self._check_extent(commit.tree)
 
-    def tree(self, oid: str, path: tuple[str, ...]) -> _Extent:
-        """Inspect a tree whose first path is ``path``; return its extent."""
-        if oid in self._extents:
-            return self._extents[oid]
+    def tree(self, oid: str, path: tuple[str, ...]) -> None:
+        """Inspect a tree whose first path is ``path``."""
+        if oid in self._extents or oid in self._trees:
+            return
+        self._trees.add(oid)
         self.objects.add(oid)
-        extent = _Extent()
         if len(path) > MAX_DEPTH:
             self._refuse("/".join(path), "its path is too long")
-            return extent
+            return
         entries = [(os.fsdecode(entry.name), entry) for entry in self._entries(oid, path)]
         for name, reason in unportable([name for name, _ in entries]):
             note = path_note("/".join((*path, name)), reason)
@@ -208,44 +203,36 @@ class _Inspection:
         for name, entry in entries:
             if len(self.refused) >= _MOST_REFUSED:
                 break
-            extent = extent.plus(self.entry(entry, (*path, name)))
-        self._extents[oid] = extent
-        return extent
+            self.entry(entry, (*path, name))
 
-    def entry(self, entry: TreeEntry, path: tuple[str, ...]) -> _Extent:
+    def entry(self, entry: TreeEntry, path: tuple[str, ...]) -> None:
         """Inspect one entry of a tree."""
         verdict, special = _verdict(path[-1])
         if verdict.kind == "refused":
             self._refuse("/".join(path), verdict.reason)
-            return _Extent()
-        if entry.mode == SUBMODULE:
+        elif entry.mode == SUBMODULE:
             reason = "it is a submodule, another repository, which a chat cannot contain"
             self._refuse("/".join(path), reason)
-            return _Extent()
-        if entry.mode == FOLDER:
+        elif entry.mode == FOLDER:
             if special and (reason := why_git_refuses(path[-1], FOLDER, b"")):
                 self._refuse("/".join(path), reason)
-            return self.tree(entry.oid, path).below(entry.name)
-        return self._file(entry, path, special=special)
+            self.tree(entry.oid, path)
+        else:
+            self._file(entry, path, special=special)
 
-    def _file(self, entry: TreeEntry, path: tuple[str, ...], *, special: bool) -> _Extent:
-        climb = 0
+    def _file(self, entry: TreeEntry, path: tuple[str, ...], *, special: bool) -> None:
         self.objects.add(entry.oid)
         try:
-            if special or entry.mode == LINK or entry.oid not in self._sizes:
+            if special or entry.oid not in self._sizes:
                 content = self.reader.read_blob(entry.oid)
                 self._sizes[entry.oid] = len(content)
                 if special and (reason := why_git_refuses(path[-1], entry.mode, content)):
                     self._refuse("/".join(path), reason)
-                if entry.mode == LINK:
-                    climb = _climb(content)
         except BrokenStoreError:
             self._refuse("/".join(path), "its content is missing or damaged")
-            return _Extent()
-        size = self._sizes[entry.oid]
-        if size > self.config.max_file_mb << 20:
+            return
+        if self._sizes[entry.oid] > self.config.max_file_mb << 20:
             self._refuse("/".join(path), f"it is larger than {self.config.max_file_mb} MiB")
-        return _Extent(1, size, entry.name, entry.name, climb, entry.name)
 
     def _entries(self, oid: str, path: tuple[str, ...]) -> list[TreeEntry]:
         try:
@@ -257,12 +244,14 @@ class _Inspection:
         self._refuse("/".join(path), reason)
         return []
 
-    def _check_extent(self, extent: _Extent) -> None:
+    def _check_extent(self, tree: str) -> None:
         """Check a whole tree: paths and links that are valid in one folder may not be in another."""
-        if extent.climb:
-            self._refuse(os.fsdecode(extent.climber), "it is a link that may lead outside")
+        extent = self.extent(tree)
+        (_, longest), (_, deepest), (climb, link) = extent.worst
+        if climb > 0:
+            self._refuse(os.fsdecode(link), "it is a link that may lead outside")
         everything = self.config.model_copy(update={"ignore": ()})
-        for path in {os.fsdecode(extent.longest), os.fsdecode(extent.deepest)} - {""}:
+        for path in {os.fsdecode(longest), os.fsdecode(deepest)} - {""}:
             if reason := why_not_stored(path, b"", everything):
                 self._refuse(path, reason)
         if extent.files > MOST_FILES:
@@ -275,15 +264,7 @@ class _Inspection:
         self.refused.append(Problem(note.path or self._commit, 0, 0, "not_admitted", note.reason))
 
 
-@lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=1 << 16)
 def _verdict(name: str) -> tuple[Verdict, bool]:
     """Return the verdict on a name, and whether it is a file that git reads, such as ``.gitmodules``."""
     return check_element(name), bool(why_git_refuses(name, LINK, b""))
-
-
-def _climb(target: bytes) -> int:
-    """Return the number of folders that must be above a link, so that it stays inside of the workspace."""
-    for depth in range(MAX_DEPTH):
-        if link_stays_inside(target, depth=depth):
-            return depth
-    return MAX_DEPTH

@@ -7,7 +7,6 @@ that the branches reach are stored.  The chat appears complete or not at all; a 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.transfers.admission import Admitted
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
 
@@ -135,82 +136,66 @@ def _bring_in(
     if chat_id is not None:
         chats.check_free(chat_id)
     with chats.creating(source.object_format) as store:
-        return _Import(chats, source, heads, store).carry_out(chat_id, title)
-
-
-@dataclass(slots=True)
-class _Import:
-    """An import into a new store."""
-
-    chats: Chats
-    source: _Source
-    heads: dict[str, str]
-    store: GitStore
-
-    def carry_out(self, chat_id: str | None, title: str | None) -> ImportedChat:
-        """Inspect everything, store it, and rename the chat into place."""
-        store = self.store
-        limits = _LIMITS(blob=self.chats.config.max_file_mb << 20)
-        with Quarantine.opened(store, store.path.parent, limits) as quarantine:
-            quarantine.receive(self.source.pack)
-            admitted = admit(CommitGraph(quarantine), self.heads.values(), config=self.chats.config)
-            about, stored = self._card_and_records(quarantine)
-            wanted = admitted.objects | set(stored.values())
-            quarantine.adopt(wanted, durable=False)  # fsynced when the chat gets its final place
-        commits.ForeignCommits(store).add(commits.lookalikes(store, admitted.commits))
-        self._write_refs(stored)
-        known = None if about is None else about.id
-        about = about or AboutChat(id="", created_at=commits.now())
+        admitted, known = _receive(store, source, heads, chats.config)
+        for name, oid in heads.items():
+            store.swap_ref(HEADS + name, None, oid)
+        store.set_head(HEADS + _active(source, heads))
+        about = known or AboutChat(id="", created_at=commits.now())
         about = about if title is None else about.model_copy(update={"title": title})
-        final = self.chats.place(store, about, wanted=chat_id, preferred=known)
-        return ImportedChat(
-            chat_id=final,
-            was=known,
-            branches=tuple(sorted(self.heads)),
-            commits=len(admitted.commits),
-            unportable=admitted.unportable,
-            left_out=tuple(ref for ref in sorted(self.source.refs) if not _is_taken(ref)),
-        )
+        was = None if known is None else known.id
+        final = chats.place(store, about, wanted=chat_id, preferred=was)
+    return ImportedChat(
+        chat_id=final,
+        was=was,
+        branches=tuple(sorted(heads)),
+        commits=len(admitted.commits),
+        unportable=admitted.unportable,
+        left_out=tuple(ref for ref in sorted(source.refs) if not _is_taken(ref)),
+    )
 
-    def _card_and_records(self, reader: ObjectReader) -> tuple[AboutChat | None, dict[str, str]]:
-        """Return the description of the chat, if it has one, and the records of its commits."""
+
+def _receive(
+    store: GitStore, source: _Source, heads: dict[str, str], config: WorkspaceConfig
+) -> tuple[Admitted, AboutChat | None]:
+    """Inspect the pack, and store what the branches and their records need of it; return the chat's description.
+
+    It is fsynced when the chat gets its final place.
+    """
+    limits = _LIMITS(blob=config.max_file_mb << 20)
+    with Quarantine.opened(store, store.path.parent, limits) as quarantine:
+        quarantine.receive(source.pack)
+        admitted = admit(CommitGraph(quarantine), heads.values(), config=config)
         try:
-            tip = self.source.refs.get(records.REF)
-            return self._about(reader), records.needed(reader, tip, self.heads.values())
+            about = _about(quarantine, source.refs.get(ABOUT))
+            needed = records.needed(quarantine, source.refs.get(records.REF), heads.values())
         except BrokenStoreError:
             raise CovaltError(
                 "the chat's description or its records are incomplete or damaged",
                 hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
             ) from None
+        quarantine.adopt(admitted.objects.union(needed.values()), durable=False)
+    commits.ForeignCommits(store).add(admitted.lookalikes)
+    newest = max(store.read_commit(oid).time for oid in heads.values())
+    store.swap_ref(records.REF, None, records.write(store, needed, newest))
+    return admitted, about
 
-    def _about(self, reader: ObjectReader) -> AboutChat | None:
-        """Return the description of the chat; None for a git repository."""
-        oid = self.source.refs.get(ABOUT)
-        if oid is None:
-            return None
-        about = read_stored(reader, oid, AboutChat)
-        # An agent with that name in this project is another agent.
-        title = about.title[:_LONGEST_TITLE]
-        return about.model_copy(update={"title": title, "made_by": None})
 
-    def _write_refs(self, stored: dict[str, str]) -> None:
-        store = self.store
-        newest = max(store.read_commit(oid).time for oid in self.heads.values())
-        tip = records.write(store, stored, newest)
-        if tip is not None:
-            store.swap_ref(records.REF, None, tip)
-        for name, oid in self.heads.items():
-            store.swap_ref(HEADS + name, None, oid)
-        store.set_head(HEADS + self._active())
+def _about(reader: ObjectReader, oid: str | None) -> AboutChat | None:
+    """Return the description of the chat; None for a git repository."""
+    if oid is None:
+        return None
+    about = read_stored(reader, oid, AboutChat)
+    # An agent with that name in this project is another agent.
+    return about.model_copy(update={"title": about.title[:_LONGEST_TITLE], "made_by": None})
 
-    def _active(self) -> str:
-        """Return the branch to check out."""
-        name = (self.source.active or "").removeprefix(HEADS)
-        if name in self.heads:
-            return name
-        at = self.source.refs.get("HEAD")
-        names = [name for name, oid in self.heads.items() if oid == at] or [*self.heads]
-        return "main" if "main" in names else min(names)
+
+def _active(source: _Source, heads: dict[str, str]) -> str:
+    """Return the branch to check out."""
+    name = (source.active or "").removeprefix(HEADS)
+    if name in heads:
+        return name
+    names = [name for name, oid in heads.items() if oid == source.refs.get("HEAD")] or [*heads]
+    return "main" if "main" in names else min(names)
 
 
 def left_out(writer: Writer) -> tuple[WorkspaceNote, ...]:

@@ -43,7 +43,6 @@ from covalt_git.workspaces.records import COMMITTER
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.records import Records
@@ -109,13 +108,13 @@ def build(
     )
 
 
-def lookalikes(store: ObjectReader, oids: Iterable[str]) -> set[str]:
-    """Return the commits that look like records, because they have the trailer of a record.
+def looks_like_record(message: str) -> bool:
+    """Return whether a commit message has the trailer of a record.
 
-    Only in such a commit can :func:`read` find a record, in this version of covalt-git or a later one, whatever
+    Only in such a message can :func:`read` find a record, in this version of covalt-git or a later one, whatever
     large fields the store has.
     """
-    return {oid for oid in oids if _SOURCE_TRAILER in store.read_commit(oid).message}
+    return _SOURCE_TRAILER in message
 
 
 def read(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -130,21 +131,22 @@ def path_note(path: str, reason: str) -> WorkspaceNote:
     return WorkspaceNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
 
 
-def link_stays_inside(target: bytes, *, depth: int) -> bool:
-    """Return whether a link in a folder ``depth`` levels down provably stays in the workspace.
+def link_climb(target: bytes) -> int:
+    """Return the number of folders that must be above a link, so that it provably stays in the workspace.
 
-    Only leading ``..`` are allowed, at most one for each level.  The folders above a stored link are real
-    folders, so these ``..`` stay in the workspace.  A later ``..`` could come after another link.
+    Only leading ``..`` are allowed, at most one for each folder.  The folders above a stored link are real
+    folders, so these ``..`` stay in the workspace.  A later ``..`` could come after another link; then, and for an
+    absolute or malformed target, no number is enough, and ``sys.maxsize`` is returned.
     """
     try:
         text = target.decode("utf-8")
     except UnicodeDecodeError:
-        return False
+        return sys.maxsize
     elements = [element for element in text.split("/") if element not in {"", "."}]
     steps = [element == ".." for element in elements]
     up = steps.index(False) if False in steps else len(steps)
-    inside = up <= depth and not any(steps[up:])
-    return inside and bool(text) and "\0" not in text and not text.startswith("/")
+    is_bad = any(steps[up:]) or not text or "\0" in text or text.startswith("/")
+    return sys.maxsize if is_bad else up
 
 
 def why_git_refuses(name: str, mode: int, content: bytes) -> str:

@@ -223,7 +223,7 @@ class _Walk:
         if status.st_mode & SET_ID:
             clear_set_id(entries.handle, name)
         depth = entries.prefix.count("/")
-        if stat.S_ISLNK(status.st_mode) and not rules.link_stays_inside(content, depth=depth):
+        if stat.S_ISLNK(status.st_mode) and rules.link_climb(content) > depth:
             raise _NotStorableError("it is a link that may lead outside")
         return status, content
 

@@ -33,7 +33,7 @@ from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
-from covalt_git.workspaces.rules import link_stays_inside
+from covalt_git.workspaces.rules import link_climb
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -212,9 +212,7 @@ def _check_safe(store: GitStore, path: str, entry: FileState | TreeEntry) -> Non
     reason = verdict.reason if verdict.kind == "refused" else ""
     if entry.mode not in {FILE, EXECUTABLE, LINK, FOLDER}:
         reason = "it is neither a file, a link nor a folder"
-    elif entry.mode == LINK and not link_stays_inside(
-        store.read_blob(entry.oid), depth=path.count("/")
-    ):
+    elif entry.mode == LINK and link_climb(store.read_blob(entry.oid)) > path.count("/"):
         reason = "it is a link that may lead outside"
     if reason:
         raise UnsafeTreeError(

@@ -88,6 +88,15 @@ def test_a_tree_that_is_good_in_one_place_is_judged_again_in_another(
         assert (path, bad[:12] in said) == ("link", True)
 
 
+def test_a_file_is_not_a_folder_in_another_place(chat: ChatStore, store: Path) -> None:
+    blob = put_blob(store)
+    tree = put_tree(store, ("100644", b"a", blob), ("40000", b"b", blob))
+
+    ((path, said),) = refusals(chat, put_commit(store, tree))
+
+    assert (path, "missing or damaged" in said) == ("b", True)
+
+
 def nested(store: Path, wide: int, deep: int) -> str:
     tree = put_tree(store, ("100644", b"file", put_blob(store)))
     for _ in range(deep):
