@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.conversations import commit_names
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging import merge_conflicts
-from covalt_git.merging.merge_conflicts import Choices, ConflictResolution
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
 from covalt_git.workspaces import rules, switching, trees
 from covalt_git.workspaces.chat import put_stored, stored_at
-from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from covalt_git.merging.merge_conflicts import Choices
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
 
 STOPPED = "refs/covalt/merge"
@@ -83,27 +83,24 @@ def merge(
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
     head = writer.commit_changes()
-    done = _begin(chat, branch, theirs, head, fast_forward=fast_forward or head is None)
+    done, after = _plan(chat, writer.snapshot, branch, theirs, choices, fast_forward=fast_forward)
     if done.status == "already_merged":
         return done
+    if done.status == "conflicts":
+        stopped_merge = StoppedMerge(branch=branch, into=done.into)
+        put_stored(chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}")
+        return done
     new = theirs
-    if done.status == "merged":
-        after, done = _merge_trees(chat, done, chat.state(head), theirs, writer.scan(), choices)
-        if done.status == "conflicts":
-            stopped_merge = StoppedMerge(branch=branch, into=done.into)
-            put_stored(
-                chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}"
-            )
-            return done
-        merged = MergeRecord(
+    if done.status == "fast_forward":
+        changes = writer.advance(head, theirs)
+    else:
+        record = MergeRecord(
             branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts
         )
         subject = message or f"{branch} into {done.into}"
-        files = Snapshot(after.tree, done.notes)
-        new = writer.make("merge", files, head, theirs, subject=subject, merge=merged)
-    done = done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
+        new, changes = writer.commit_files("merge", after, theirs, subject=subject, merge=record)
     put_stored(chat.store, STOPPED, None)
-    return done
+    return done._replace(manifest_id=new, changes=tuple(changes))
 
 
 def preview(
@@ -114,20 +111,14 @@ def preview(
     It raises the errors of :func:`merge`.
     """
     branch, theirs = _theirs(chat, branch)
-    head = chat.head()
     with chat.scan_in_memory() as snapshot:
-        is_saved = snapshot.holds(chat.state(head))
-        ours = FolderState(snapshot.tree, snapshot.notes.empty_folders)
-        done = _begin(chat, branch, theirs, head, fast_forward=fast_forward and is_saved)
+        done, after = _plan(chat, snapshot, branch, theirs, choices, fast_forward=fast_forward)
         if done.status == "already_merged":
             return done
-        if done.status == "fast_forward":
-            after, new = chat.state(theirs), theirs
-        else:
-            after, done = _merge_trees(chat, done, ours, theirs, snapshot, choices)
-            new = None
+        ours = snapshot.state
         switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
+        new = theirs if done.status == "fast_forward" else None
         return done._replace(manifest_id=new, changes=tuple(changes))
 
 
@@ -144,52 +135,43 @@ def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
     return shown, theirs
 
 
-def _begin(
-    chat: ChatStore, branch: str, theirs: str, head: str | None, *, fast_forward: bool
-) -> Merge:
-    """Return the merge base of two histories, and the kind of merge that they need."""
-    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
-    status: MergeStatus = "fast_forward" if fast_forward and head == base else "merged"
-    if theirs == base:
-        status = "already_merged"
-    return Merge(status, branch, chat.active_branch(), base, head)
-
-
-def _merge_trees(
+def _plan(
     chat: ChatStore,
-    done: Merge,
-    ours: FolderState,
-    theirs_id: str,
     snapshot: Snapshot,
+    branch: str,
+    theirs_id: str,
     choices: Choices | None,
-) -> tuple[FolderState, Merge]:
-    """Return the merged state of the workspace, and the merge with its conflicts and notes.
+    *,
+    fast_forward: bool,
+) -> tuple[Merge, FolderState]:
+    """Return a merge whose new commit and changes are not known yet, and the files after it.
 
-    ``ours`` is the content of the workspace, in a preview with uncommitted changes.
+    ``snapshot`` is the content of the workspace, in a preview with uncommitted changes.
     """
-    store = chat.store
-    base, theirs = chat.state(done.base_id), chat.state(theirs_id)
+    store, head, into = chat.store, chat.head(), chat.active_branch()
+    base_id = None if head is None else CommitGraph(store).merge_base(head, theirs_id)
+    ours, theirs, base = (chat.state(oid) for oid in (head, theirs_id, base_id))
+    done = Merge("already_merged", branch, into, base_id, head)
+    if theirs_id == base_id:
+        return done, ours
+    if not snapshot.holds(ours):
+        ours = snapshot.state
+    elif head == base_id and (fast_forward or head is None):
+        return done._replace(status="fast_forward"), theirs
     merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = merging.merge(base.tree, ours.tree, theirs.tree)
     unstored = (*snapshot.left_in_place, *ours.empty_folders, *theirs.empty_folders)
-    resolution = ConflictResolution(chat, done.branch, choices or Choices(), merged, unstored)
-    tree, conflicts = resolution.decide()
-    empty = _three_ways(set(base.empty_folders), set(ours.empty_folders), set(theirs.empty_folders))
-    after = FolderState(tree, trees.still_empty(store, tree, empty))
-    names = (done.into, done.branch)
+    edits, conflicts = merge_conflicts.decide(chat, branch, merged, choices or {}, unstored)
+    empty = _three_ways(*(set(one.empty_folders) for one in (base, ours, theirs)))
+    after = trees.edited_state(store, FolderState(merged.tree, tuple(empty)), edits)
     lines = {
-        clash.path: merge_conflicts.conflicting_lines(
-            store, clash.base, clash.ours, clash.theirs, names=names
-        )
+        clash.path: merge_conflicts.conflicting_lines(store, clash, (into, branch))
         for clash, conflict in zip(merged.clashes, conflicts, strict=True)
         if conflict.decision is None
     }
-    return after, done._replace(
-        status="conflicts" if lines else done.status,
-        conflicts=conflicts,
-        lines=lines,
-        notes=trees.notes(store, snapshot.notes, ours.tree, after),
-    )
+    notes = trees.notes(store, snapshot.notes, ours.tree, after)
+    status: MergeStatus = "conflicts" if lines else "merged"
+    return done._replace(status=status, conflicts=conflicts, lines=lines, notes=notes), after
 
 
 def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:

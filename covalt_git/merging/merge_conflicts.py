@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -22,7 +22,7 @@ from covalt_git.workspaces import trees
 from covalt_git.workspaces.rules import check_storable, why_not_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.git_store.store import GitStore
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
@@ -62,100 +62,85 @@ class Choice(NamedTuple):
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """Decisions about conflicts by path, and ``rest``, the decision about all other conflicts, if any."""
-
-    by_path: Mapping[str, Choice] = field(default_factory=dict)
-    rest: Rest | None = None
-
-    def of(self, path: str) -> Choice | None:
-        """Return the decision about the conflict at a path; None if it is undecided."""
-        return self.by_path.get(path) or (Choice(self.rest) if self.rest else None)
+Choices = Mapping[str | None, Choice]
+"""Decisions about conflicts by path; the one at None is about all other conflicts."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConflictResolution:
-    """Application of the choices to the clashes of one merge of a branch.
+def decide(
+    chat: ChatStore, branch: str, merged: MergedTree, choices: Choices, unstored: Iterable[str]
+) -> tuple[Edits, tuple[MergeConflict, ...]]:
+    """Return the edits of a merged tree that carry out all decisions, and each conflict with its decision.
 
     ``unstored`` are the untracked paths of the workspace and the empty folders.
+
+    Raises:
+        UnknownNameError: if a choice is for a path without a conflict.
+        NotMergeableError: if a choice is not possible at its path.
     """
-
-    chat: ChatStore
-    branch: str
-    choices: Choices
-    merged: MergedTree
-    unstored: tuple[str, ...]
-    edits: Edits = field(default_factory=dict)
-
-    def decide(self) -> tuple[str | None, tuple[MergeConflict, ...]]:
-        """Return the tree after all decisions, and each conflict with its decision.
-
-        Raises:
-            UnknownNameError: if a choice is for a path without a conflict.
-            NotMergeableError: if a choice is not possible at its path.
-        """
-        paths = [clash.path for clash in self.merged.clashes]
-        for path in self.choices.by_path:
-            if path not in paths:
-                dry = f"covalt-git chat merge {self.chat.id} {self.branch} --dry-run"
-                raise UnknownNameError("conflict", path, paths, list_with=dry)
-        conflicts = tuple(self._resolve(clash) for clash in self.merged.clashes)
-        return trees.edited(self.chat.store, self.merged.tree, self.edits), conflicts
-
-    def _resolve(self, clash: Clash) -> MergeConflict:
-        path, ours, theirs = clash.path, clash.ours, clash.theirs
-        choice = self.choices.of(path)
-        decided = MergeConflict(
-            path=path,
-            kind=clash.kind,
-            deleted=_deleted_by(clash),
-            decision=choice.decision if choice else None,
-        )
-        match choice:
-            case Choice("both"):
-                return decided.model_copy(update={"saved_as": self._saved(clash)})
-            case Choice("theirs" | "content" | "union"):
-                try:
-                    self.edits[path] = chosen(self.chat, path, choice, clash.base, ours, theirs)
-                except NotMergeableError:
-                    if path in self.choices.by_path:
-                        raise
-                    return decided.model_copy(update={"decision": None})
-        return decided
-
-    def _saved(self, clash: Clash) -> str:
-        """Save the other version in the same folder, and return its path."""
-        version, role = (clash.theirs, "theirs") if clash.theirs else (clash.base, "deleted-in")
-        assert version is not None  # a deleted file is in the base
-        path = self._free_path(clash.path, f".{role}-{_label(self.branch)}")
-        reason = self._why_not(path, version)
-        if reason:
-            raise NotMergeableError(
-                f"the other version of {clash.path!r} cannot be saved as {path!r}: {reason}",
-                hint="resolve it now: keep ours or theirs, or give the new content",
+    paths = [clash.path for clash in merged.clashes]
+    for path in choices:
+        if path is not None and path not in paths:
+            dry = f"covalt-git chat merge {chat.id} {branch} --dry-run"
+            raise UnknownNameError("conflict", path, paths, list_with=dry)
+    edits: Edits = {}
+    conflicts = []
+    for clash in merged.clashes:
+        path, saved_as = clash.path, None
+        choice = choices.get(path) or choices.get(None)
+        if choice is not None and choice.decision == "both":
+            others = (*edits, *unstored, *paths)
+            saved_as, version = _other_version(chat, branch, clash, merged.tree, others)
+            edits[saved_as] = version
+        elif choice is not None and choice.decision != "ours":
+            try:
+                edits[path] = chosen(chat, clash, choice)
+            except NotMergeableError:
+                if path in choices:
+                    raise
+                choice = None
+        conflicts.append(
+            MergeConflict(
+                path=path,
+                kind=clash.kind,
+                deleted=_deleted_by(clash),
+                decision=choice and choice.decision,
+                saved_as=saved_as,
             )
-        self.edits[path] = version
-        return path
+        )
+    return edits, tuple(conflicts)
 
-    def _free_path(self, path: str, ending: str) -> str:
-        """Return an available path: ``path`` with an ending, and with a number if that exists already."""
-        folder, slash, name = path.rpartition("/")
-        above = folder + slash
-        names = {*trees.names(self.chat.store, self.merged.tree, folder)}
-        other = (*self.edits, *self.unstored, *(clash.path for clash in self.merged.clashes))
-        names |= {one[len(above) :].split("/")[0] for one in other if one.startswith(above)}
-        for saved in _names(name, ending):
-            if not any(saved in pair for pair in collisions([*names, saved])) | (saved in names):
-                return above + saved
-        raise AssertionError  # there is always a next number
 
-    def _why_not(self, path: str, version: TreeEntry) -> str:
-        """Return why a scan would not store the version at a path; empty if it would."""
-        if version.mode == FOLDER:
-            return why_not_stored(f"{path}/x", b"", self.chat.config)
-        content = self.chat.store.read_blob(version.oid)
-        return why_not_stored(path, content, self.chat.config)
+def _other_version(
+    chat: ChatStore, branch: str, clash: Clash, tree: str | None, others: Iterable[str]
+) -> tuple[str, TreeEntry]:
+    """Return an available path for the other version in the same folder, and that version.
+
+    ``others`` are the paths that do not exist in ``tree`` and are not available either.
+
+    Raises:
+        NotMergeableError: if the workspace cannot store it.
+    """
+    version, role = (clash.theirs, "theirs") if clash.theirs else (clash.base, "deleted-in")
+    assert version is not None  # a deleted file is in the base
+    folder, slash, name = clash.path.rpartition("/")
+    above = folder + slash
+    names = {*trees.names(chat.store, tree, folder)}
+    names |= {one[len(above) :].split("/")[0] for one in others if one.startswith(above)}
+    path = above + next(
+        saved
+        for saved in _names(name, f".{role}-{_label(branch)}")
+        if saved not in names and not any(saved in pair for pair in collisions([*names, saved]))
+    )
+    if version.mode == FOLDER:
+        reason = why_not_stored(f"{path}/x", b"", chat.config)
+    else:
+        reason = why_not_stored(path, chat.store.read_blob(version.oid), chat.config)
+    if reason:
+        raise NotMergeableError(
+            f"the other version of {clash.path!r} cannot be saved as {path!r}: {reason}",
+            hint="resolve it now: keep ours or theirs, or give the new content",
+        )
+    return path, version
 
 
 def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, theirs: str) -> str:
@@ -166,14 +151,12 @@ def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, the
     return _ABOUT[kind]
 
 
-def conflicting_lines(
-    store: GitStore, base: Entry, ours: Entry, theirs: Entry, *, names: tuple[str, str]
-) -> str | None:
+def conflicting_lines(store: GitStore, clash: Clash, names: tuple[str, str]) -> str | None:
     """Return the lines in conflict, as :func:`covalt_git.merging.line_merge.conflicting` does.
 
     Returns None if a side is deleted, not text, or larger than 512 KiB.  The text is cut off after 400 lines.
     """
-    sides = _texts(store, base, ours, theirs)
+    sides = _texts(store, clash)
     if sides is None or any(len(side) > _MOST_BYTES for side in sides):
         return None
     lines = line_merge.conflicting(*sides, names)
@@ -182,22 +165,18 @@ def conflicting_lines(
     return b"".join(lines).decode("utf-8", "replace")
 
 
-def _texts(
-    store: GitStore, base: Entry, ours: Entry, theirs: Entry
-) -> tuple[bytes, bytes, bytes] | None:
+def _texts(store: GitStore, clash: Clash) -> tuple[bytes, bytes, bytes] | None:
     """Return the contents of three versions of a file, or None if a version is not a text."""
     before, mine, other = (
         store.read_blob(side.oid) if side is not None and _is_file(side) else None
-        for side in (base, ours, theirs)
+        for side in (clash.base, clash.ours, clash.theirs)
     )
     if mine is None or other is None or not line_merge.is_text(before or b"", mine, other):
         return None
     return before or b"", mine, other
 
 
-def chosen(
-    chat: ChatStore, path: str, choice: Choice, base: Entry, ours: Entry, theirs: Entry
-) -> Entry:
+def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
     """Return the entry at the path of a conflict after the decision ``theirs``, ``union`` or ``content``.
 
     New content is stored with the mode of the first side that is a file.
@@ -207,18 +186,19 @@ def chosen(
         CovaltError: when the workspace cannot store the content.
     """
     if choice.decision == "theirs":
-        return theirs
+        return clash.theirs
     content = choice.content
     if choice.decision == "union":
-        texts = _texts(chat.store, base, ours, theirs)
+        texts = _texts(chat.store, clash)
         if texts is None:
             raise NotMergeableError(
-                f"{path!r} is not text on both sides, so there are no lines to unite",
+                f"{clash.path!r} is not text on both sides, so there are no lines to unite",
                 hint="keep ours or theirs, or give the new content",
             )
         content = line_merge.union(*texts)
-    check_storable(path, content, chat.config)
-    mode = next((side.mode for side in (ours, theirs) if side is not None and _is_file(side)), FILE)
+    check_storable(clash.path, content, chat.config)
+    sides = (clash.ours, clash.theirs)
+    mode = next((side.mode for side in sides if side is not None and _is_file(side)), FILE)
     return TreeEntry(b"", mode, chat.store.write_blob(content))
 
 

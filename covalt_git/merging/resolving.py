@@ -13,32 +13,26 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, merge_conflicts
-from covalt_git.merging.merge_conflicts import SAVED, Choices
-from covalt_git.models.base import StrictModel
-from covalt_git.models.commit_record import ConflictKind, MergeSide
-from covalt_git.paths import typed
+from covalt_git.merging.merge_conflicts import SAVED, Choice
+from covalt_git.merging.tree_merge import Clash
+from covalt_git.models.commit_record import MergeConflict
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.git_store.objects import TreeEntry
-    from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
     from covalt_git.workspaces.writer import Writer
 
 
-class Waiting(StrictModel):
+class Waiting(MergeConflict):
     """An unresolved conflict, whose other version is saved at the path ``saved_as``.
 
     ``branch`` was merged, ``manifest_id`` is the merge, and ``base_id`` its merge base.
     """
 
-    path: str
-    kind: ConflictKind
-    deleted: MergeSide | None
     saved_as: str
     branch: str
     manifest_id: str
@@ -57,17 +51,13 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
     for manifest in _merges(chat, oid) if saved else ():
         merge = manifest.record.merge
         for conflict in merge.conflicts if merge else ():
-            saved_as = conflict.saved_as
-            if merge is not None and saved_as in saved and saved_as not in found:
-                found[saved_as] = Waiting(
-                    path=conflict.path,
-                    kind=conflict.kind,
-                    deleted=conflict.deleted,
-                    saved_as=saved_as,
-                    branch=merge.branch,
-                    manifest_id=manifest.id,
-                    base_id=merge.base_id,
-                )
+            if merge and conflict.saved_as in saved:
+                where = {
+                    "branch": merge.branch,
+                    "manifest_id": manifest.id,
+                    "base_id": merge.base_id,
+                }
+                found.setdefault(conflict.saved_as, Waiting(**dict(conflict), **where))
     return sorted(found.values(), key=lambda one: (one.path, one.saved_as))
 
 
@@ -87,13 +77,21 @@ def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
     """Return the lines in conflict, or None; ``tree`` as for :func:`waiting`."""
     if conflict.deleted is not None:
         return None
-    base = chat.state(conflict.base_id).tree
-    return merge_conflicts.conflicting_lines(
-        chat.store,
-        trees.find_entry(chat.store, base, conflict.path),
-        trees.find_entry(chat.store, tree, conflict.path),
-        trees.find_entry(chat.store, tree, conflict.saved_as),
-        names=(conflict.path, conflict.saved_as),
+    clash = _clash(chat, conflict, tree)
+    names = (conflict.path, conflict.saved_as)
+    return merge_conflicts.conflicting_lines(chat.store, clash, names)
+
+
+def _clash(chat: ChatStore, conflict: Waiting, tree: str | None) -> Clash:
+    """Return the three current versions of a file in conflict."""
+    path, saved_as, base = conflict.path, conflict.saved_as, chat.state(conflict.base_id).tree
+    before, ours, theirs = (
+        trees.find_entry(chat.store, *where)
+        for where in ((base, path), (tree, path), (tree, saved_as))
+    )
+    # If theirs deleted the file, the saved version is that of the base.
+    return Clash(
+        path, conflict.kind, before, ours, None if conflict.deleted == "theirs" else theirs
     )
 
 
@@ -114,32 +112,17 @@ def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
     pending = waiting(chat, head, state.tree)
     stopped = branch_merge.stopped(chat)
     if stopped is not None and not any(path in {one.path, one.saved_as} for one in pending):
-        choices = Choices({path: choice}, rest="both")
+        choices = {path: choice, None: Choice("both")}
         return branch_merge.merge(writer, stopped.branch, choices).changes
     conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
+    assert choice.decision != "both"  # both versions exist already
     if choice.decision != "ours":
-        edits[conflict.path] = _chosen(chat, state.tree, conflict, choice)
+        clash = _clash(chat, conflict, state.tree)
+        edits[conflict.path] = merge_conflicts.chosen(chat, clash, choice)
     after = trees.edited_state(chat.store, state, edits)
     subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
     return writer.commit_files("edit", after, subject=subject)[1]
-
-
-def _chosen(
-    chat: ChatStore, tree: str | None, conflict: Waiting, choice: Choice
-) -> TreeEntry | None:
-    """Return the new entry at the path of a conflict; None deletes the file."""
-    path = conflict.path
-    if choice.decision == "both":
-        raise merge_conflicts.NotMergeableError(
-            f"both versions of {path!r} exist already",
-            hint=f"rename the other version: mv {typed(chat.workspace / conflict.saved_as)} ...",
-        )
-    base = trees.find_entry(chat.store, chat.state(conflict.base_id).tree, path)
-    ours, saved = (trees.find_entry(chat.store, tree, one) for one in (path, conflict.saved_as))
-    # If theirs deleted the file, the saved version is that of the base.
-    theirs = None if conflict.deleted == "theirs" else saved
-    return merge_conflicts.chosen(chat, path, choice, base, ours, theirs)
 
 
 def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:

@@ -7,7 +7,7 @@ sides changed them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store.store import GitStore
     from covalt_git.models.commit_record import ConflictKind
+
+Value = TypeVar("Value")
 
 _REGULAR = (FILE, EXECUTABLE)
 
@@ -77,12 +79,12 @@ class TreeMerge(NamedTuple):
         """Merge the entries with one name."""
         sides = (base, ours, theirs)
         folder = self.merge(*(_folder(side) for side in sides), below=f"{path}/")
-        file, clash = self._file(path, *(None if _folder(side) else side for side in sides))
-        has_folder = folder.tree is not None or folder.clashes
-        if has_folder and (file or clash):
-            return ours, (Clash(path, "file_folder", base, ours, theirs),)
-        if clash:
-            return file, (clash,)
+        files = [None if _folder(side) else side for side in sides]
+        file, kind = self._file(path, *files)
+        if (folder.tree or folder.clashes) and (file or kind):
+            return ours, (Clash(path, "file_folder", *sides),)
+        if kind:
+            return file, (Clash(path, kind, *files),)
         if folder.tree is None:
             return file, folder.clashes
         name = next(side.name for side in sides if side)
@@ -90,39 +92,31 @@ class TreeMerge(NamedTuple):
 
     def _file(
         self, path: str, base: Entry, ours: Entry, theirs: Entry
-    ) -> tuple[Entry, Clash | None]:
-        """Merge the files, or links, at one path."""
+    ) -> tuple[Entry, ConflictKind | None]:
+        """Merge the files, or links, at one path; if they conflict, return our version and the kind of the conflict."""
         if theirs in (ours, base):
             return ours, None
         if base == ours:
             return theirs, None
         if ours is None or theirs is None:
-            return ours, Clash(path, "modify_delete", base, ours, theirs)
+            return ours, "modify_delete"
         if ours.mode not in _REGULAR or theirs.mode not in _REGULAR:
-            kind: ConflictKind = "link" if ours.mode == theirs.mode == LINK else "type"
-            return ours, Clash(path, kind, base, ours, theirs)
+            return ours, "link" if ours.mode == theirs.mode == LINK else "type"
         known = base if base is not None and base.mode in _REGULAR else None
-        oid, why = self._content(path, known, ours, theirs)
+        # A file that both sides added is executable if it is on one side.
+        mode = _changed(known and known.mode, ours.mode, theirs.mode) or EXECUTABLE
+        oid = _changed(known and known.oid, ours.oid, theirs.oid)
         if oid is None:
-            return ours, Clash(path, why, base, ours, theirs)
-        return TreeEntry(ours.name, _mode(known, ours, theirs), oid), None
-
-    def _content(
-        self, path: str, base: Entry, ours: TreeEntry, theirs: TreeEntry
-    ) -> tuple[str | None, ConflictKind]:
-        """Return the merged blob of two files; if they conflict, the kind of the conflict."""
-        if ours.oid == theirs.oid or (base and base.oid == theirs.oid):
-            return ours.oid, "text"
-        if base and base.oid == ours.oid:
-            return theirs.oid, "text"
-        before = self.store.read_blob(base.oid) if base else b""
-        mine, other = (self.store.read_blob(side.oid) for side in (ours, theirs))
-        if not line_merge.is_text(before, mine, other):
-            return None, "binary" if base else "add_add"
-        merged = line_merge.merge(before, mine, other)
-        if merged is None or self.refused(path, merged):
-            return None, "text" if base else "add_add"
-        return self.store.write_blob(merged), "text"
+            contents = [
+                self.store.read_blob(one.oid) if one else b"" for one in (known, ours, theirs)
+            ]
+            if not line_merge.is_text(*contents):
+                return ours, "binary" if known else "add_add"
+            merged = line_merge.merge(*contents)
+            if merged is None or self.refused(path, merged):
+                return ours, "text" if known else "add_add"
+            oid = self.store.write_blob(merged)
+        return TreeEntry(ours.name, mode, oid), None
 
     def _entries(self, tree: str | None) -> dict[bytes, TreeEntry]:
         return {} if tree is None else {entry.name: entry for entry in self.store.read_tree(tree)}
@@ -134,8 +128,8 @@ def _folder(side: Entry) -> str | None:
     return side.oid if side is not None and is_folder else None
 
 
-def _mode(base: Entry, ours: TreeEntry, theirs: TreeEntry) -> int:
-    """Return the merged mode: the changed one; a file that both sides added is executable if it is on one side."""
-    if base is None:
-        return max(ours.mode, theirs.mode)
-    return theirs.mode if base.mode == ours.mode else ours.mode
+def _changed(base: Value | None, ours: Value, theirs: Value) -> Value | None:
+    """Return the value of the side that changed it, or of both; None if both changed it differently."""
+    if theirs in (ours, base):
+        return ours
+    return theirs if base == ours else None

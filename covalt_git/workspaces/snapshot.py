@@ -14,12 +14,12 @@ from covalt_git.workspaces import scan
 from covalt_git.workspaces.folders import Folder, clear_set_id
 from covalt_git.workspaces.rules import path_note
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.commit_record import WorkspaceNote
-    from covalt_git.workspaces.trees import FolderState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,11 @@ class Snapshot:
     def left_in_place(self) -> tuple[str, ...]:
         """The untracked paths: those in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
+
+    @property
+    def state(self) -> FolderState:
+        """The content of the workspace."""
+        return FolderState(self.tree, self.notes.empty_folders)
 
     def holds(self, state: FolderState) -> bool:
         """Return whether the workspace has the content ``state``; there, a hollow folder may be an empty one."""

@@ -131,11 +131,12 @@ class Writer:
         return oid
 
     def commit_files(
-        self, source: Source, files: FolderState, **fields: Any
+        self, source: Source, files: FolderState, *merged: str, **fields: Any
     ) -> tuple[str, list[FileChange]]:
         """Change the workspace to files, in a commit on the active branch; return the commit's id and the changes.
 
-        Uncommitted changes must be committed before.  The ``fields`` are as for :meth:`make`.
+        Uncommitted changes must be committed before.  ``merged`` are further parents of the commit.  The ``fields``
+        are as for :meth:`make`.
 
         Raises:
             InTheWayError: if an untracked path is where a file must be written.
@@ -143,7 +144,7 @@ class Writer:
         chat, head = self.chat, self.chat.head()
         notes = trees.notes(chat.store, self.snapshot.notes, chat.state(head).tree, files)
         self.snapshot = replace(self.snapshot, tree=files.tree, notes=notes)
-        oid = self.make(source, self.snapshot, head, **fields)
+        oid = self.make(source, self.snapshot, head, *merged, **fields)
         return oid, self.advance(head, oid)
 
     def make(

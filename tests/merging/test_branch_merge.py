@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from covalt_git.merging import branch_merge
-from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.workspaces.chat import ChatStore, MovedError
 from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.writing import writing
@@ -98,7 +98,7 @@ def test_stock_git_makes_the_same_tree(history: tuple[Layout, Layout, Layout]) -
         if done.status == "conflicts":
             assert gits is None
             assert (folder(chat), chat.head()) == (before, head)
-            assert merge(chat, choices=Choices(rest="both")).status == "merged"
+            assert merge(chat, choices={None: Choice("both")}).status == "merged"
             assert waiting(chat).keys() == {conflict.path for conflict in done.conflicts}
         elif gits is not None:
             assert tree_id(chat, "main") == gits

@@ -14,7 +14,7 @@ from covalt_git.workspaces.writing import writing
 from tests.merging.merges import TEXT, folder, merge, parted, resolve, text, waiting
 from tests.workspaces.stores import Layout, fsck, git, open_chats
 
-BOTH = Choices(rest="both")
+BOTH: Choices = {None: Choice("both")}
 SEED: Layout = {"seed": ("file", b"")}
 
 Case = tuple[Layout, Layout, Layout]
@@ -103,7 +103,7 @@ def test_what_one_deleted_and_the_other_changed_is_saved_too(
             assert folder(chat) == after | SEED
             with chats.new() as other:
                 parted(other, base | SEED, ours | SEED, theirs | SEED)
-                merge(other, choices=Choices(rest=decision))
+                merge(other, choices={None: Choice(decision)})
                 assert folder(other) == after | SEED
 
 
@@ -118,7 +118,7 @@ def small(chats: Chats) -> Iterator[ChatStore]:
 def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged(small: ChatStore) -> None:
     base, ours, theirs = CASES["text"]
     parted(small, base, ours, theirs)
-    choices = Choices({"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")})
+    choices: Choices = {"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")}
     with writing(small) as writer, pytest.raises(CovaltError, match="larger than 1 MiB"):
         branch_merge.merge(writer, "idea", choices)
 

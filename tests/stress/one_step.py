@@ -13,7 +13,7 @@ from covalt_git.conversations.commit_names import resolve
 from covalt_git.file_edits import restoring
 from covalt_git.git_store import repacking
 from covalt_git.merging import branch_merge
-from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
@@ -48,7 +48,7 @@ def checkout(writer: Writer) -> str | None:
 
 def merge(writer: Writer) -> str | None:
     """Merge the other branch, its version winning where both changed the same."""
-    branch_merge.merge(writer, "other", Choices({}, "theirs"))
+    branch_merge.merge(writer, "other", {None: Choice("theirs")})
     return writer.chat.head()
 
 

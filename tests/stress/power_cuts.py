@@ -36,7 +36,7 @@ from covalt_git.file_edits.uploads import NewFile
 from covalt_git.git_store import repacking
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge
-from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
@@ -249,7 +249,7 @@ def _merge(chat: ChatStore, chance: random.Random, _: Path) -> None:
         busy_writer.add_files(writer, chance)
         others = [one.name for one in chat.branches() if one.name != chat.active_branch()]
         if others:
-            branch_merge.merge(writer, chance.choice(others), Choices({}, "theirs"))
+            branch_merge.merge(writer, chance.choice(others), {None: Choice("theirs")})
 
 
 def _switch(chat: ChatStore, chance: random.Random, _: Path) -> None:

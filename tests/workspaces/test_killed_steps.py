@@ -15,7 +15,7 @@ from covalt_git.file_edits.uploads import NewFile
 from covalt_git.git_store.objects import blob_id
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choice, Choices
+from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
@@ -47,7 +47,7 @@ STEPS: dict[str, Callable[[Writer], object]] = {
     "rename-active": lambda writer: branches.rename(writer, "main", "trunk"),
     "rename": lambda writer: branches.rename(writer, "idea", "blue"),
     "delete": lambda writer: branches.delete(writer, "idea", force=True),
-    "merge": lambda writer: branch_merge.merge(writer, "idea", Choices(rest="both")),
+    "merge": lambda writer: branch_merge.merge(writer, "idea", {None: Choice("both")}),
     "resolve": lambda writer: resolving.resolve(writer, "a", Choice("theirs")),
     "upload": lambda writer: uploads.upload(writer, [NewFile("u", b"1"), NewFile("v", b"2")]),
     "edit-file": lambda writer: edits.edit_file(writer, "a", b"new", before=MAIN_A),

@@ -145,8 +145,8 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     branch's file is kept, and the other version is added as a file until ``resolve_conflict`` resolves it.
     """
     chat = context.chat(request.chat_id)
-    by_path = {one.path: _choice(one) for one in request.resolutions}
-    choices = Choices(by_path, request.conflicts)
+    rest = {None: Choice(request.conflicts)} if request.conflicts else {}
+    choices: Choices = rest | {one.path: _choice(one) for one in request.resolutions}
     if request.dry_run:
         done = branch_merge.preview(
             chat, request.branch, choices, fast_forward=request.fast_forward
