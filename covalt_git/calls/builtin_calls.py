@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.commit_record import CallRecord, RestoreRecord, Source
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
@@ -40,10 +41,11 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
         CovaltError: if the file cannot be written, or the commit or a path does not exist.
     """
     try:
-        change = _TOOLS[found.tool.tool_id](writer, call.args)
+        head = writer.chat.head()
+        change = _TOOLS[found.tool.tool_id](writer.chat, head, call.args)
         outcome = Outcome("success", change.result)
         record = record_of(writer, call, found, outcome, None, level=None, read=None)
-        manifest_id = _commit(writer, call, record, change)
+        manifest_id = _commit(writer, call, record, change, head)
     except CovaltError as error:
         if call.execution_id is None:
             raise
@@ -53,11 +55,14 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
     return as_recorded(writer.chat, writer.chat.manifest(manifest_id))
 
 
-def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: CallChange) -> str:
-    """Change the workspace in a new commit with the call's record; return the commit's id."""
+def _commit(
+    writer: Writer, call: PendingCall, record: CallRecord, change: CallChange, head: str | None
+) -> str:
+    """Change the workspace from ``head`` in a new commit with the call's record; return the commit's id."""
     oid, _ = writer.commit_files(
         change.source,
         change.files,
+        head,
         subject=change.subject,
         message_id=call.message_id,
         id=call.id,
@@ -70,9 +75,8 @@ def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: CallC
     return oid
 
 
-def _write_file(writer: Writer, args: JsonObject) -> CallChange:
-    chat, path, content = writer.chat, args["path"], args["content"].encode()
-    now = chat.state(chat.head())
+def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
+    path, content, now = args["path"], args["content"].encode(), chat.state(head)
     stored = trees.find(chat.store, now.tree, path)
     base: str | None = args.get("base", None if stored is None else stored.oid)
     found = edits.check_edit(chat, now, path, content, before=base)
@@ -82,9 +86,8 @@ def _write_file(writer: Writer, args: JsonObject) -> CallChange:
     return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
 
 
-def _restore(writer: Writer, args: JsonObject) -> CallChange:
-    chat = writer.chat
-    now = chat.state(chat.head())
+def _restore(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
+    now = chat.state(head)
     manifest_id = commit_names.resolve(chat, args["manifest"])
     files, record, subject = restoring.restored_files(chat, now, manifest_id, args.get("paths", ()))
     changes = chat.tree_changes(now.tree, files.tree)[:MOST_PATHS]

@@ -93,14 +93,15 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
             could not contain the file.
     """
     chat = writer.chat
-    files = chat.state(writer.commit_changes())
+    head = writer.commit_changes()
+    files = chat.state(head)
     found = check_edit(chat, files, path, content, before=before)
     oid = blob_id(content, chat.store.object_format)
     if oid != before:
         chat.store.write_blob(content)
         entry = TreeEntry(b"", found.mode if found else FILE, oid)
         after = trees.edited_state(chat.store, files, {path: entry})
-        writer.commit_files("edit", after, subject=path)
+        writer.commit_files("edit", after, head, subject=path)
     return oid
 
 
@@ -111,10 +112,11 @@ def delete_file(writer: Writer, path: str, *, before: str) -> None:
         StaleError: when the file is not ``before``; it was not deleted.
     """
     chat = writer.chat
-    files = chat.state(writer.commit_changes())
+    head = writer.commit_changes()
+    files = chat.state(head)
     _found(chat, files, path, before)
     after = trees.edited_state(chat.store, files, {path: None})
-    writer.commit_files("edit", after, subject=path)
+    writer.commit_files("edit", after, head, subject=path)
 
 
 def _found(chat: ChatStore, files: FolderState, path: str, before: str | None) -> FileState | None:

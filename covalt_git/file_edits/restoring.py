@@ -55,7 +55,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     new, restored, subject = restored_files(
         writer.chat, writer.chat.state(head), manifest_id, paths
     )
-    return commit_state(writer, new, restored, subject=subject)
+    return _commit_state(writer, head, new, restored, subject=subject)
 
 
 def restored_files(
@@ -78,21 +78,19 @@ def restored_files(
     return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:SHOWN_DIGITS]}"
 
 
-def commit_state(
-    writer: Writer, new: FolderState, restored: RestoreRecord, *, subject: str
+def _commit_state(
+    writer: Writer, head: str | None, new: FolderState, restored: RestoreRecord, *, subject: str
 ) -> Restored:
-    """Change the workspace to the files ``new`` in a new commit, unless it already has them.
-
-    Uncommitted changes must be committed before.
+    """Change the workspace from ``head`` to the files ``new`` in a new commit, unless it already has them.
 
     Raises:
         InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
-    branch, head = chat.active_branch(), chat.head()
+    branch = chat.active_branch()
     if new == chat.state(head):
         return Restored(branch, head, (), made=False)
-    oid, changes = writer.commit_files("restore", new, subject=subject, restore=restored)
+    oid, changes = writer.commit_files("restore", new, head, subject=subject, restore=restored)
     hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
     return Restored(branch, oid, tuple(changes), hint=hint)
 
@@ -122,7 +120,8 @@ def undo(writer: Writer) -> Restored:
         InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
-    last = _last_change(chat, writer.commit_changes(), "undo", "redo")
+    head = writer.commit_changes()
+    last = _last_change(chat, head, "undo", "redo")
     if last is None:
         raise CovaltError(
             f"there is nothing to undo on {chat.active_branch()!r}",
@@ -132,7 +131,7 @@ def undo(writer: Writer) -> Restored:
         )
     restored = RestoreRecord(manifest_id=last.parent_id, command="undo")
     subject = f"undo of {last.id[:SHOWN_DIGITS]}"
-    return commit_state(writer, chat.state(last.parent_id), restored, subject=subject)
+    return _commit_state(writer, head, chat.state(last.parent_id), restored, subject=subject)
 
 
 def redo(writer: Writer) -> Restored:
@@ -143,7 +142,8 @@ def redo(writer: Writer) -> Restored:
         InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
-    last = _last_undo(chat, writer.commit_changes())
+    head = writer.commit_changes()
+    last = _last_undo(chat, head)
     if last is None:
         raise CovaltError(
             f"there is nothing to redo on {chat.active_branch()!r}",
@@ -153,7 +153,7 @@ def redo(writer: Writer) -> Restored:
         )
     restored = RestoreRecord(manifest_id=last.parent_id, command="redo")
     subject = f"redo, takes back {last.id[:SHOWN_DIGITS]}"
-    return commit_state(writer, chat.state(last.parent_id), restored, subject=subject)
+    return _commit_state(writer, head, chat.state(last.parent_id), restored, subject=subject)
 
 
 def is_redoable(chat: ChatStore) -> bool:

@@ -127,7 +127,7 @@ def upload(
         placed, fresh = place(
             root, files, folder, chat.config, store.object_format, existing=existing
         )
-    now = chat.state(writer.commit_changes())
+    head = writer.commit_changes()
     if fresh:
         entries = {
             path: TreeEntry(
@@ -136,9 +136,9 @@ def upload(
             for path, file in fresh.items()
         }
         names = ", ".join(file.path for file in placed)
-        new = trees.edited_state(store, now, entries)
+        new = trees.edited_state(store, chat.state(head), entries)
         uploaded = tuple(
             UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in placed
         )
-        writer.commit_files("user_upload", new, subject=names, upload=uploaded)
+        writer.commit_files("user_upload", new, head, subject=names, upload=uploaded)
     return placed

@@ -98,7 +98,9 @@ def merge(
             branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts
         )
         subject = message or f"{branch} into {done.into}"
-        new, changes = writer.commit_files("merge", after, theirs, subject=subject, merge=record)
+        new, changes = writer.commit_files(
+            "merge", after, head, theirs, subject=subject, merge=record
+        )
     put_stored(chat.store, STOPPED, None)
     return done._replace(manifest_id=new, changes=tuple(changes))
 

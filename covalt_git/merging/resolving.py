@@ -122,7 +122,7 @@ def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
         edits[conflict.path] = merge_conflicts.chosen(chat, clash, choice)
     after = trees.edited_state(chat.store, state, edits)
     subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
-    return writer.commit_files("edit", after, subject=subject)[1]
+    return writer.commit_files("edit", after, head, subject=subject)[1]
 
 
 def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:

@@ -131,17 +131,18 @@ class Writer:
         return oid
 
     def commit_files(
-        self, source: Source, files: FolderState, *merged: str, **fields: Any
+        self, source: Source, files: FolderState, head: str | None, *merged: str, **fields: Any
     ) -> tuple[str, list[FileChange]]:
         """Change the workspace to files, in a commit on the active branch; return the commit's id and the changes.
 
-        Uncommitted changes must be committed before.  ``merged`` are further parents of the commit.  The ``fields``
-        are as for :meth:`make`.
+        ``head`` is the commit with all other changes, which :meth:`commit_changes` returned; ``merged`` are further
+        parents.  The ``fields`` are as for :meth:`make`.
 
         Raises:
             InTheWayError: if an untracked path is where a file must be written.
+            MovedError: if a push moved the branch from ``head`` meanwhile; then nothing has changed.
         """
-        chat, head = self.chat, self.chat.head()
+        chat = self.chat
         notes = trees.notes(chat.store, self.snapshot.notes, chat.state(head).tree, files)
         self.snapshot = replace(self.snapshot, tree=files.tree, notes=notes)
         oid = self.make(source, self.snapshot, head, *merged, **fields)

@@ -47,6 +47,18 @@ def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
     assert not (chat.folder / "switch.json").exists()
 
 
+def test_files_are_not_committed_on_a_commit_that_was_pushed_meanwhile(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
+    with writing(chat) as writer:
+        head = writer.commit_changes()
+        git(chat.folder / "store.git", "update-ref", "refs/heads/main", "idea")
+        with pytest.raises(MovedError, match="the branch 'main' has moved"):
+            writer.commit_files("edit", chat.state(f"{head}"), head, subject="edit")
+
+    assert chat.head() == chat.branch("idea").manifest_id
+    assert folder(chat) == BASE | {"o": ("file", b"o")}
+
+
 def test_a_preview_returns_the_result_of_a_merge_and_stores_nothing(chat: ChatStore) -> None:
     parted(chat, BASE, BASE, BASE | {"a": ("file", text(_7="theirs"))})
     put(chat.workspace, {"a": ("file", text(_1="not saved")), "b": ("file", b"not saved")})
