@@ -91,17 +91,7 @@ def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
 
 def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
     """Return the ids of all objects that ``tips`` reach; tips may be objects of any kind."""
-    found: set[str] = set()
-    commits = []
-    for tip in tips:
-        tags, oid, kind = peel(reader, tip)
-        found.update(tags)
-        if kind == b"commit":
-            commits.append(oid)
-        elif kind == b"tree":
-            new_in_tree(reader, oid, found)
-        else:
-            found.add(oid)
+    commits, found = peeled(reader, tips)
     graph = CommitGraph(reader)
     for oid in graph.ancestors(commits):
         found.add(oid)
@@ -109,13 +99,23 @@ def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
     return found
 
 
-def peel(reader: ObjectReader, oid: str) -> tuple[list[str], str, bytes]:
-    """Follow a chain of tags from ``oid``; return the tags, and the id and kind of the object at its end."""
-    tags = []
-    while (found := reader.read_object(oid))[0] == b"tag":
-        tags.append(oid)
-        name, _, target = found[1].partition(b"\n")[0].partition(b" ")
-        if name != b"object":
-            raise BrokenStoreError(f"the tag {oid} is damaged: it has no object id")
-        oid = target.decode("ascii", "replace")
-    return tags, oid, found[0]
+def peeled(reader: ObjectReader, tips: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Return the commits among ``tips`` and the commits that their tags name, and all other objects that they reach."""
+    commits: list[str] = []
+    found: set[str] = set()
+    waiting = list(tips)
+    while waiting:
+        oid = waiting.pop()
+        kind, content = reader.read_object(oid)
+        if kind == b"commit":
+            commits.append(oid)
+        elif kind == b"tree":
+            new_in_tree(reader, oid, found)
+        else:
+            found.add(oid)
+        if kind == b"tag":
+            name, _, target = content.partition(b"\n")[0].partition(b" ")
+            if name != b"object":
+                raise BrokenStoreError(f"the tag {oid} is damaged: it has no object id")
+            waiting.append(target.decode("ascii", "replace"))
+    return commits, found

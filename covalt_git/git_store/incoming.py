@@ -8,7 +8,6 @@ delta may be an object of the store (thin packs).  Format: ``gitformat-pack(5)``
 from __future__ import annotations
 
 import contextlib
-import functools
 import zlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -23,7 +22,6 @@ from covalt_git.git_store.pack_writer import stored_entries, write_pack
 from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
@@ -119,6 +117,7 @@ class _ReceivedPack(PackFile):
         largest = max(limits.blob, limits.other)
         # The cache stores only objects of at most four fifths of its size.
         super().__init__(path, store.format, largest * 5 // 4 + _CACHE_BYTES)
+        self._pack = mapped(path)
         self._listed = self._offsets = dict[bytes, int]()
         self._crcs: dict[int, int] = {}  # by offset
         self._store = store
@@ -126,10 +125,6 @@ class _ReceivedPack(PackFile):
         self._total = 0
         self._ids: dict[int, bytes] = {}  # by offset
         self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
-
-    @functools.cached_property
-    def _pack(self) -> mmap.mmap:
-        return mapped(self.path)
 
     def make_index(self) -> Collection[bytes]:
         """Write the index of the pack; return the raw ids of its objects.
@@ -201,7 +196,7 @@ class _ReceivedPack(PackFile):
             if deltas and depth >= MOST_DEPTH:
                 raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
-                self._add(at, *self.read(at, lambda oid: self._store.read_object(oid.hex())))
+                self._add(at, *self.read(at, self._store.read_object))
                 ready.append((at, depth + 1))
 
     def _add(self, at: int, kind: bytes, content: bytes) -> None:

@@ -162,7 +162,7 @@ class ObjectReader:
         while True:
             if found := self.find_packed(oid):
                 pack, offset = found
-                return pack.read(offset, lambda base: self.find_object(base.hex()))
+                return pack.read(offset, self.find_object)
             with contextlib.suppress(FileNotFoundError):
                 return _loose_object(self.folder / oid[:2] / oid[2:])
             if not self.refresh():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dulwich.object_format import ObjectFormat
 
-    ReadRaw = Callable[[bytes], tuple[bytes, bytes]]
+    Read = Callable[[str], tuple[bytes, bytes]]
 
 MOST_DEPTH = 4_095
 """Length of the longest chain of deltas that git makes."""
@@ -121,6 +121,8 @@ class PackFile:
     Results of deltas, and objects that deltas start from, are cached up to ``cache_bytes``.
     """
 
+    _pack: mmap.mmap
+
     def __init__(
         self, path: Path, object_format: ObjectFormat, cache_bytes: int = _CACHE_BYTES
     ) -> None:
@@ -131,24 +133,17 @@ class PackFile:
         )
 
     @functools.cached_property
-    def _files(self) -> tuple[PackIndex2, mmap.mmap]:
-        path = self.path.with_suffix(".idx")
-        with path.open("rb") as file:  # is mapped, so that it need not stay open
-            index = PackIndex2(path, self.format, file)
-        return index, mapped(self.path)
-
-    @property
     def index(self) -> PackIndex2:
-        """The index of the pack.
+        """The index of the pack; both files are opened together.
 
         Raises:
             FileNotFoundError: when another process removed the pack before it was read.
         """
-        return self._files[0]
-
-    @property
-    def _pack(self) -> mmap.mmap:
-        return self._files[1]
+        path = self.path.with_suffix(".idx")
+        with path.open("rb") as file:  # is mapped, so that it need not stay open
+            index = PackIndex2(path, self.format, file)
+        self._pack = mapped(self.path)
+        return index
 
     def find(self, oid: bytes) -> int | None:
         """Return the offset of an object by its raw id; None if the pack does not have it."""
@@ -182,10 +177,10 @@ class PackFile:
         """Return the bytes of an entry."""
         return self._pack[offset:end]
 
-    def read(self, offset: int, read_base: ReadRaw) -> tuple[bytes, bytes]:
+    def read(self, offset: int, read_base: Read) -> tuple[bytes, bytes]:
         """Return the kind and content of the object at an offset, not verified.
 
-        If the base of a delta is not in this pack, ``read_base`` returns its kind and content by its raw id.
+        If the base of a delta is not in this pack, ``read_base`` returns its kind and content by its id.
         """
         chain: list[int] = []
         while (found := self._cache.get(offset)) is None:
@@ -203,7 +198,7 @@ class PackFile:
             elif (at := self.find(header.base)) is not None:
                 offset = at
             else:
-                found = read_base(header.base)
+                found = read_base(header.base.hex())
                 break
         for at in reversed(chain):  # one delta in memory at a time, however long the chain is
             found = found[0], b"".join(apply_delta(found[1], self._inflated(at)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.errors import GitProtocolError, HangupException
 from dulwich.protocol import (
@@ -25,12 +25,14 @@ from dulwich.protocol import (
 )
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.graph import CommitGraph, new_in_tree, peel
+from covalt_git.git_store.graph import CommitGraph, new_in_tree, peeled
 from covalt_git.git_store.objects import BrokenStoreError, is_object_id
 from covalt_git.git_store.pack_writer import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from _typeshed import SupportsRead
 
     from covalt_git.git_store.object_reader import ObjectReader
 
@@ -46,13 +48,6 @@ _CAPABILITIES = {
 }
 _MOST_IN_BAND = 65_515
 _NUMBER = re.compile(r"[0-9]{1,19}")
-
-
-class Stream(Protocol):
-    """Body of a request."""
-
-    def read(self, size: int = ..., /) -> bytes:
-        """Return at most ``size`` bytes, none at the end."""
 
 
 class BadGitRequestError(CovaltError):
@@ -95,24 +90,19 @@ def _line(text: str) -> bytes:
     return pkt_line(text.encode("utf-8", "surrogateescape"))
 
 
-def _in_band(band: int, content: bytes) -> Iterator[bytes]:
-    for at in range(0, len(content), _MOST_IN_BAND):
-        yield pkt_line(bytes([band]) + content[at : at + _MOST_IN_BAND])
-
-
-def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small parts to parts of at least 64 KiB, because each part costs a message to the web server's loop."""
-    together, size = [], 0
+def _in_band(band: int, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield parts in a side band, joined to long lines: each line costs a message to the web server's loop."""
+    waiting = bytearray()
     for part in parts:
-        together.append(part)
-        size += len(part)
-        if size >= _MOST_IN_BAND:
-            yield b"".join(together)
-            together, size = [], 0
-    yield b"".join(together)
+        waiting += part
+        while len(waiting) >= _MOST_IN_BAND:
+            yield pkt_line(bytes([band]) + waiting[:_MOST_IN_BAND])
+            del waiting[:_MOST_IN_BAND]
+    if waiting:
+        yield pkt_line(bytes([band]) + waiting)
 
 
-def _lines(stream: Stream) -> Iterator[str]:
+def _lines(stream: SupportsRead[bytes]) -> Iterator[str]:
     """Yield the pkt-lines of a request without their newlines, and an empty one for a flush."""
     protocol = ReceivableProtocol(stream.read, lambda _: None)
     try:
@@ -173,7 +163,7 @@ class _Wants:
         return wants
 
 
-def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
+def fetch(visible: VisibleRefs, stream: SupportsRead[bytes]) -> Iterator[bytes]:
     """Yield the answer to one request of a fetch.
 
     Raises:
@@ -216,26 +206,20 @@ class _Sender:
 
     def __init__(self, visible: VisibleRefs, wants: _Wants) -> None:
         self.common: list[str] = []
-        self._reader = reader = visible.reader
+        self._reader = visible.reader
         self._wants = wants
-        self._graph = CommitGraph(reader)
-        self._tips: list[str] = []
-        self._others: dict[str, None] = {}  # tags, and objects that are not commits
-        peeled = {oid: peel(reader, oid) for oid in set(visible.refs.values())}
-        heads = [oid for _, oid, kind in peeled.values() if kind == b"commit"]
+        self._graph = CommitGraph(visible.reader)
+        refs = set(visible.refs.values())
+        heads, _ = peeled(visible.reader, refs)
         self._reachable = self._graph.ancestors(heads)
-        for want in dict.fromkeys(wants.oids):
+        for want in wants.oids:
             # A ref may have moved after it was advertised, so the client may want an ancestor.
-            if want not in self._reachable and want not in peeled:
+            if want not in self._reachable and want not in refs:
                 raise BadGitRequestError(f"upload-pack: not our ref {want}")
-            tags, oid, kind = peeled.get(want, ([], want, b"commit"))
-            self._others.update(dict.fromkeys(tags))
-            if kind == b"commit":
-                self._tips.append(oid)
-            else:
-                self._others[oid] = None
+        self._tips, self._others = peeled(visible.reader, wants.oids)
         self._shallow = wants.shallow & self._reachable.keys()
         self._boundary = self._new_boundary() if wants.depth else self._shallow
+        self._reached = self._graph.ancestors(self._tips, self._boundary)
 
     def add_common(self, oid: str) -> bool:
         """Add a commit that the client has to the common commits, if the server has it too; return whether it does.
@@ -248,36 +232,31 @@ class _Sender:
 
     def shallow_lines(self) -> Iterator[bytes]:
         """Yield the commits at which the client's history newly begins, and those at which it no longer does."""
-        reached = self._graph.ancestors(self._tips, self._boundary)
         for oid in sorted(self._boundary - self._shallow):
             yield _line(f"shallow {oid}")
-        for oid in sorted((self._shallow - self._boundary) & reached.keys()):
+        for oid in sorted((self._shallow - self._boundary) & self._reached.keys()):
             yield _line(f"unshallow {oid}")
 
     def pack(self) -> Iterator[bytes]:
         """Yield the pack, in side bands if the client supports them."""
-        banded = "side-band-64k" in self._wants.options
+        if "side-band-64k" not in self._wants.options:
+            yield from pack_stream(self._reader, self._missing())
+            return
         try:
             ids = self._missing()
-            if banded and "no-progress" not in self._wants.options:
+            if "no-progress" not in self._wants.options:
                 text = f"sending {len(ids)} objects\n"
-                yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, text.encode())
-            parts = pack_stream(self._reader, ids)
-            for part in _joined(parts):
-                yield from _in_band(SIDE_BAND_CHANNEL_DATA, part) if banded else (part,)
+                yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, [text.encode()])
+            yield from _in_band(SIDE_BAND_CHANNEL_DATA, pack_stream(self._reader, ids))
         except BrokenStoreError as error:
-            if not banded:
-                raise
-            yield from _in_band(SIDE_BAND_CHANNEL_FATAL, f"{error.message}\n".encode())
-        if banded:
-            yield FLUSH
+            yield from _in_band(SIDE_BAND_CHANNEL_FATAL, [f"{error.message}\n".encode()])
+        yield FLUSH
 
     def _missing(self) -> list[str]:
         """Return the objects that the client lacks."""
         commit = self._graph.commit
         known = self._graph.ancestors(self.common, self._shallow)
-        reached = self._graph.ancestors(self._tips, self._boundary)
-        new = [oid for oid in reached if oid not in known]
+        new = [oid for oid in self._reached if oid not in known]
         parents = {
             above for oid in new if oid not in self._boundary for above in commit(oid).parents
         }
@@ -339,7 +318,7 @@ class PushReport(NamedTuple):
     messages: Sequence[str] = ()
 
 
-def read_push(stream: Stream, object_format: str) -> PushRequest:
+def read_push(stream: SupportsRead[bytes], object_format: str) -> PushRequest:
     """Read the commands of a push; a pack that follows is not read.
 
     Raises:
@@ -381,10 +360,9 @@ def report_push(request: PushRequest, report: PushReport) -> Iterator[bytes]:
     if "side-band-64k" not in request.options:
         yield status
         return
-    for text in report.messages:
-        line = f"{_one_line(text)}\n".encode("utf-8", "replace")
-        yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, line)
-    yield from _in_band(SIDE_BAND_CHANNEL_DATA, status)
+    lines = (f"{_one_line(text)}\n".encode("utf-8", "replace") for text in report.messages)
+    yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, lines)
+    yield from _in_band(SIDE_BAND_CHANNEL_DATA, [status])
     yield FLUSH
 
 

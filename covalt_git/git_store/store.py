@@ -228,24 +228,19 @@ class GitStore(ObjectReader):
         Raises:
             BrokenStoreError: if the ref's file is empty, which a power cut can cause after a write without fsync.
         """
-        text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
-        if is_object_id(text):
-            return text
-        if text or self._is_empty(ref):
+        name = Ref(ref.encode())
+        found = self._refs.read_loose_ref(name)
+        if not found:
+            found = self._refs.get_packed_refs().get(name, found)
+        if found is None:
+            return None
+        text = found.decode("utf-8", "replace")
+        if not is_object_id(text):
             raise BrokenStoreError(
                 f"the ref {ref} of {self.path} is damaged",
                 hint=f"git -C {self.path} fsck --lost-found lists commits that it may have pointed to",
             )
-        return None
-
-    def _is_empty(self, ref: str) -> bool:
-        """Return whether the file of a ref is empty, which dulwich reads like a ref that does not exist.
-
-        Another process may have created the ref since then.
-        """
-        with contextlib.suppress(OSError):
-            return not (self.path / ref).read_bytes().strip()
-        return False
+        return text
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with their object ids."""

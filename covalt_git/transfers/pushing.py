@@ -30,7 +30,9 @@ from covalt_git.workspaces.writing import writing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.git_store.serving import Command, PushRequest, Stream
+    from _typeshed import SupportsRead
+
+    from covalt_git.git_store.serving import Command, PushRequest
     from covalt_git.transfers.admission import Admitted
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
@@ -56,7 +58,7 @@ def pushable(chat: ChatStore) -> VisibleRefs:
 def push(
     chat: ChatStore,
     request: PushRequest,
-    stream: Stream,
+    stream: SupportsRead[bytes],
     *,
     by: str = LOCAL_USER,
     timeout_s: float = 30,

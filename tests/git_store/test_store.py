@@ -136,7 +136,7 @@ def test_a_ref_that_another_process_creates_while_it_is_read_is_not_damaged(
 ) -> None:
     with GitStore.create(tmp_path / "s.git") as store, GitStore(store.path) as other:
         commit = a_commit(other)
-        read = DiskRefsContainer.read_ref
+        read = DiskRefsContainer.read_loose_ref
 
         def overtaken(refs: DiskRefsContainer, name: Ref) -> bytes | None:
             found = read(refs, name)
@@ -144,7 +144,7 @@ def test_a_ref_that_another_process_creates_while_it_is_read_is_not_damaged(
             assert other.swap_ref(MAIN, None, commit)
             return found
 
-        monkeypatch.setattr(DiskRefsContainer, "read_ref", overtaken)
+        monkeypatch.setattr(DiskRefsContainer, "read_loose_ref", overtaken)
 
         assert store.read_ref(MAIN) is None
         assert store.read_ref(MAIN) == commit

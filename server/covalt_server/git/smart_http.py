@@ -29,10 +29,10 @@ from covalt_server.security import NoTokenError, sealed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from _typeshed import SupportsRead
     from flask import Flask
     from werkzeug.wrappers import Response as AnyResponse
 
-    from covalt_git.git_store.serving import Stream
     from covalt_git.workspaces.chat import ChatStore
     from covalt_server.security import Guard
 
@@ -130,7 +130,9 @@ def push(chat_id: str) -> Response:
     return _answer(b"".join(parts), f"application/x-{PUSH}-result")
 
 
-def _pushed(chat: ChatStore, pushed: serving.PushRequest, stream: Stream) -> serving.PushReport:
+def _pushed(
+    chat: ChatStore, pushed: serving.PushRequest, stream: SupportsRead[bytes]
+) -> serving.PushReport:
     try:
         return pushing.push(chat, pushed, stream, by=request_context.project().principal.id)
     finally:
