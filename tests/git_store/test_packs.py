@@ -225,6 +225,24 @@ def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
     assert list(store.path.rglob("tmp_*")) == []
 
 
+@pytest.mark.parametrize("collect", [False, True])
+def test_a_disk_that_fails_is_not_reported_as_a_damaged_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, collect: bool
+) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
+        history(store, 4)
+        before = packs(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                rewrite(store) if collect else repacking.combine(store, most=0)
+
+        assert packs(store) == before
+
+
 def step_of(path: Path, *, collect: bool) -> None:
     with GitStore(path) as store:
         rewrite(store) if collect else repacking.combine(store, most=0)
