@@ -10,13 +10,11 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.bundles import write_bundle
-from covalt_git.system import atomic_write
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ABOUT, HEADS, existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from covalt_git.workspaces.chat import ChatStore
 
@@ -63,19 +61,3 @@ def export(
             refs[records.REF] = tip
         objects = write_bundle(chat.store, refs, file, progress)
     return Exported(tuple(heads), objects, file.tell() - start)
-
-
-def export_to(
-    chat: ChatStore,
-    path: Path,
-    *,
-    branch: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Exported:
-    """Write a chat to a new file at ``path``, which appears only when it is complete.
-
-    Raises:
-        CovaltError: when the file exists or cannot be written, and as :func:`export`.
-    """
-    with atomic_write.create(path) as file:
-        return export(chat, file, branch=branch, progress=progress)

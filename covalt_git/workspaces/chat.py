@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.stat_cache import FolderScan
 
 HEADS = "refs/heads/"
 CALLS = "refs/covalt/calls/"
@@ -240,15 +239,11 @@ class ChatStore:
 
         ``head`` is the head of the active branch.
         """
-        self.stat_cache.scan = self._scan(head)
-        return Snapshot.of(self.stat_cache.scan)
-
-    def _scan(self, head: str | None) -> FolderScan:
         known, clock = self.stat_cache.recall()
         tree = None
         with contextlib.suppress(BrokenStoreError):
             tree = self.state(head).tree
-        return scan(self.store, self.workspace, self.config, known, clock, tree)
+        return Snapshot.of(scan(self.store, self.workspace, self.config, known, clock, tree))
 
     @contextlib.contextmanager
     def scan_in_memory(self) -> Iterator[Snapshot]:
@@ -262,7 +257,7 @@ class ChatStore:
                 head = None
                 with contextlib.suppress(BrokenStoreError):
                     head = self.head()
-                yield Snapshot.of(self._scan(head))
+                yield self.scan(head)
             else:
                 state = self.state(self.head())
                 yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))

@@ -18,16 +18,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import old_log
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.store import GitStore
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock, locked_folder
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
-from covalt_git.workspaces import commits, running_call
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about
-from covalt_git.workspaces.lock import held, is_abandoned
+from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.writing import finish_left
 
 if TYPE_CHECKING:
@@ -125,9 +124,7 @@ class Chats:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         chat = self.as_left(chat_id)
-        has_call = running_call.read(chat.store.path) is not None
-        if old_log.is_left(chat.store.path) or is_abandoned(chat.folder, has_call=has_call):
-            finish_left(chat)
+        finish_left(chat)
         return chat
 
     def as_left(self, chat_id: str) -> ChatStore:
@@ -136,15 +133,11 @@ class Chats:
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
-        return ChatStore(chat_id, self.path(chat_id), self.config, memory=self._memory(chat_id))
-
-    def _memory(self, chat_id: str) -> ChatMemory:
-        """Return the cache of a chat; if there are too many caches, remove the least recently used one."""
-        memory = self.memories.pop(chat_id, {})
-        self.memories[chat_id] = memory
+        folder = self.path(chat_id)
+        self.memories[chat_id] = memory = self.memories.pop(chat_id, {})
         if len(self.memories) > _MOST_MEMORIES:
-            self.memories.pop(next(iter(self.memories)), None)
-        return memory
+            self.memories.pop(next(iter(self.memories)), None)  # the least recently used
+        return ChatStore(chat_id, folder, self.config, memory=memory)
 
     def finish_left(self) -> None:
         """Complete the unfinished work of killed processes in all chats; servers call this at their start."""
@@ -225,15 +218,18 @@ class Chats:
             BadNameError: when ``wanted`` is not valid.
         """
         folder = store.path.parent
-        with self._locked():
+        # Locked, because ids that differ only in ``-`` and ``_`` must not exist both.
+        with file_lock.held(self.folder):
             if wanted is not None:
                 self.check_free(wanted)
-            chat_id = wanted or self._free_id(preferred)
+            taken = set(map(id_key, self._names()))
+            numbered = (f"c{number}" for number in itertools.count(1))
+            ids = itertools.chain(filter(is_id, filter(None, [preferred])), numbered)
+            chat_id = wanted or next(one for one in ids if id_key(one) not in taken)
             write_about(store, about.model_copy(update={"id": chat_id}))
-            if self._durable:
+            if self.config.durability == "full":
                 fsync_tree(folder)
-            folder.rename(self.folder / chat_id)
-            self._fsync()
+            self._rename(folder, self.folder / chat_id)
         return chat_id
 
     def loss(self, chat_id: str) -> DeletionLoss:
@@ -267,24 +263,14 @@ class Chats:
         with held(folder, chat_id, timeout_s=timeout_s, waiting=waiting):
             loss = self.loss(chat_id)
             gone = self.folder / f"{_GONE}{new_id()}"
-            with self._locked():
-                folder.rename(gone)
-                self._fsync()
+            self._rename(folder, gone)
             remove_tree(gone)
         return loss
 
-    @property
-    def _durable(self) -> bool:
-        return self.config.durability == "full"
-
-    def _fsync(self) -> None:
-        if self._durable:
+    def _rename(self, folder: Path, target: Path) -> None:
+        folder.rename(target)
+        if self.config.durability == "full":
             fsync(self.folder)
-
-    def _locked(self) -> contextlib.AbstractContextManager[int]:
-        """Lock the folder of all chats, because ids that differ only in ``-`` and ``_`` must not exist both."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return file_lock.held(self.folder)
 
     def _names(self) -> list[str]:
         try:
@@ -292,15 +278,6 @@ class Chats:
                 return [entry.name for entry in entries]
         except FileNotFoundError:
             return []
-
-    def _free_id(self, preferred: str | None) -> str:
-        if preferred is not None and is_id(preferred):
-            with contextlib.suppress(ChatExistsError):
-                self.check_free(preferred)
-                return preferred
-        taken = set(self._names())
-        numbered = (f"c{number}" for number in itertools.count(1))
-        return next(name for name in numbered if name not in taken)
 
     def _is_visible(self, chat_id: str) -> bool:
         """Return whether a chat in the folder is visible to the caller."""

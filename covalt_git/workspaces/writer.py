@@ -61,6 +61,7 @@ class Writer:
         if self.snapshot is _NOT_SCANNED:
             self._before = self._head
         self.snapshot = self.chat.scan(self._head)
+        self.chat.stat_cache.scan = self.snapshot.scan
         return self.snapshot
 
     def fresh_notes(self) -> WorkspaceNotes:

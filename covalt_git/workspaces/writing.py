@@ -14,9 +14,9 @@ from covalt_git.git_store import old_log, repacking
 from covalt_git.git_store.incoming import PREFIX as INCOMING
 from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
-from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces import branches, commits, running_call
 from covalt_git.workspaces.chat import DELETED, HEADS
-from covalt_git.workspaces.lock import held
+from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
@@ -68,8 +68,10 @@ def finish_left(chat: ChatStore) -> None:
 
     Errors are ignored here, because the next writer reports them.
     """
-    with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
-        pass
+    has_call = running_call.read(chat.store.path) is not None
+    if old_log.is_left(chat.store.path) or is_abandoned(chat.folder, has_call=has_call):
+        with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
+            pass
 
 
 def recover(writer: Writer, *, unclean: bool = True) -> None:

@@ -30,13 +30,12 @@ from covalt_git.models.commit_record import (
 )
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
-from covalt_git.transfers.exporting import export_to
 from covalt_git.transfers.importing import import_path
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
-from tests.workspaces.stores import call_record, fsck, git, last_message
+from tests.workspaces.stores import call_record, export_to, fsck, git, last_message
 
 EMPTY_PACK = b"PACK" + (2).to_bytes(4, "big") + bytes(4)
 EMPTY_PACK += hashlib.sha1(EMPTY_PACK).digest()

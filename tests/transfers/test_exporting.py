@@ -6,7 +6,7 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.transfers.exporting import Exported, export_to
+from covalt_git.transfers.exporting import Exported
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
@@ -14,6 +14,7 @@ from tests.workspaces.stores import (
     add_message,
     branch_off,
     checkout,
+    export_to,
     git,
     layout_of,
     open_chats,

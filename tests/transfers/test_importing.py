@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
 from covalt_git.transfers.admission import NotAdmittedError
-from covalt_git.transfers.exporting import export, export_to
+from covalt_git.transfers.exporting import export
 from covalt_git.transfers.importing import ImportedChat, import_bundle, import_path
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore
@@ -25,6 +25,7 @@ from tests.workspaces.stores import (
     branch_off,
     checkout,
     commit_all,
+    export_to,
     fsck,
     git,
     layout_of,

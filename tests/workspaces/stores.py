@@ -16,6 +16,8 @@ from covalt_git.models.chats import FileChange
 from covalt_git.models.commit_record import CallRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
+from covalt_git.system import atomic_write
+from covalt_git.transfers.exporting import Exported, export
 from covalt_git.workspaces import branches, collecting, commits
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.collecting import Collected
@@ -247,6 +249,12 @@ def approval_of(call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
         created_at=call.started_at,
         expires_at=expires_at,
     )
+
+
+def export_to(chat: ChatStore, path: Path, *, branch: str | None = None) -> Exported:
+    """Export a chat to a new file."""
+    with atomic_write.create(path) as file:
+        return export(chat, file, branch=branch)
 
 
 def add_message(chat: ChatStore, text: str) -> str:

@@ -26,6 +26,7 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
+from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
 from covalt_git.transfers import exporting, forking, importing
 from covalt_git.workspaces import collecting
@@ -339,7 +340,8 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.snapshot.left_in_place if of_folder else ()
-    done = exporting.export_to(chat, request.path, branch=request.branch, progress=context.progress)
+    with atomic_write.create(request.path) as file:
+        done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
     notes = writer.fresh_notes()
     return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
 
