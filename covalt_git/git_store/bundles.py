@@ -7,7 +7,7 @@ dulwich reads all objects into memory, and does not support sha256 in bundles.
 from __future__ import annotations
 
 import re
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import reachable
@@ -32,13 +32,6 @@ class BadGitBundleError(CovaltError):
     """A file that is not a bundle, or a bundle that lacks objects."""
 
     code = "bad_bundle"
-
-
-class BundleHeader(NamedTuple):
-    """Header of a bundle: its object format, and its refs with their object ids."""
-
-    object_format: str
-    refs: dict[str, str]
 
 
 def write_bundle(
@@ -67,8 +60,8 @@ def write_bundle(
     return len(ids)
 
 
-def read_bundle_header(file: IO[bytes]) -> BundleHeader:
-    """Return the header of a bundle, and leave ``file`` where its pack begins.
+def read_bundle_header(file: IO[bytes]) -> tuple[str, dict[str, str]]:
+    """Return the object format of a bundle and its refs; leave ``file`` where its pack begins.
 
     Raises:
         BadGitBundleError: if the file is not a bundle, or contains only a part of a history.
@@ -83,23 +76,23 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
     for _ in range(_MOST_LINES):
         line = file.readline(_LONGEST_LINE)
         if line == b"\n":
-            return BundleHeader(object_format, refs)
+            return object_format, refs
         text = line.decode("utf-8", "replace").removesuffix("\n")
-        if line.startswith(b"@object-format=") and signature == SIGNATURES[1] and not refs:
+        oid, _, ref = text.partition(" ")
+        if text.startswith("@object-format=") and signature == SIGNATURES[1] and not refs:
             object_format = text.partition("=")[2]
             if object_format not in _DIGITS:
                 raise BadGitBundleError(
                     f"the bundle has an unknown object format, {object_format!r}"
                 )
-            continue
-        if line.startswith((b"-", b"@")):
-            missing = "filtered objects" if line.startswith(b"@") else "earlier commits"
+        elif text.startswith(("-", "@")):
+            missing = "filtered objects" if text.startswith("@") else "earlier commits"
             raise BadGitBundleError(
                 f"the bundle has only a part of a history; it lacks {missing}",
                 hint="make one of everything: git bundle create FILE --all",
             )
-        oid, _, ref = text.partition(" ")
-        if len(oid) != _DIGITS[object_format] or not is_object_id(oid) or not _REF.fullmatch(ref):
-            raise BadGitBundleError("the header of the bundle is malformed")
-        refs[ref] = oid
+        elif len(oid) == _DIGITS[object_format] and is_object_id(oid) and _REF.fullmatch(ref):
+            refs[ref] = oid
+        else:
+            break
     raise BadGitBundleError("the header of the bundle is malformed")

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
-    from dulwich.object_store import BaseObjectStore
-    from dulwich.objects import ObjectID
+    from dulwich.objects import ObjectID, ShaFile
 
 _MAX_DEPTH = 200
 _MAX_COMMITS = 10_000
@@ -54,7 +53,7 @@ def write_folder(
     with _around(folder) as repository, _reading(revision):
         commit = _commit(repository, revision)
         target.mkdir(parents=True, exist_ok=True)
-        _write(repository, _entries(repository, folder, commit), target, only)
+        _write(repository, _walk(repository, _tree(repository, folder, commit)), target, only)
         return commit.id.decode()
 
 
@@ -108,7 +107,7 @@ def submodules(folder: Path, revision: str) -> dict[str, str]:
         UnknownRevisionError: as :func:`write_folder`.
     """
     with _around(folder) as repository, _reading(revision):
-        entries = _entries(repository, folder, _commit(repository, revision))
+        entries = _walk(repository, _tree(repository, folder, _commit(repository, revision)))
         found = {
             os.fsdecode(path): oid.decode() for path, mode, oid in entries if mode == SUBMODULE
         }
@@ -131,7 +130,7 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
                 tree = _tree(repository, folder, entry.commit)
                 if tree is not None and tree.id not in found:
                     found.add(tree.id)
-                    yield list(_files(repository.object_store, tree))
+                    yield list(_files(repository, tree))
         except (KeyError, ValueError, NotImplementedError):
             raise UnknownRevisionError(
                 "the repository has no complete commit",
@@ -152,11 +151,11 @@ def commit_files(path: Path, files: Iterable[Path], message: str) -> None:
         worktree.commit(message.encode(), sign=False)
 
 
-def _files(store: BaseObjectStore, tree: Tree) -> Iterator[tuple[str, bytes, bool]]:
-    for path, mode, oid in _walk(store, tree):
+def _files(repository: Repo, tree: Tree) -> Iterator[tuple[str, bytes, bool]]:
+    for path, mode, oid in _walk(repository, tree):
         if stat.S_ISREG(mode):
             with contextlib.suppress(UnicodeDecodeError):
-                yield path.decode(), store[oid].as_raw_string(), bool(mode & stat.S_IXUSR)
+                yield path.decode(), repository[oid].as_raw_string(), bool(mode & stat.S_IXUSR)
 
 
 def _write(
@@ -225,14 +224,6 @@ def _commit(repository: Repo, revision: str) -> Commit:
     return parse_commit(repository, parse_object(repository, revision).id)
 
 
-def _entries(
-    repository: Repo, folder: Path, commit: Commit
-) -> Iterator[tuple[bytes, int, ObjectID]]:
-    """Yield all entries below a folder at a commit, each folder before its entries."""
-    tree = _tree(repository, folder, commit)
-    return iter(()) if tree is None else _walk(repository.object_store, tree)
-
-
 def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
     """Return the tree of a folder at a commit."""
     below = _path_in(repository, folder)
@@ -245,12 +236,15 @@ def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
 
 
 def _walk(
-    store: BaseObjectStore, tree: Tree, prefix: bytes = b"", depth: int = 0
+    repository: Repo, tree: ShaFile | None, prefix: bytes = b""
 ) -> Iterator[tuple[bytes, int, ObjectID]]:
-    """Yield path, mode and id of all entries, except for names that git refuses to check out."""
-    for name, mode, oid in tree.iteritems():
-        if name in _FORBIDDEN_NAMES or b"/" in name or depth > _MAX_DEPTH:
+    """Yield path, mode and id of all entries of a tree, except for names that git refuses to check out.
+
+    Each folder precedes its entries; there are none if the object is not a tree.
+    """
+    for name, mode, oid in tree.iteritems() if isinstance(tree, Tree) else ():
+        if name in _FORBIDDEN_NAMES or b"/" in name or prefix.count(b"/") > _MAX_DEPTH:
             continue
         yield prefix + name, mode, oid
-        if stat.S_ISDIR(mode) and isinstance(inner := store[oid], Tree):
-            yield from _walk(store, inner, prefix + name + b"/", depth + 1)
+        if stat.S_ISDIR(mode):
+            yield from _walk(repository, repository[oid], prefix + name + b"/")

@@ -47,7 +47,7 @@ _LISTED = 64
 
 
 class PackEntry(NamedTuple):
-    """Entry of a new pack: an object; or a delta if it has a ``base``, whose entry precedes it.
+    """Entry of a new pack: an object of a kind; or a delta if it has a ``base``, whose entry precedes it.
 
     Ids are raw.  ``compressed`` has ``size`` bytes after inflating.
     """
@@ -59,14 +59,11 @@ class PackEntry(NamedTuple):
     base: bytes | None = None
 
 
-def undeltified(oid: bytes, kind: bytes, content: bytes) -> PackEntry:
-    """Return the entry of an object that is not a delta."""
-    return PackEntry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
-
-
-def delta_entry(oid: bytes, delta: bytes, base: bytes) -> PackEntry:
-    """Return the entry of a delta."""
-    return PackEntry(oid, OFS_DELTA, len(delta), zlib.compress(delta, _LEVEL), base)
+def new_entry(oid: str, kind: bytes, content: bytes, base: str | None = None) -> PackEntry:
+    """Return the entry of an object with its content, or with its delta from ``base`` as ``content``."""
+    compressed = zlib.compress(content, _LEVEL)
+    raw_base = None if base is None else bytes.fromhex(base)
+    return PackEntry(bytes.fromhex(oid), KINDS.index(kind), len(content), compressed, raw_base)
 
 
 def _encoded(
@@ -152,6 +149,10 @@ def stored_entries(reader: ObjectReader, ids: Iterable[str]) -> Iterator[PackEnt
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
+
+    def complete(oid: bytes) -> PackEntry:
+        return new_entry(oid.hex(), *reader.read_object(oid.hex()))
+
     left = dict.fromkeys(map(bytes.fromhex, ids))
     sent: set[bytes] = set()
     for pack in reader.packs:
@@ -164,13 +165,8 @@ def stored_entries(reader: ObjectReader, ids: Iterable[str]) -> Iterator[PackEnt
                 is_complete = entry.base is None or entry.base in sent
                 sent.add(entry.oid)
                 del left[entry.oid]
-                yield entry if is_complete else _read(reader, entry.oid)
-    for oid in left:
-        yield _read(reader, oid)
-
-
-def _read(reader: ObjectReader, oid: bytes) -> PackEntry:
-    return undeltified(oid, *reader.read_object(oid.hex()))
+                yield entry if is_complete else complete(entry.oid)
+    yield from map(complete, left)
 
 
 def _packed(pack: PackFile, left: Collection[bytes]) -> Iterator[PackEntry]:

@@ -15,8 +15,8 @@ from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.object_reader import damage_of
-from covalt_git.git_store.objects import FOLDER, KINDS, decode_commit, tree_differences
-from covalt_git.git_store.pack_writer import PackEntry, delta_entry, undeltified, write_pack
+from covalt_git.git_store.objects import FILE, FOLDER, KINDS, decode_commit, tree_differences
+from covalt_git.git_store.pack_writer import PackEntry, new_entry, write_pack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -173,30 +173,25 @@ class _Repacking:
             }
             for oid in parents_first({oid: commit.parents for oid, commit in commits.items()}):
                 before = self._find(next(iter(commits[oid].parents), None))
-                yield from self._tree(
-                    commits[oid].tree, decode_commit(before).tree if before else None
-                )
-                yield from self._object(oid, None)
+                base = decode_commit(before).tree if before else None
+                yield from self._object(commits[oid].tree, base, FOLDER)
+                yield from self._object(oid)
             for oid in list(self._left):
-                yield from self._object(oid, None)
+                yield from self._object(oid)
 
-    def _tree(self, oid: str, base: str | None) -> Iterator[PackEntry]:
-        """Yield a tree after its entries; ``base`` is the tree at the same path in the parent commit."""
+    def _object(self, oid: str, base: str | None = None, mode: int = FILE) -> Iterator[PackEntry]:
+        """Yield the entry of an object, and before it those of a folder's new content.
+
+        It is a delta if ``base``, the object at the same path in the parent commit, is similar and was yielded.
+        """
         if oid not in self._left:
             return
-        length = self._store.format.oid_length
-        for _, was, now in tree_differences(self._find(base), self._read(oid)[1], length):
-            if now is not None and now.oid in self._left:
-                entries = self._tree if now.mode == FOLDER else self._object
-                yield from entries(
-                    now.oid, was.oid if was is not None and was.mode == now.mode else None
-                )
-        yield from self._object(oid, base)
-
-    def _object(self, oid: str, base: str | None) -> Iterator[PackEntry]:
-        """Yield the entry of an object: a delta if ``base`` was already yielded and is similar."""
-        if oid not in self._left:
-            return
+        if mode == FOLDER:
+            length = self._store.format.oid_length
+            for _, was, now in tree_differences(self._find(base), self._read(oid)[1], length):
+                if now is not None:
+                    before = was.oid if was is not None and was.mode == now.mode else None
+                    yield from self._object(now.oid, before, now.mode)
         del self._left[oid]
         kind, content = self._read(oid)
         depth = self._depths.get(base or "", _LONGEST_CHAIN) + 1
@@ -204,13 +199,12 @@ class _Repacking:
         if base is not None and depth <= _LONGEST_CHAIN:
             delta = _delta(self._read(base)[1], content)
         self._depths[oid] = 0 if delta is None else depth
-        raw = bytes.fromhex(oid)
-        if delta is not None and base is not None:
-            yield delta_entry(raw, delta, bytes.fromhex(base))
+        if delta is not None:
+            yield new_entry(oid, kind, delta, base)
         elif len(content) > _LARGE and (compressed := self._compressed(oid)):
-            yield PackEntry(raw, KINDS.index(kind), len(content), compressed)
+            yield PackEntry(bytes.fromhex(oid), KINDS.index(kind), len(content), compressed)
         else:
-            yield undeltified(raw, kind, content)
+            yield new_entry(oid, kind, content)
 
     def _compressed(self, oid: str) -> bytes | None:
         """Return the compressed content of an object, which is copied unchanged; None if it is not packed as such."""

@@ -31,7 +31,7 @@ from covalt_git.git_store.objects import (
     object_id,
 )
 from covalt_git.git_store.pack_file import PackFile
-from covalt_git.git_store.pack_writer import TEMPORARY, undeltified, write_pack
+from covalt_git.git_store.pack_writer import TEMPORARY, new_entry, write_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        entries = (undeltified(bytes.fromhex(oid), *new) for oid, new in self._pending.items())
+        entries = (new_entry(oid, *found) for oid, found in self._pending.items())
         count = len(self._pending)
         path = write_pack(self.pack_folder, self.format, entries, count, durable=self.durable)
         self._packs = [

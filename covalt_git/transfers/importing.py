@@ -99,8 +99,8 @@ def import_bundle(
         BadPackError: when its pack is damaged or too large.
         NotAdmittedError: with the paths and commits that are not admitted.
     """
-    header = read_bundle_header(file)
-    source = _Source(header.object_format, header.refs, None, iter(partial(file.read, _PART), b""))
+    object_format, refs = read_bundle_header(file)
+    source = _Source(object_format, refs, None, iter(partial(file.read, _PART), b""))
     return _bring_in(chats, source, chat_id, title)
 
 
