@@ -18,7 +18,6 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
@@ -156,9 +155,7 @@ class Approvals(NamedTuple):
             if why:
                 renewed = self._request_again(writer, approval, call, head, caller, found)
                 raise ApprovalRenewedError(why, renewed)
-            decision = decided(approval, "approved", self.engine.principal, reason)
-            if not writer.put_approval(decision, before=approval):
-                raise AlreadyDecidedError("another user approved or denied it just now")
+            self._decide(writer, approval, "approved", reason)
             return caller.run(writer, call, found, confirmed=True)
 
     def deny(self, execution_id: str, reason: str | None = None) -> CallOutcome:
@@ -172,13 +169,18 @@ class Approvals(NamedTuple):
         self._check_may_decide(approval)
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
-            decision = decided(approval, "denied", self.engine.principal, reason)
-            if not writer.put_approval(decision, before=approval):
-                raise AlreadyDecidedError("another user approved or denied it just now")
+            self._decide(writer, approval, "denied", reason)
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
-            done = finished_call(chat.manifest(writer.finish_call(call, record)))
+            done = chat.manifest(writer.finish_call(call, record)).tool_call
             assert done is not None
             return CallOutcome(done, error=record.error)
+
+    def _decide(
+        self, writer: Writer, approval: Approval, state: ApprovalState, reason: str | None
+    ) -> None:
+        by = self.engine.principal.id
+        if not writer.decide(approval, state, decided_by=by, decision_reason=reason):
+            raise AlreadyDecidedError("another user approved or denied it just now")
 
     def _check_may_decide(self, approval: Approval) -> None:
         # By the id alone, so that a call of a broken or deleted tool can be denied.
@@ -214,9 +216,8 @@ class Approvals(NamedTuple):
         )
         outcome = caller.ask(writer, current, found, approval.reasons)
         assert outcome.approval is not None
-        superseded = decided(approval, "superseded", self.engine.principal)
-        superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})
-        writer.put_approval(superseded, before=approval)
+        by, newer = self.engine.principal.id, outcome.approval.execution_id
+        writer.decide(approval, "superseded", decided_by=by, superseded_by=newer)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
 
 
@@ -256,17 +257,3 @@ def _check_same_call(approval: Approval, call: PendingCall) -> None:
             "the pending call differs from the one that this approval is about; nothing ran",
             hint=f"covalt-git approval deny {approval.execution_id}",
         )
-
-
-def decided(
-    approval: Approval, state: ApprovalState, principal: Principal, reason: str | None = None
-) -> Approval:
-    """Return the approval with a principal's decision, taken now."""
-    return approval.model_copy(
-        update={
-            "state": state,
-            "decided_by": principal.id,
-            "decided_at": commits.now(),
-            "decision_reason": reason,
-        }
-    )

@@ -44,7 +44,6 @@ from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import waiting_call
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError
 from covalt_git.workspaces.writing import PATIENCE_S, writing
 
@@ -297,7 +296,7 @@ class Engine:
         approval = chat.approval(earlier.execution_id) if earlier.execution_id else None
         if approval is None or approval.state != "pending":
             return None  # the call runs or is about to run; it has ended when this request gets the lock
-        return CallOutcome(waiting_call(earlier), approval, repeated=True)
+        return CallOutcome(earlier.tool_call, approval, repeated=True)
 
     def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
         return approval_reasons(self.config, found.tools, request.args)
@@ -333,7 +332,7 @@ class Engine:
         # The call first: if the process is killed in between, the call is recorded as one without approval.
         writer.put_call(pending)
         writer.put_approval(approval)
-        return CallOutcome(waiting_call(pending), approval)
+        return CallOutcome(pending.tool_call, approval)
 
     def run(
         self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool = False

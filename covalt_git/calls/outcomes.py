@@ -14,7 +14,6 @@ from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class CallOutcome(NamedTuple):
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
     """Return the outcome of the call that a commit records."""
-    done, record = finished_call(manifest), manifest.record.call
+    done, record = manifest.tool_call, manifest.record.call
     assert done is not None
     assert record is not None
     return CallOutcome(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access import approval_reasons
-from covalt_git.calls.approvals import MayNotApproveError, decided
+from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
 from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
@@ -207,11 +207,11 @@ def _run(
         try:
             approve(approval.reasons)
         except CovaltError:
-            writer.put_approval(decided(approval, "expired", engine.principal), before=approval)
+            writer.decide(approval, "expired", decided_by=engine.principal.id)
             raise
     assert approval is not None
-    approved = decided(approval, "approved", engine.principal, reason)
-    writer.put_approval(approved, before=approval)
+    by = engine.principal.id
+    writer.decide(approval, "approved", decided_by=by, decision_reason=reason)
     call = call.model_copy(update={"execution_id": approval.execution_id})
     return engine.run(writer, call, found, confirmed=True)
 

@@ -21,7 +21,6 @@ from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.text import display
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import waiting_call
 from covalt_git.workspaces.lock import ChatBusyError
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
         if call is None:
             return as_recorded(chat, chat.manifest(commit_names.resolve(chat, approval.call_id)))
         if newest.state == "pending":
-            return CallOutcome(waiting_call(call), newest)
+            return CallOutcome(call.tool_call, newest)
     raise StillRunningError(
         "the call is approved and still running", hint="call the tool `resume` again for its result"
     )

@@ -17,7 +17,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
 from covalt_git.text.line_diff import count_changes
 from covalt_git.workspaces import running_call
-from covalt_git.workspaces.chat import HEADS, finished_call, waiting_call
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.commits import FOREIGN
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _write_manifest(
             "generation": position.generation,
         },
     )
-    call = finished_call(manifest)
+    call = manifest.tool_call
     if call is not None and not _is_copy(connection, call, position):
         _write_call(connection, call)
 
@@ -301,7 +301,7 @@ def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
     for call in chat.calls():
         if connection.execute(done, (chat.id, call.id)).fetchone():
             continue  # a process died after the commit, before it deleted the ref
-        _write_call(connection, waiting_call(call))
+        _write_call(connection, call.tool_call)
     for approval in chat.approvals():
         row = approval.model_dump(exclude=_NOT_INDEXED) | {
             "args": as_text(approval.args),

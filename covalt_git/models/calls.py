@@ -103,6 +103,12 @@ class PendingCall(StrictModel):
     execution_id: str | None = None
     toolset: ToolsetVersion
 
+    @property
+    def tool_call(self) -> "ToolCall":
+        """The call as a row of the table ``tool_calls``."""
+        shared = self.model_dump(include=set(ToolCall.model_fields))
+        return ToolCall(**shared, pre_manifest_id=self.base)
+
 
 class Approval(StrictModel):
     """An approval of one call, pending or decided: ``refs/covalt/approvals/<execution_id>``.

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from covalt_git.models.base import StrictModel
+from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.models.commit_record import CommitOrigin, CommitRecord, Source, commit_origin
 
 
@@ -31,6 +32,28 @@ class WorkspaceManifest(StrictModel):
     def made(self) -> CommitOrigin:
         """The origin of the commit."""
         return commit_origin(self.source)
+
+    @property
+    def tool_call(self) -> ToolCall | None:
+        """The call that the commit records, as a row of the table ``tool_calls``."""
+        call = self.record.call
+        if call is None:
+            return None
+        return ToolCall(
+            id=self.record.id,
+            chat_id=self.chat_id,
+            message_id=self.message_id,
+            tool_id=call.tool_id,
+            args=call.args,
+            result=call.result,
+            render_plan=call.render_plan and RenderPlan.model_validate(call.render_plan),
+            status=call.status,
+            error=None if call.error is None else str(call.error),
+            started_at=call.started_at,
+            finished_at=call.finished_at,
+            pre_manifest_id=self.parent_id,
+            post_manifest_id=self.id,
+        )
 
     @property
     def title(self) -> str:

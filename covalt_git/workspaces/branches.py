@@ -253,7 +253,6 @@ def _cancel(writer: Writer, call: PendingCall) -> None:
     chat = writer.chat
     approval = None if call.execution_id is None else chat.approval(call.execution_id)
     if approval is not None and approval.state == "pending":
-        ended = {"state": "expired", "decided_by": writer.by, "decided_at": commits.now()}
-        writer.put_approval(approval.model_copy(update=ended), before=approval)
+        writer.decide(approval, "expired", decided_by=writer.by)
     message = f"the branch {call.branch!r} of the call was deleted"
     writer.finish_call(call, commits.unfinished(call, "cancelled", message))

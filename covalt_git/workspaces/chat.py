@@ -19,7 +19,7 @@ from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.store import GitStore
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
-from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
+from covalt_git.models.calls import Approval, PendingCall
 from covalt_git.models.chats import (
     Branch,
     FileChange,
@@ -290,34 +290,6 @@ class ChatStore:
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
         found = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
         return [value for value in found if value is not None]
-
-
-def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
-    """Return the call that a commit records, as a row of the ``tool_calls`` table."""
-    call = manifest.record.call
-    if call is None:
-        return None
-    return ToolCall(
-        id=manifest.record.id,
-        chat_id=manifest.chat_id,
-        message_id=manifest.message_id,
-        tool_id=call.tool_id,
-        args=call.args,
-        result=call.result,
-        render_plan=call.render_plan and RenderPlan.model_validate(call.render_plan),
-        status=call.status,
-        error=None if call.error is None else str(call.error),
-        started_at=call.started_at,
-        finished_at=call.finished_at,
-        pre_manifest_id=manifest.parent_id,
-        post_manifest_id=manifest.id,
-    )
-
-
-def waiting_call(call: PendingCall) -> ToolCall:
-    """Return a pending or running call as a row of the ``tool_calls`` table."""
-    shared = call.model_dump(include=set(ToolCall.model_fields))
-    return ToolCall(**shared, pre_manifest_id=call.base)
 
 
 def stored_at(store: GitStore, ref: str, kind: type[Stored]) -> Stored | None:

@@ -26,7 +26,7 @@ from covalt_git.workspaces.switching import Journal, WorkingFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.calls import Approval, ApprovalState, PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.trees import FolderState
 
@@ -248,6 +248,14 @@ class Writer:
         subject = f"approval: {approval.tool_id} {approval.state}"
         is_current = self.chat.approval(approval.execution_id) == before
         return is_current and put_stored(self.chat.store, ref, approval, subject)
+
+    def decide(self, approval: Approval, state: ApprovalState, **fields: str | None) -> bool:
+        """Store a decision on an approval, taken now, with ``fields`` such as ``decided_by``.
+
+        Returns whether the stored approval still equaled ``approval``.
+        """
+        decision = {"state": state, "decided_at": commits.now()} | fields
+        return self.put_approval(approval.model_copy(update=decision), before=approval)
 
     def finish_call(
         self, call: PendingCall, record: CallRecord, *, snapshot: Snapshot | None = None

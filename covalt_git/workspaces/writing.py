@@ -123,23 +123,19 @@ def _expire_left(writer: Writer) -> None:
     awaited = {call.execution_id for call in writer.chat.calls()} if pending else set()
     for approval in pending:
         if approval.execution_id not in awaited:
-            writer.put_approval(_expired(approval), before=approval)
+            writer.decide(approval, "expired")
 
 
 def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> None:
     """Record a pending call whose approval was decided or has expired."""
-    if approval is not None and approval.state == "pending":
+    state = "lost" if approval is None else approval.state
+    if approval is not None and state == "pending":
         if approval.expires_at > commits.now():
             return
-        writer.put_approval(_expired(approval), before=approval)
-        approval = _expired(approval)
-    state = "lost" if approval is None else approval.state
+        writer.decide(approval, "expired")
+        state = "expired"
     code, message = _ENDINGS.get(state, _ENDINGS["lost"])
     writer.finish_call(call, commits.unfinished(call, code, message))
-
-
-def _expired(approval: Approval) -> Approval:
-    return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
 
 
 def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:

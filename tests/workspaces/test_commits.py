@@ -20,7 +20,7 @@ from covalt_git.models.commit_record import (
 )
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import ChatStore, finished_call
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -234,7 +234,7 @@ def test_hand_made_commit_of_our_format_is_what_it_says(chat: ChatStore) -> None
     manifest = chat.manifest(hand_made(chat, ours(RECORD)))
 
     assert (manifest.source, manifest.source_ref) == ("tool_run", "01")
-    call = finished_call(manifest)
+    call = manifest.tool_call
     assert call is not None
     assert call.tool_id == "a:b"
 

@@ -9,7 +9,7 @@ import pytest
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.models.commit_record import CallRecord, MessageRecord, UploadedFile
-from covalt_git.workspaces.chat import ChatStore, finished_call
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
@@ -102,7 +102,7 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
     with plain_clone(chats, chat) as copy:
         log = list(copy.log(resolve(copy, "main")))
         shown = copy.manifest(first).record.call
-        done = finished_call(copy.manifest(first))
+        done = copy.manifest(first).tool_call
 
         assert [one.source for one in log] == ["edit", "message", "tool_run"]
         assert shown is not None

@@ -8,7 +8,7 @@ from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
 from covalt_git.workspaces.branches import Rename
-from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, finished_call, put_stored
+from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, put_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     approval_of,
@@ -31,7 +31,7 @@ def ending_of(chat: ChatStore, call: PendingCall) -> tuple[str, str | None]:
     """Return the status and error code of the one manifest that is this call's."""
     history = chat.log(chat.branch(call.branch).manifest_id)
     (manifest,) = [one for one in history if one.source_ref == call.id]
-    done = finished_call(manifest)
+    done = manifest.tool_call
     assert done is not None
     assert manifest.record.call is not None
     error = manifest.record.call.error
@@ -226,7 +226,7 @@ def test_a_running_call_of_an_older_store_was_interrupted(chat: ChatStore) -> No
     assert put_stored(chat.store, CALLS + call.id, call, "call: it runs")
     with writing(chat):
         pass
-    recorded = finished_call(chat.manifest(str(chat.head())))
+    recorded = chat.manifest(str(chat.head())).tool_call
 
     assert recorded is not None
     assert (recorded.id, recorded.status) == (call.id, "error")

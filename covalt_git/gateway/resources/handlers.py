@@ -24,7 +24,6 @@ from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.chat import finished_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,7 +169,7 @@ class Resources(NamedTuple):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             exists = manifest_id in chat.reachable()
-            call = finished_call(chat.manifest(manifest_id)) if exists else None
+            call = chat.manifest(manifest_id).tool_call if exists else None
             if call is None or not self.project.catalog.sees(call.tool_id):
                 raise _no_such(uri)
             yield chat, call

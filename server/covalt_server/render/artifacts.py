@@ -20,7 +20,6 @@ from covalt_git.render.csp import PAGE_POLICY
 from covalt_git.render.inject_data import inject
 from covalt_git.render.targets import LOCAL_HOSTS, PORTS, RefusedError, parse_url
 from covalt_git.system.file_cache import FileCache
-from covalt_git.workspaces.chat import finished_call
 from covalt_server import request_context
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def _read(chat_id: str, call_id: str) -> _ShownPage:
         raise _unknown_call(chat_id, call_id)
     if known.post_manifest_id is None:
         raise NoPageError("the call has not finished", hint="reload the page when it has")
-    call = finished_call(chat.manifest(known.post_manifest_id))
+    call = chat.manifest(known.post_manifest_id).tool_call
     if call is None or call.id != call_id:
         raise _unknown_call(chat_id, call_id)
     page = artifact_page(call.render_plan or RenderPlan(renderer="default"), chat.records.content)
