@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import tools_of, toolset_facts
 from covalt_git.errors import Problem
-from covalt_git.git_store.outer_repository import submodules, write_folder
+from covalt_git.git_store.outer_repository import write_folder
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER
@@ -127,13 +127,9 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)
-        commit = write_folder(root, revision, folder, only={CONFIG, "toolsets"})
-        outside = _remove_links(folder, commit)
-        outside |= {
-            path: oid
-            for path, oid in submodules(root, commit).items()
-            if f"{path}/".startswith("toolsets/")
-        }
+        commit, outside = write_folder(root, revision, folder, only={CONFIG, "toolsets"})
+        outside.pop(CONFIG, None)
+        outside |= _remove_links(folder, commit)
         config = read_yaml(folder / CONFIG, CONFIG, ProjectConfig)
         keys = (
             {Path(one.jwks_file).parts[:1] for one in config.value.issuers}

@@ -123,8 +123,9 @@ class _ReceivedPack(PackFile):
         self._store = store
         self._limits = limits
         self._total = 0
-        self._ids: dict[int, bytes] = {}  # by offset
         self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
+        # Offset and id of objects whose deltas are not applied yet, and their depths in chains.
+        self._ready: list[tuple[int | bytes, bytes, int]] = []
 
     def make_index(self) -> Collection[bytes]:
         """Write the index of the pack; return the raw ids of its objects.
@@ -165,7 +166,7 @@ class _ReceivedPack(PackFile):
             content, after = inflate(self._pack, at + header.length, header.size)
             self._crcs[at] = zlib.crc32(self._pack[at:after])
             if header.base is None:
-                self._add(at, kind, content)
+                self._add(at, kind, content, 0)
             else:
                 self._count(header.size)
                 self._check_size(kind, result_size(content))
@@ -176,35 +177,30 @@ class _ReceivedPack(PackFile):
             raise BadPackError("the pack has more objects than its header declares")
 
     def _apply_deltas(self) -> None:
-        """Add the results of all deltas, each after its base."""
-        for at in list(self._ids):
-            self._follow(at)
-        for base in list(self._waiting):
-            if isinstance(base, bytes) and self._store.has(base.hex()):
-                self._follow(base)
+        """Add the results of all deltas, each after its base; first those based on objects of the pack."""
+        self._follow()
+        outside = [base for base in self._waiting if isinstance(base, bytes)]
+        self._ready += [(base, base, 0) for base in outside if self._store.has(base.hex())]
+        self._follow()
         if self._waiting:
             raise BadPackError("the base of a delta is missing")
 
-    def _follow(self, base: int | bytes) -> None:
-        """Add the results of all deltas that are based on one object, and then of the deltas based on these results."""
-        ready = [(base, 0)]
-        while ready:
-            base, depth = ready.pop()
-            deltas = self._waiting.pop(base, [])
-            if isinstance(base, int):
-                deltas += self._waiting.pop(self._ids[base], [])
+    def _follow(self) -> None:
+        """Add the results of all deltas that are based on ready objects, and then of the deltas based on these."""
+        while self._ready:
+            place, oid, depth = self._ready.pop()
+            deltas = self._waiting.pop(place, []) + self._waiting.pop(oid, [])
             if deltas and depth >= MOST_DEPTH:
                 raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
-                self._add(at, *self.read(at, self._store.read_object))
-                ready.append((at, depth + 1))
+                self._add(at, *self.read(at, self._store.read_object), depth + 1)
 
-    def _add(self, at: int, kind: bytes, content: bytes) -> None:
+    def _add(self, at: int, kind: bytes, content: bytes, depth: int) -> None:
         self._check_size(kind, len(content))
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self.format.name))
-        self._ids[at] = oid
         self._offsets.setdefault(oid, at)
+        self._ready.append((at, oid, depth))
 
     def _check_size(self, kind: bytes, size: int) -> None:
         """Check the size of an object of a kind, or of a delta and its result, for which the kind is unknown."""

@@ -41,11 +41,14 @@ class UnknownRevisionError(CovaltError):
 
 def write_folder(
     folder: Path, revision: str, target: Path, *, only: Collection[str] | None = None
-) -> str:
-    """Write the files of ``folder`` at a revision into ``target``; return the commit's id.
+) -> tuple[str, dict[str, str]]:
+    """Write the files of ``folder`` at a revision into ``target``.
 
     If the commit does not have the folder, ``target`` stays empty.  Submodules are left out.  With ``only``,
     entries with other names are left out, too.
+
+    Returns:
+        The id of the commit, and the commits of the submodules by their paths in the folder.
 
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or the repository has no such commit.
@@ -53,8 +56,8 @@ def write_folder(
     with _around(folder) as repository, _reading(revision):
         commit = _commit(repository, revision)
         target.mkdir(parents=True, exist_ok=True)
-        _write(repository, _walk(repository, _tree(repository, folder, commit)), target, only)
-        return commit.id.decode()
+        entries = _walk(repository, _tree(repository, folder, commit))
+        return commit.id.decode(), _write(repository, entries, target, only)
 
 
 def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = None) -> None:
@@ -98,20 +101,6 @@ def merge_base(folder: Path, one: str, other: str) -> str:
             hint="in a shallow clone: git fetch --unshallow",
         )
     return found[0].decode()
-
-
-def submodules(folder: Path, revision: str) -> dict[str, str]:
-    """Return the submodules below ``folder`` at a revision: their paths relative to the folder, and their commits.
-
-    Raises:
-        UnknownRevisionError: as :func:`write_folder`.
-    """
-    with _around(folder) as repository, _reading(revision):
-        entries = _walk(repository, _tree(repository, folder, _commit(repository, revision)))
-        found = {
-            os.fsdecode(path): oid.decode() for path, mode, oid in entries if mode == SUBMODULE
-        }
-    return dict(sorted(found.items()))
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
@@ -163,20 +152,26 @@ def _write(
     entries: Iterable[tuple[bytes, int, ObjectID]],
     target: Path,
     only: Collection[str] | None,
-) -> None:
-    for path, mode, oid in entries:
-        if only is not None and os.fsdecode(path.partition(b"/")[0]) not in only:
+) -> dict[str, str]:
+    """Write files; return the commits of submodules by their paths."""
+    submodules = {}
+    for raw, mode, oid in entries:
+        path = os.fsdecode(raw)
+        if only is not None and path.partition("/")[0] not in only:
             continue
-        file = target / os.fsdecode(path)
+        file = target / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        if stat.S_ISDIR(mode):
+        if mode == SUBMODULE:
+            submodules[path] = oid.decode()
+        elif stat.S_ISDIR(mode):
             file.mkdir()
         elif stat.S_ISLNK(mode):
             file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
-        elif mode != SUBMODULE:
+        else:
             with file.open("xb") as opened:
                 opened.write(repository[oid].as_raw_string())
             file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+    return submodules
 
 
 def _path_in(repository: Repo, folder: Path) -> bytes:

@@ -36,7 +36,7 @@ def write_revision(
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)
-        commit = write_folder(root / "toolsets", revision, folder / "toolsets")
+        commit, _ = write_folder(root / "toolsets", revision, folder / "toolsets")
         with ToolQueries.open(folder, WorkspaceConfig(), on_progress) as index:
             index.sync_toolsets()
             # The signatures are of the temporary folder.
