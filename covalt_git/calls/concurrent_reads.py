@@ -58,7 +58,7 @@ def copy_of(chat: ChatStore, base: str | None, branch: str | None = None) -> Ite
 
     Raises:
         ChatGoneError: if the chat is deleted meanwhile.
-        UnsafeTreeError: if the commit contains files that must not be written to a folder.
+        CovaltError: if the commit contains files that must not be written to a folder.
     """
     state = chat.state(base)
     try:

@@ -37,14 +37,12 @@ def check_portable(path: str) -> None:
         raise _bad(path, reason)
 
 
-def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
-    """Check that a file can be created at ``path``, and checked out together with the ``known`` ones.
+def check_no_collision(path: str, known: Iterable[str]) -> None:
+    """Check that every system can check out a file at ``path`` together with the ``known`` ones.
 
     Raises:
         CovaltError: with the reason and the code ``bad_path``.
     """
-    if not root.is_free(path):
-        raise _bad(path, "another file or folder is in its place")
     own = {path, *folders_above(path)}
     others = itertools.chain.from_iterable((*folders_above(one), one) for one in known)
     pairs = collisions(dict.fromkeys([*others, *own]))
@@ -71,7 +69,9 @@ def check_edit(
     found = _found(chat, files, path, before)
     if found is None:
         with Folder.opened(chat.workspace) as root:
-            check_new(root, path, trees.files(chat.store, files.tree))
+            if root.state(path, chat.store.object_format, most=0) is not None:
+                raise _bad(path, "another file or folder is in its place")
+        check_no_collision(path, trees.files(chat.store, files.tree))
     elif found.mode == LINK:
         raise CovaltError(
             f"{path!r} is a link, which cannot be edited",

@@ -49,7 +49,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
 
     Raises:
         UnknownNameError: for a path that is neither in the earlier commit nor in the workspace.
-        InTheWayError: if an untracked path is where a file must be written.
+        CovaltError: if an untracked path is where a file must be written.
     """
     head = writer.commit_changes()
     new, restored, subject = restored_files(
@@ -84,7 +84,7 @@ def _commit_state(
     """Change the workspace from ``head`` to the files ``new`` in a new commit, unless it already has them.
 
     Raises:
-        InTheWayError: if an untracked path is where a file must be written.
+        CovaltError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     branch = chat.active_branch()
@@ -117,7 +117,7 @@ def undo(writer: Writer) -> Restored:
 
     Raises:
         CovaltError: when no commit of the active branch has changed a file.
-        InTheWayError: if an untracked path is where a file must be written.
+        CovaltError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     head = writer.commit_changes()
@@ -139,7 +139,7 @@ def redo(writer: Writer) -> Restored:
 
     Raises:
         CovaltError: when there was no undo, or files have changed since.
-        InTheWayError: if an untracked path is where a file must be written.
+        CovaltError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     head = writer.commit_changes()

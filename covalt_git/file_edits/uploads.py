@@ -11,6 +11,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
 from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK, TreeEntry, blob_id
 from covalt_git.models.commit_record import UploadedFile
+from covalt_git.names import new_id
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.rules import check_storable
@@ -68,7 +69,7 @@ def place(
         CovaltError: for a folder, a name or a size that cannot be stored.
     """
     below = f"{folder.removesuffix('/')}/" if folder else ""
-    if below and not root.is_folder(below[:-1]) and not root.is_free(below[:-1]):
+    if root.state(below + new_id(), object_format) is not None:  # no name is free below a file
         raise CovaltError(
             f"{folder!r} is not a folder of the workspace", hint="choose another for --to"
         )
@@ -83,15 +84,15 @@ def place(
         wanted = below + upload.name
         for path in _names(wanted):
             check_storable(path, upload.content, config)
-            was_there = path in fresh or not root.is_free(path)
+            found = root.state(path, object_format, most=len(upload.content))
+            was_there = path in fresh or found is not None
             if not was_there:
                 if existing is not None:
                     edits.check_portable(path)
-                    edits.check_new(root, path, [*existing, *fresh])
+                    edits.check_no_collision(path, [*existing, *fresh])
                 fresh[path] = upload
                 break
-            there = root.state(path, object_format, size=len(upload.content))
-            if there is not None and there.mode != LINK and there.oid == oid:
+            if found is not None and found.mode != LINK and found.oid == oid:
                 break
             if path in fresh and fresh[path].content == upload.content:
                 break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import mimetypes
-import os
 import re
 import stat
 import unicodedata
@@ -16,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
 from covalt_git.git_store.objects import FILE
 from covalt_git.paths import check_element, check_path
-from covalt_git.workspaces.folders import Folder, create, read_entry
+from covalt_git.workspaces.folders import Folder, create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,17 +50,14 @@ class LockedWorkspace(NamedTuple):
             raise NoSuchFileError(f"{path[:200]!r} is not in the workspace: {verdict.reason}")
         found = None
         try:
-            with Folder.opened(self.folder) as root, root.parent_of(path) as (parent, name):
-                status = os.lstat(name, dir_fd=parent)
-                if stat.S_ISREG(status.st_mode):
-                    most = self.config.max_file_mb << 20
-                    found = read_entry(parent, name, status, most=most)
+            with Folder.opened(self.folder) as root:
+                found = root.read(path, most=self.config.max_file_mb << 20)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             if error.errno == errno.EFBIG:
                 why = f"it is larger than {self.config.max_file_mb} MiB"
             raise NoSuchFileError(f"{path!r} cannot be read: {why}") from None
-        if found is None:
+        if found is None or stat.S_ISLNK(found[0].st_mode):
             raise NoSuchFileError(f"{path!r} is not a regular file")
         return found[1]
 

@@ -77,8 +77,8 @@ def merge(
         UnknownNameError: if the branch or a conflict does not exist; the hint has the most similar one.
         CovaltError: if the name means several commits.
         NotMergeableError: if a choice is not possible for its conflict.
-        InTheWayError: if an untracked path is where a file of the merge must be written.
-        UnsafeTreeError: if the branch contains a path that a scan never stores.
+        CovaltError: if an untracked path is where a file of the merge must be written.
+        CovaltError: if the branch contains a path that a scan never stores.
     """
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)

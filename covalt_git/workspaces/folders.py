@@ -79,48 +79,41 @@ class Folder(NamedTuple):
             if handle != self.handle:
                 os.close(handle)
 
-    def state(self, path: str, object_format: str, *, size: int | None = None) -> FileState | None:
-        """Return git's mode and id of the file or link at ``path``, or None.
+    def state(self, path: str, object_format: str, *, most: int | None = None) -> FileState | None:
+        """Return git's mode and id of the file or link at ``path``; None if a file can be created there.
 
-        With ``size``, a file of another size is not read, and None is returned.
+        Anything else in its place has an empty id: another kind of file, a parent that is a file or link, or a file
+        that cannot be read or is larger than ``most`` bytes.
         """
         try:
-            with self.parent_of(path) as (parent, name):
-                status = os.lstat(name, dir_fd=parent)
-                if size is not None and status.st_size != size:
-                    return None
-                found = read_entry(parent, name, status, most=size)
+            found = self.read(path, most=most)
+        except FileNotFoundError:
+            return None
         except OSError:
-            return None
+            found = None
         if found is None:
-            return None
+            return FileState(mode=0, oid="")
         status, content = found
         return FileState(mode=mode_of(status.st_mode), oid=blob_id(content, object_format))
 
-    def is_free(self, path: str) -> bool:
-        """Return whether a file can be created at ``path``: it does not exist, and no parent is a file or link."""
-        try:
-            with self.parent_of(path) as (parent, name):
-                os.lstat(name, dir_fd=parent)
-        except OSError as error:
-            return isinstance(error, FileNotFoundError)
-        return False
-
-    def is_folder(self, path: str) -> bool:
-        """Return whether there is a folder at ``path``."""
-        with self.inside(path) as folder:
-            return folder is not None
-
     @contextlib.contextmanager
-    def inside(self, path: str) -> Iterator[Folder | None]:
-        """Yield the folder at ``path``, or None; the empty path is this folder."""
-        with contextlib.ExitStack() as stack:
-            try:
-                handle, _ = stack.enter_context(self.parent_of(f"{path}/." if path else "."))
-            except OSError:
-                yield None
-                return
+    def inside(self, path: str) -> Iterator[Folder]:
+        """Yield the folder at ``path``; the empty path is this folder.
+
+        Raises:
+            OSError: as :meth:`parent_of`.
+        """
+        with self.parent_of(f"{path}/." if path else ".") as (handle, _):
             yield Folder(handle)
+
+    def read(self, path: str, *, most: int | None = None) -> tuple[os.stat_result, bytes] | None:
+        """Return the status and the content of the file or link at ``path``; None for other entries.
+
+        Raises:
+            OSError: as :meth:`parent_of` and :func:`read_entry`.
+        """
+        with self.parent_of(path) as (parent, name):
+            return read_entry(parent, name, os.lstat(name, dir_fd=parent), most=most)
 
     def files_below(self, paths: Iterable[str]) -> Iterator[tuple[str, int, str, os.stat_result]]:
         """Yield each entry at and below ``paths`` that is not a folder: path, handle of its folder, name, status.
@@ -132,8 +125,6 @@ class Folder(NamedTuple):
         while waiting:
             above, names = waiting.pop()
             with contextlib.suppress(OSError), self.inside(above) as folder:
-                if folder is None:
-                    continue
                 for name in names or [entry.name for entry in os.scandir(folder.handle)]:
                     path = f"{above}/{name}" if above else name
                     with contextlib.suppress(OSError):
@@ -143,19 +134,17 @@ class Folder(NamedTuple):
                         else:
                             yield path, folder.handle, name, status
 
-    def move_in(self, file: Path, path: str) -> None:
-        """Rename a file to ``path``, and create the folders above it."""
-        with self.parent_of(path, create=True) as (parent, name):
+    def move_in(self, file: Path, path: str) -> bool:
+        """Rename a file to ``path``, and create the folders above it; return False if one is another kind of file."""
+        with unless_changed(), self.parent_of(path, create=True) as (parent, name):
             os.rename(file, name, dst_dir_fd=parent)
+            return True
+        return False
 
-    def remove(self, path: str, *, but: Container[str] = ()) -> None:
-        """Remove the file or link at ``path``, then the folders above it that are empty, except ``but``.
-
-        If the path is gone, or a folder replaced it, nothing is removed.
-        """
+    def unlink(self, path: str) -> None:
+        """Remove the file or link at ``path``; not if it is gone, or a folder replaced it."""
         with unless_changed(), self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
-        self.remove_empty(path.rpartition("/")[0], but=but)
 
     def remove_empty(self, path: str, *, but: Container[str] = ()) -> None:
         """Remove the folder at ``path`` and its parents, as long as they are empty and not in ``but``."""
@@ -176,9 +165,8 @@ class Folder(NamedTuple):
         if len(paths) > FEW and fsync_file_system(self.handle):
             return
         for path in sorted(paths):
-            with self.inside(path) as folder:
-                if folder is not None:
-                    os.fsync(folder.handle)
+            with unless_changed(), self.inside(path) as folder:
+                os.fsync(folder.handle)
 
     def make(self, path: str) -> bool:
         """Create the folder at ``path`` and its parents; return False if one of them is another kind of file."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
@@ -26,17 +25,16 @@ from pydantic import ValidationError
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreError
 from covalt_git.models.base import StrictModel
-from covalt_git.names import new_id
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync_many, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
-from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
+from covalt_git.workspaces.folders import Folder, create, folders_above
 from covalt_git.workspaces.rules import link_climb
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.git_store.objects import TreeEntry
@@ -47,19 +45,6 @@ if TYPE_CHECKING:
 
 _STAGING = "staging"
 _JOURNAL = "switch.json"
-
-
-class InTheWayError(CovaltError):
-    """An untracked path is where a file must be written."""
-
-    code = "in_the_way"
-    http_status = 409
-
-
-class UnsafeTreeError(CovaltError):
-    """A commit that was created with git alone has a path that must not be written into a folder."""
-
-    code = "unsafe_tree"
 
 
 class Journal(StrictModel):
@@ -81,111 +66,92 @@ class Journal(StrictModel):
         return self.head.removeprefix(HEADS)
 
 
-@dataclass(slots=True)
 class Switch:
     """The changes that bring ``folder`` from the content ``old`` to the content ``new``.
 
     Attributes:
-        staged: the staged files with new content, by their path in the folder.
-        edited: the paths with a user's edit, which :meth:`place` did not change.
+        changes: the files and links that differ.
+        is_complete: whether :meth:`place` changed all of them, because none had a user's edit.
     """
 
-    store: GitStore
-    folder: Path
-    old: FolderState
-    new: FolderState
-    changes: list[FileChange] = field(init=False)
-    staged: dict[str, Path] = field(default_factory=dict)
-    edited: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, store: GitStore, folder: Path, old: FolderState, new: FolderState) -> None:
         """Compare the two trees."""
-        self.changes = trees.changes(self.store, self.old.tree, self.new.tree)
+        self.store = store
+        self.folder = folder
+        self.changes = trees.changes(store, old.tree, new.tree)
+        self.is_complete = True
+        self._new_empty = set(new.empty_folders) - set(old.empty_folders)
+        self._old_empty = set(old.empty_folders) - set(new.empty_folders)
+        self._staged: dict[str, Path] = {}
 
-    def check(self, left_in_place: Iterable[str] = ()) -> None:
+    def check(self, left_in_place: Collection[str] = ()) -> None:
         """Check that the switch is possible, before anything is changed.
 
         Args:
             left_in_place: the untracked paths in the folder.
 
         Raises:
-            InTheWayError: if an untracked path is where a file must be written.
-            UnsafeTreeError: if the new state contains a path that a scan never stores.
+            CovaltError: with the code ``in_the_way`` if an untracked path is where a file must be written, with
+                ``unsafe_tree`` if the new state contains a path that a scan never stores.
         """
         arriving = {one.path: one.new for one in self.changes if one.new is not None}
         for path, now in arriving.items():
             _check_safe(self.store, path, now)
-        blocking = set(left_in_place)
-        folders = set(self.new.empty_folders) - set(self.old.empty_folders)
-        for path in sorted(arriving.keys() | folders) if blocking else ():
-            in_the_way = blocking & {path, *folders_above(path)}
-            if path in arriving:
-                in_the_way |= {other for other in blocking if other.startswith(f"{path}/")}
-            for other in sorted(in_the_way):
-                raise InTheWayError(
-                    f"{other!r} is in the way of {path!r}",
-                    hint="move it out of the workspace, for example: "
-                    f"mv {typed(self.folder / other)} /tmp/",
-                )
+        for path in sorted(arriving.keys() | self._new_empty) if left_in_place else ():
+            above = {path, *folders_above(path)}
+            for other in sorted(left_in_place):
+                if other in above or (path in arriving and other.startswith(f"{path}/")):
+                    raise CovaltError(
+                        f"{other!r} is in the way of {path!r}",
+                        hint="move it out of the workspace, for example: "
+                        f"mv {typed(self.folder / other)} /tmp/",
+                        code="in_the_way",
+                        http_status=409,
+                    )
 
-    def stage(self, staging: Path) -> None:
+    def stage(self, staging: Path) -> list[Path]:
         """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
-        for one in self.changes:
+        for number, one in enumerate(self.changes):
             if one.new is not None:
-                self.staged[one.path] = staging / new_id()
-                content = self.store.read_blob(one.new.oid)
-                create(str(self.staged[one.path]), one.new.mode, content)
-
-    def folders(self) -> set[str]:
-        """Return the folders whose entries change, and which must be fsynced."""
-        empty = set(self.old.empty_folders) ^ set(self.new.empty_folders)
-        paths = empty.union(one.path for one in self.changes)
-        return empty.union(*map(folders_above, paths), {""}) if paths else empty
+                file = self._staged[one.path] = staging / str(number)
+                create(str(file), one.new.mode, self.store.read_blob(one.new.oid))
+        return [*self._staged.values()]
 
     def place(self, root: Folder) -> None:
         """Change each path that still has its old content."""
-        stay = set[str]().union(*map(folders_above, self.staged))
+        stay = set[str]().union(*map(folders_above, self._staged))
+        hollow = set(self._old_empty)
         for one in self.changes:
             if one.new is None:
-                self._remove(root, one, stay)
-        for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
+                found = root.state(one.path, self.store.object_format)
+                if found == one.old:
+                    root.unlink(one.path)
+                self.is_complete &= found in (None, one.old)
+                hollow.add(one.path.rpartition("/")[0])
+        for path in sorted(hollow):
             root.remove_empty(path, but=stay)
         for one in self.changes:
             if one.new is not None:
-                self._put(root, one)
-        for path in sorted(set(self.new.empty_folders) - set(self.old.empty_folders)):
-            if root.is_free(path) and not root.make(path):
-                self.edited.append(path)
+                found = root.state(one.path, self.store.object_format)
+                is_old = found in (None, one.old)
+                is_placed = is_old and root.move_in(self._staged[one.path], one.path)
+                self.is_complete &= is_placed or found == one.new
+        for path in sorted(self._new_empty):
+            self.is_complete &= root.make(path)
 
-    def _remove(self, root: Folder, change: FileChange, stay: Collection[str]) -> None:
-        """Remove a file, and the folders above it that are then empty, except those in ``stay``."""
-        found = root.state(change.path, self.store.object_format)
-        if found is None:  # a killed process may have removed it, and left its folder
-            root.remove_empty(change.path.rpartition("/")[0], but=stay)
-        elif found == change.old:
-            root.remove(change.path, but=stay)
-        else:
-            self.edited.append(change.path)
-
-    def _put(self, root: Folder, change: FileChange) -> None:
-        """Rename a staged file to its path, unless a user's edit is there."""
-        file = self.staged[change.path]
-        found = root.state(change.path, self.store.object_format)
-        if root.is_free(change.path) if found is None else found == change.old:
-            # A user may remove or replace a parent folder at the same time.
-            with unless_changed():
-                root.move_in(file, change.path)
-                return
-        file.unlink()
-        if found != change.new:
-            self.edited.append(change.path)
+    def fsync(self, root: Folder) -> None:
+        """Fsync the folders whose entries change."""
+        empty = self._new_empty | self._old_empty
+        paths = empty.union(one.path for one in self.changes)
+        if paths:
+            root.fsync(empty.union(*map(folders_above, paths), {""}))
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
     """Create ``folder`` with the files of a state; nothing is fsynced.
 
     Raises:
-        UnsafeTreeError: if the state contains a path that a scan never stores.
+        CovaltError: with the code ``unsafe_tree`` if the state contains a path that a scan never stores.
     """
     folder.mkdir()
     with Folder.opened(folder) as root:
@@ -203,11 +169,11 @@ def _write_tree(store: GitStore, folder: Folder, tree: str | None, prefix: str =
             continue
         os.mkdir(name, dir_fd=folder.handle)
         with folder.inside(name) as below:
-            assert below is not None
             _write_tree(store, below, entry.oid, f"{prefix}{name}/")
 
 
 def _check_safe(store: GitStore, path: str, entry: FileState | TreeEntry) -> None:
+    """Check that a scan would store an entry that was perhaps created with git alone."""
     verdict = check_path(path)
     reason = verdict.reason if verdict.kind == "refused" else ""
     if entry.mode not in {FILE, EXECUTABLE, LINK, FOLDER}:
@@ -215,9 +181,10 @@ def _check_safe(store: GitStore, path: str, entry: FileState | TreeEntry) -> Non
     elif entry.mode == LINK and link_climb(store.read_blob(entry.oid)) > path.count("/"):
         reason = "it is a link that may lead outside"
     if reason:
-        raise UnsafeTreeError(
+        raise CovaltError(
             f"{path!r} of that commit cannot be written to the workspace: {reason}",
             hint="remove it from the branch with git, or check out another branch",
+            code="unsafe_tree",
         )
 
 
@@ -231,16 +198,20 @@ class WorkingFolder(NamedTuple):
         """The file that announces a switch."""
         return self.chat.folder / _JOURNAL
 
-    def staging(self) -> Path:
-        """Return the folder for staged files; create it if it is missing."""
+    @contextlib.contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """Yield a new folder for files on their way into the workspace; remove it after the block."""
+        self.clear_staging()
         folder = self.chat.folder / _STAGING
-        folder.mkdir(exist_ok=True)
-        return folder
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            self.clear_staging()
 
     def clear_staging(self) -> None:
         """Remove the staged files of a killed process."""
-        remove_tree(self.staging())
-        self.staging()
+        remove_tree(self.chat.folder / _STAGING)
 
     def exists(self) -> bool:
         """Return whether the workspace exists.
@@ -262,9 +233,8 @@ class WorkingFolder(NamedTuple):
 
     def remove_non_folder(self) -> None:
         """Remove a file or link that a tool put in the place of the workspace."""
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISDIR(self.chat.workspace.lstat().st_mode):
-                self.chat.workspace.unlink()
+        with contextlib.suppress(OSError):  # such as "it is a folder"
+            self.chat.workspace.unlink()
 
     def restore_if_missing(self) -> None:
         """Write the files of the active branch if the workspace is missing, for example in a clone of the project."""
@@ -273,69 +243,67 @@ class WorkingFolder(NamedTuple):
 
     def _write(self, state: FolderState) -> None:
         """Create the workspace with all its files by one rename; an empty workspace would look like a user's edit."""
-        folder = self.staging() / new_id()
-        try:
+        with self._staging() as staging:
+            folder = staging / self.chat.workspace.name
             write_folder(self.chat.store, state, folder)
-        except BaseException:
-            remove_tree(folder)
-            raise
-        if self.chat.store.durable:
-            fsync_tree(folder)
-        folder.rename(self.chat.workspace)
+            if self.chat.store.durable:
+                fsync_tree(folder)
+            folder.rename(self.chat.workspace)
         self._fsync([self.chat.folder])
 
-    def switch(self, journal: Journal, left_in_place: Iterable[str] = ()) -> list[FileChange]:
+    def switch(self, journal: Journal, left_in_place: Collection[str] = ()) -> list[FileChange]:
         """Switch the folder, the branch and HEAD, and return the changes of the folder.
 
         ``left_in_place`` are the untracked paths in the folder.  After each of these errors, the folder has its old
         files.
 
         Raises:
-            InTheWayError: if an untracked path is where a file must be written.
-            UnsafeTreeError: if the new commit contains a path that a scan never stores.
+            CovaltError: with the code ``in_the_way`` if an untracked path is where a file must be written, with
+                ``unsafe_tree`` if the new commit contains a path that a scan never stores.
             BrokenStoreError: if the store is damaged; a switch that was announced is undone.
             MovedError: if a push moved the branch in the meantime; the switch is undone.
         """
         store = self.chat.store
-        old, new = self.chat.state(journal.old), self.chat.state(journal.new)
-        switch = Switch(store, self.chat.workspace, old, new)
+        switch = self._switch_of(journal)
         try:
             switch.check(left_in_place)
             if not self.exists():
-                self._write(new)
+                self._write(self.chat.state(journal.new))
             self._carry_out(switch, journal)
             if journal.moves and store.read_ref(journal.head) != journal.new:
                 move_branch(store, journal.branch, journal.before, journal.new)
             store.set_head(journal.head)
         except (BrokenStoreError, MovedError):
             if self.journal.exists():
-                self._undo(Switch(store, self.chat.workspace, new, old), journal)
+                self._undo(journal)
             raise
         self._remove_journal()
         return switch.changes
 
-    def _carry_out(self, switch: Switch, announced: Journal | None = None) -> None:
+    def _switch_of(self, journal: Journal) -> Switch:
+        states = (self.chat.state(journal.old), self.chat.state(journal.new))
+        return Switch(self.chat.store, self.chat.workspace, *states)
+
+    def _carry_out(self, switch: Switch, journal: Journal) -> None:
         """Stage the files, announce the switch and place the files."""
-        staging = self.staging()
-        switch.stage(staging)
-        files = list(switch.staged.values())
-        if announced is not None:
-            files.append(staging / _JOURNAL)
-            files[-1].write_text(announced.model_dump_json(), encoding="utf-8")
-        self._fsync(files)
-        if announced is not None:
-            files[-1].replace(self.journal)
+        with self._staging() as staging:
+            announced = staging / _JOURNAL
+            announced.write_text(journal.model_dump_json(), encoding="utf-8")
+            self._fsync([*switch.stage(staging), announced])
+            announced.replace(self.journal)
             self._fsync([self.chat.folder])
-        with Folder.opened(self.chat.workspace) as root:
-            switch.place(root)
-            if self.chat.store.durable:
-                root.fsync(switch.folders())
-        if switch.edited:
+            with Folder.opened(self.chat.workspace) as root:
+                switch.place(root)
+                if self.chat.store.durable:
+                    switch.fsync(root)
+        if not switch.is_complete:
             self.chat.stat_cache.clear()  # the next scan finds the edits
 
-    def _undo(self, back: Switch, journal: Journal) -> None:
+    def _undo(self, journal: Journal) -> None:
+        """Switch the folder back after a switch that was announced."""
         if self.exists():
-            self._carry_out(back)
+            back = Journal(old=journal.new, new=journal.old, head=self.chat.store.head())
+            self._carry_out(self._switch_of(back), back)
             if journal.old is None:  # otherwise an empty folder would count as a user's edit
                 with contextlib.suppress(OSError):
                     self.chat.workspace.rmdir()

@@ -140,7 +140,7 @@ class Writer:
         parents.  The ``fields`` are as for :meth:`make`.
 
         Raises:
-            InTheWayError: if an untracked path is where a file must be written.
+            CovaltError: if an untracked path is where a file must be written.
             MovedError: if a push moved the branch from ``head`` meanwhile; then nothing has changed.
         """
         chat = self.chat
@@ -186,8 +186,8 @@ class Writer:
 
         Raises:
             UnknownNameError: if the branch does not exist; the hint has the most similar one.
-            InTheWayError: if an untracked path is where a file must be written.
-            UnsafeTreeError: if the branch contains a path that a scan never stores.
+            CovaltError: if an untracked path is where a file must be written.
+            CovaltError: if the branch contains a path that a scan never stores.
         """
         target = self.chat.branch(name)
         head = self.commit_changes()
@@ -204,8 +204,8 @@ class Writer:
         """Switch from the active branch, after its changes were committed; return the changed files.
 
         Raises:
-            InTheWayError: if an untracked path is where a file must be written.
-            UnsafeTreeError: if the new commit contains a path that a scan never stores.
+            CovaltError: if an untracked path is where a file must be written.
+            CovaltError: if the new commit contains a path that a scan never stores.
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
         return self.folder.switch(journal, self.snapshot.left_in_place)

@@ -23,7 +23,7 @@ def busy(chats: Chats, seed: int, steps: int) -> AbstractContextManager[subproce
 
 def left_overs(chat: ChatStore) -> list[Path]:
     store = chat.folder / "store.git"
-    found = [*store.rglob("*.lock"), *store.rglob("tmp_*"), *(chat.folder / "staging").glob("*")]
+    found = [*store.rglob("*.lock"), *store.rglob("tmp_*"), *chat.folder.glob("staging*")]
     return [*found, *chat.folder.glob("switch.json")]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from covalt_git.operations.results import Change
 from covalt_git.paths import check_path
 from covalt_git.text.media_types import BYTES, media_type
 from covalt_git.workspaces import commits, trees
-from covalt_git.workspaces.folders import Folder, read_entry
+from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.rules import why_not_stored
 
 if TYPE_CHECKING:
@@ -213,9 +212,8 @@ def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes |
     if check_path(path).kind == "refused":
         return None
     try:
-        with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
-            most = chat.config.max_file_mb << 20
-            found = read_entry(parent, name, os.lstat(name, dir_fd=parent), most=most)
+        with Folder.opened(chat.workspace) as root:
+            found = root.read(path, most=chat.config.max_file_mb << 20)
     except OSError:
         return None
     if found is None or why_not_stored(path, found[1], chat.config):
