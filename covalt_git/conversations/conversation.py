@@ -285,8 +285,7 @@ def _above(steps: Mapping[str | None, _Step], oid: str | None) -> Iterator[str]:
 
 def _placed(chat: ChatStore, heads: Iterable[str | None]) -> dict[str | None, _Step]:
     """Read the commits of all branches, and find the place of each from that of its first parent."""
-    above = chat.above(*filter(None, heads), without=())
-    steps = {oid: _step(chat, oid) for oid in above}
+    steps = {oid: _step(chat, oid) for oid in chat.above(*heads)}
     placed: dict[str | None, _Step] = {None: _Step()}
     parents = {oid: (step.parent,) if step.parent else () for oid, step in steps.items()}
     for oid in parents_first(parents):
@@ -298,7 +297,7 @@ def _placed(chat: ChatStore, heads: Iterable[str | None]) -> dict[str | None, _S
             last_call = oid
         elif start == step.parent and not step.is_call:
             start = oid
-        placed[oid] = step._replace(message=message, start=start, last_call=last_call)
+        placed[oid] = _Step(*step[:-3], message, start, last_call)
     return placed
 
 

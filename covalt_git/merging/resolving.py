@@ -63,7 +63,7 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
 
 def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
     """Return the merges in the history of a commit, newest first."""
-    above = chat.above(oid, without=()) if oid is not None else []
+    above = chat.above(oid)
     # The start of the message is enough to skip other commits without parsing them.
     merges = [
         chat.manifest(one)

@@ -209,7 +209,7 @@ def _list_foreign(chat: ChatStore, found: set[str]) -> None:
     """
     if found:
         tips = *chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()
-        chat.foreign.add(found - chat.above(*tips, without=()).keys())
+        chat.foreign.add(found - chat.above(*tips).keys())
 
 
 def _move_branch(writer: Writer, command: Command) -> None:

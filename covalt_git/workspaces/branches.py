@@ -31,7 +31,7 @@ from covalt_git.workspaces.chat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Container
 
     from covalt_git.git_store.store import GitStore
     from covalt_git.models.calls import PendingCall
@@ -189,49 +189,40 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
         )
     if not force:
         _check_nothing_pending(chat, name, verb="deleted")
-        if count := len(_own_commits(chat, name)):
-            commits = "a commit" if count == 1 else f"{count} commits"
-            raise CovaltError(
-                f"the branch {name!r} has {commits} that no other branch has",
-                hint=f"covalt-git chat branch delete {chat.id} {name} --force",
-                code="only_there",
-                http_status=409,
-            )
     for call in _pending(chat, name):
         _cancel(writer, call)
     at = chat.branch(name).manifest_id
     assert at is not None  # a branch without a commit has a pending call, which was just committed
-    count = len(_own_commits(chat, name))
-    if count:
+    heads = [one.manifest_id for one in chat.branches() if one.name != name]
+    gone = _deleted(chat, name, at, chat.above(*heads))
+    if gone.manifests and not force:
+        commits_text = "a commit" if gone.manifests == 1 else f"{gone.manifests} commits"
+        raise CovaltError(
+            f"the branch {name!r} has {commits_text} that no other branch has",
+            hint=f"covalt-git chat branch delete {chat.id} {name} --force",
+            code="only_there",
+            http_status=409,
+        )
+    if gone.manifests:
         chat.store.swap_ref(f"{DELETED}{new_id()}/{name}", None, at)
     move_branch(chat.store, name, at, None)
-    return _deleted(chat, name, at, count)
+    return gone
 
 
 def deleted(chat: ChatStore) -> list[BranchDeleted]:
     """Return the deleted branches with commits that no branch has, the most recently deleted first."""
     reachable = chat.reachable()
-    refs = reversed(chat.store.refs(DELETED).items())
-    return [
-        _deleted(
-            chat,
-            ref.removeprefix(DELETED).partition("/")[2],
-            at,
-            len(chat.above(at, without=reachable)),
-        )
-        for ref, at in refs
-        if at not in reachable
+    found = [
+        _deleted(chat, ref.removeprefix(DELETED).partition("/")[2], at, reachable)
+        for ref, at in reversed(chat.store.refs(DELETED).items())
     ]
+    return [one for one in found if one.manifests]
 
 
-def _deleted(chat: ChatStore, name: str, at: str, commits: int) -> BranchDeleted:
+def _deleted(chat: ChatStore, name: str, at: str, reachable: Container[str]) -> BranchDeleted:
+    count = len(chat.above(at, without=reachable))
     back = f"covalt-git chat branch new {chat.id} {name} --from {at[:12]}"
-    return BranchDeleted(name=name, manifest_id=at, manifests=commits, back=back)
-
-
-def _own_commits(chat: ChatStore, name: str) -> Collection[str]:
-    at = chat.branch(name).manifest_id
-    return () if at is None else chat.above(at, without=chat.reachable(but=name))
+    return BranchDeleted(name=name, manifest_id=at, manifests=count, back=back)
 
 
 def _pending(chat: ChatStore, name: str) -> list[PendingCall]:

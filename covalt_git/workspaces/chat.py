@@ -178,19 +178,18 @@ class ChatStore:
         self.foreign.cover(found.parents)
         return found
 
-    def reachable(self, *, but: str | None = None) -> dict[str, None]:
-        """Return the ids of the commits of all branches except ``but``, newest first in each branch."""
-        heads = (branch.manifest_id for branch in self.branches() if branch.name != but)
-        return self.above(*(oid for oid in heads if oid), without=())
+    def reachable(self) -> dict[str, None]:
+        """Return the ids of the commits of all branches, newest first in each branch."""
+        return self.above(*self.store.refs(HEADS).values())
 
-    def above(self, *tips: str, without: Container[str]) -> dict[str, None]:
+    def above(self, *tips: str | None, without: Container[str] = ()) -> dict[str, None]:
         """Return commits and their ancestors, but not those in ``without`` or reached through them."""
 
         def parents(oid: str) -> tuple[str, ...]:
             known = self.memory.get((oid, False)) or self.store.read_commit(oid)
             return known.parents
 
-        return ancestors(parents, tips, without)
+        return ancestors(parents, filter(None, tips), without)
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
         """Yield a commit and its ancestors along first parents, newest first."""
