@@ -118,7 +118,7 @@ def preview(
         if done.status == "already_merged":
             return done
         ours = snapshot.state
-        switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
+        switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.unstored())
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         new = theirs if done.status == "fast_forward" else None
         return done._replace(manifest_id=new, changes=tuple(changes))
@@ -162,7 +162,7 @@ def _plan(
         return done._replace(status="fast_forward"), theirs
     merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = merging.merge(base.tree, ours.tree, theirs.tree)
-    unstored = (*snapshot.left_in_place, *ours.empty_folders, *theirs.empty_folders)
+    unstored = (*snapshot.unstored(), *ours.empty_folders, *theirs.empty_folders)
     edits, conflicts = merge_conflicts.decide(chat, branch, merged, choices or {}, unstored)
     empty = _three_ways(*(set(one.empty_folders) for one in (base, ours, theirs)))
     after = trees.edited_state(store, FolderState(merged.tree, tuple(empty)), edits)

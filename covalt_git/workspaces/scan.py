@@ -39,7 +39,10 @@ HOLLOW: Final = "hollow"
 IGNORED: Final = "ignored"
 NOT_STORED: Final = "not stored"
 UNPORTABLE: Final = "unportable"
-"""Kinds of notes.  A hollow folder is not empty, but nothing in it is stored."""
+"""Kinds of notes.  A hollow folder, such as one with only a ``__pycache__``, is not empty, but nothing in it is stored.
+
+Creating or deleting hollow folders does not count as a change of the workspace.
+"""
 
 LEFT_IN_PLACE: Final = frozenset({IGNORED, NOT_STORED})
 

@@ -19,8 +19,6 @@ from covalt_git.workspaces.trees import FolderState
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.commit_record import WorkspaceNote
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -29,36 +27,30 @@ class Snapshot:
     Attributes:
         tree: the id of its tree; None if it has no files.
         notes: the notes of its commit record.
-        ignored: the paths that ``workspace.ignore`` leaves out.
-        hollow: the folders that are not empty but have no stored files, such as a folder with only a
-            ``__pycache__``.  Creating or deleting them does not count as a change of the workspace.
+        scan: the scan that found it; that of nothing if the snapshot was computed.
     """
 
     tree: str | None
     notes: WorkspaceNotes
-    ignored: tuple[str, ...] = ()
-    hollow: tuple[str, ...] = ()
     scan: FolderScan = field(default=NOT_SCANNED, compare=False, repr=False)
 
     @classmethod
     def of(cls, found: FolderScan) -> Self:
         """Return the snapshot of a scan of the workspace."""
-        notes: dict[str, list[tuple[str, str]]] = {}
-        for kind, path, reason in found.all_notes():
-            notes.setdefault(kind, []).append((path, reason))
-        paths = {kind: tuple(sorted(path for path, _ in some)) for kind, some in notes.items()}
-        recorded = WorkspaceNotes(
-            empty_folders=paths.get(scan.EMPTY, ()),
-            not_stored=_path_notes(notes.get(scan.NOT_STORED, [])),
-            unportable=_path_notes(notes.get(scan.UNPORTABLE, [])),
+        notes = [*found.all_notes()]
+        not_stored, unportable = (
+            sorted(
+                (path_note(path, reason) for kind, path, reason in notes if kind == wanted),
+                key=lambda note: note.path,
+            )
+            for wanted in (scan.NOT_STORED, scan.UNPORTABLE)
         )
-        ignored, hollow = paths.get(scan.IGNORED, ()), paths.get(scan.HOLLOW, ())
-        return cls(found.tree, recorded, ignored, hollow, found)
-
-    @property
-    def left_in_place(self) -> tuple[str, ...]:
-        """The untracked paths: those in the folder and not in the tree."""
-        return self.ignored + tuple(note.path for note in self.notes.not_stored)
+        recorded = WorkspaceNotes(
+            empty_folders=tuple(sorted(path for kind, path, _ in notes if kind == scan.EMPTY)),
+            not_stored=tuple(not_stored),
+            unportable=tuple(unportable),
+        )
+        return cls(found.tree, recorded, found)
 
     @property
     def state(self) -> FolderState:
@@ -68,12 +60,17 @@ class Snapshot:
     def holds(self, state: FolderState) -> bool:
         """Return whether the workspace has the content ``state``; there, a hollow folder may be an empty one."""
         empty, recorded = set(self.notes.empty_folders), set(state.empty_folders)
-        return self.tree == state.tree and empty <= recorded <= empty | set(self.hollow)
+        if self.tree != state.tree or not empty <= recorded:
+            return False
+        return empty == recorded or recorded <= empty.union(self.paths(scan.HOLLOW))
+
+    def paths(self, *kinds: str) -> list[str]:
+        """Return the paths that the scan noted for one of these reasons, as the file system spells them, sorted."""
+        return sorted(path for kind, path, _ in self.scan.all_notes() if kind in kinds)
 
     def unstored(self) -> list[str]:
-        """Return the untracked paths, as the file system spells them, sorted."""
-        notes = self.scan.all_notes()
-        return sorted(path for kind, path, _ in notes if kind in scan.LEFT_IN_PLACE)
+        """Return the untracked paths: those in the folder and not in the tree."""
+        return self.paths(*scan.LEFT_IN_PLACE)
 
     def unstored_digest(self, workspace: Path) -> str:
         """Return the digest of a list of all untracked files, such as those in ``node_modules``.
@@ -95,9 +92,8 @@ class Snapshot:
     def usage(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files, and the sum of their lengths in bytes; without files in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]
-        left = [path for kind, path, _ in self.scan.all_notes() if kind == scan.NOT_STORED]
         with contextlib.suppress(OSError), Folder.opened(workspace) as root:
-            for path in left:
+            for path in self.paths(scan.NOT_STORED):
                 with contextlib.suppress(OSError), root.parent_of(path) as (parent, name):
                     status = os.lstat(name, dir_fd=parent)
                     sizes.append(status.st_size if stat.S_ISREG(status.st_mode) else 0)
@@ -108,8 +104,3 @@ class Snapshot:
         with Folder.opened(workspace) as root:
             for _, parent, name, _ in root.files_below(self.unstored()):
                 clear_set_id(parent, name)
-
-
-def _path_notes(notes: list[tuple[str, str]]) -> tuple[WorkspaceNote, ...]:
-    found = (path_note(path, reason) for path, reason in notes)
-    return tuple(sorted(found, key=lambda note: note.path))

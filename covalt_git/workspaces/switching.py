@@ -84,11 +84,11 @@ class Switch:
         self._old_empty = set(old.empty_folders) - set(new.empty_folders)
         self._staged: dict[str, Path] = {}
 
-    def check(self, left_in_place: Collection[str] = ()) -> None:
+    def check(self, unstored: Collection[str] = ()) -> None:
         """Check that the switch is possible, before anything is changed.
 
         Args:
-            left_in_place: the untracked paths in the folder.
+            unstored: the untracked paths in the folder.
 
         Raises:
             CovaltError: with the code ``in_the_way`` if an untracked path is where a file must be written, with
@@ -97,9 +97,9 @@ class Switch:
         arriving = {one.path: one.new for one in self.changes if one.new is not None}
         for path, now in arriving.items():
             _check_safe(self.store, path, now)
-        for path in sorted(arriving.keys() | self._new_empty) if left_in_place else ():
+        for path in sorted(arriving.keys() | self._new_empty) if unstored else ():
             above = {path, *folders_above(path)}
-            for other in sorted(left_in_place):
+            for other in sorted(unstored):
                 if other in above or (path in arriving and other.startswith(f"{path}/")):
                     raise CovaltError(
                         f"{other!r} is in the way of {path!r}",
@@ -251,10 +251,10 @@ class WorkingFolder(NamedTuple):
             folder.rename(self.chat.workspace)
         self._fsync([self.chat.folder])
 
-    def switch(self, journal: Journal, left_in_place: Collection[str] = ()) -> list[FileChange]:
+    def switch(self, journal: Journal, unstored: Collection[str] = ()) -> list[FileChange]:
         """Switch the folder, the branch and HEAD, and return the changes of the folder.
 
-        ``left_in_place`` are the untracked paths in the folder.  After each of these errors, the folder has its old
+        ``unstored`` are the untracked paths in the folder.  After each of these errors, the folder has its old
         files.
 
         Raises:
@@ -266,7 +266,7 @@ class WorkingFolder(NamedTuple):
         store = self.chat.store
         switch = self._switch_of(journal)
         try:
-            switch.check(left_in_place)
+            switch.check(unstored)
             if not self.exists():
                 self._write(self.chat.state(journal.new))
             self._carry_out(switch, journal)

@@ -15,7 +15,7 @@ from covalt_git.workspaces import rules
 from covalt_git.workspaces.folders import folders_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from covalt_git.git_store.store import GitStore
 
@@ -112,23 +112,42 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
     """
     if not edits:
         return tree
-    entries = {} if tree is None else {entry.name: entry for entry in store.read_tree(tree)}
+    entries: dict[bytes, TreeEntry | None] = {}
+    if tree is not None:
+        entries |= {entry.name: entry for entry in store.read_tree(tree)}
     below: dict[bytes, Edits] = {}
     for path, entry in edits.items():
         name, _, rest = path.partition("/")
+        raw = rules.encoded(name)
         if rest:
-            below.setdefault(rules.encoded(name), {})[rest] = entry
+            below.setdefault(raw, {})[rest] = entry
         else:
-            _put(entries, rules.encoded(name), entry)
+            entries[raw] = entry and entry._replace(name=raw)
     for raw, further in below.items():
         before = entries.get(raw)
         folder = before.oid if before is not None and before.mode == FOLDER else None
         subtree = edited(store, folder, further)
         if subtree is not None:
-            _put(entries, raw, TreeEntry(raw, FOLDER, subtree))
+            entries[raw] = TreeEntry(raw, FOLDER, subtree)
         elif folder is not None:
-            _put(entries, raw, None)
-    return store.write_tree(entries.values()) if entries else None
+            entries[raw] = None
+    left = [entry for entry in entries.values() if entry is not None]
+    return store.write_tree(left) if left else None
+
+
+def edited_state(
+    store: GitStore, state: FolderState, edits: Mapping[str, TreeEntry | None]
+) -> FolderState:
+    """Write the tree of a state with all ``edits`` applied; return the new state, with the folders that stay empty."""
+    tree = edited(store, state.tree, edits)
+    parents = {folder for path in state.empty_folders for folder in folders_above(path)}
+    empty = (
+        path
+        for path in sorted({*state.empty_folders} - parents)
+        if find_entry(store, tree, path) is None
+        and not any(find(store, tree, folder) for folder in folders_above(path))
+    )
+    return FolderState(tree, tuple(empty))
 
 
 def notes(
@@ -151,33 +170,6 @@ def notes(
         not_stored=scanned.not_stored,
         unportable=tuple(sorted(unportable, key=lambda note: note.path)),
     )
-
-
-def still_empty(store: GitStore, tree: str | None, folders: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders among ``folders`` that stay empty with the files of a tree."""
-    wanted = set(folders)
-    above = {folder for path in wanted for folder in folders_above(path)}
-    return tuple(path for path in sorted(wanted - above) if _has_room(store, tree, path))
-
-
-def _has_room(store: GitStore, tree: str | None, path: str) -> bool:
-    above = (find_entry(store, tree, folder) for folder in folders_above(path))
-    has_folders = all(entry is None or entry.mode == FOLDER for entry in above)
-    return has_folders and find_entry(store, tree, path) is None
-
-
-def edited_state(
-    store: GitStore, state: FolderState, edits: Mapping[str, TreeEntry | None]
-) -> FolderState:
-    """Write the tree of a state with all ``edits`` applied, and return the new state."""
-    tree = edited(store, state.tree, edits)
-    return FolderState(tree, still_empty(store, tree, state.empty_folders))
-
-
-def _put(entries: dict[bytes, TreeEntry], name: bytes, entry: TreeEntry | None) -> None:
-    entries.pop(name, None)
-    if entry is not None:
-        entries[name] = entry._replace(name=name)
 
 
 def _state(entry: TreeEntry) -> FileState:

@@ -208,7 +208,7 @@ class Writer:
             CovaltError: if the new commit contains a path that a scan never stores.
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
-        return self.folder.switch(journal, self.snapshot.left_in_place)
+        return self.folder.switch(journal, self.snapshot.unstored())
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Restore the files of the active branch in a folder whose content is ``snapshot``.

@@ -32,6 +32,7 @@ from covalt_git.transfers import exporting, forking, importing
 from covalt_git.workspaces import collecting
 from covalt_git.workspaces.chat import write_about
 from covalt_git.workspaces.disk_usage import large_store
+from covalt_git.workspaces.scan import IGNORED
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -305,7 +306,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
-        lacks = writer.snapshot.left_in_place
+        lacks = writer.snapshot.unstored()
     with made:
         with context.writing(made):  # this creates the folder
             pass
@@ -339,7 +340,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     with context.writing(chat) as writer:
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
-        lacks = writer.snapshot.left_in_place if of_folder else ()
+        lacks = writer.snapshot.unstored() if of_folder else ()
     with atomic_write.create(request.path) as file:
         done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
     notes = writer.fresh_notes()
@@ -443,7 +444,7 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
         changes = folder.edits(scan.tree, begun)
         return ChatStatus(
             changes=changes,
-            ignored=scan.ignored,
+            ignored=scan.paths(IGNORED),
             workspace=scan.notes,
             redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
