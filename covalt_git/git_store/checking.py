@@ -7,11 +7,15 @@ strictly.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, tree_rows
+from dulwich.errors import ObjectFormatException
+from dulwich.objects import parse_tree
 
-SUBMODULE = 0o160000
-"""The mode under which a tree names a commit of another repository."""
+from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, SUBMODULE
+
+if TYPE_CHECKING:
+    from covalt_git.git_store.object_reader import ObjectReader
 
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE)}
 _PERSON = rb"(?!<)[^<>\n]* <[^<>\n]*> (?P<%b>0|[1-9][0-9]{0,18}) [+-][0-9]{4}\n"
@@ -26,19 +30,22 @@ _COMMIT = (
 _LATEST = (1 << 63) - 1
 
 
-def why_bad_tree(content: bytes, id_length: int) -> str:
-    """Return the first error in the content of a tree, or an empty text."""
+def why_bad_tree(reader: ObjectReader, oid: str) -> str:
+    """Return the first error in a tree, or an empty text."""
+    content = reader.read_content(oid, b"tree")
     try:
-        rows = tree_rows(content, id_length)
-    except ValueError:
+        entries = list(parse_tree(content, reader.format.oid_length))
+    except (ObjectFormatException, ValueError):
         return "it is cut off, or one of its entries has no mode"
-    last, names = b"", set()
-    for mode, name, raw in rows:
+    at, last, names = 0, b"", set()
+    for name, _, entry in entries:
+        mode = content[at : content.index(b" ", at)]
+        at += len(mode) + len(name) + 2 + reader.format.oid_length
         if mode not in _MODES:
             return f"one of its entries has the mode {mode.decode()}"
         if not name or b"/" in name:
             return "one of its entries has no valid name"
-        if not any(raw):
+        if not entry.strip(b"0"):
             return "one of its entries has no object id"
         if name in names:
             return "it has two entries with the same name"
@@ -50,13 +57,13 @@ def why_bad_tree(content: bytes, id_length: int) -> str:
     return ""
 
 
-def why_bad_commit(content: bytes, id_length: int) -> str:
-    """Return the first error in the content of a commit, or an empty text."""
-    found = re.fullmatch(_COMMIT, content)
+def why_bad_commit(reader: ObjectReader, oid: str) -> str:
+    """Return the first error in a commit alone, or an empty text."""
+    found = re.fullmatch(_COMMIT, reader.read_content(oid, b"commit"))
     if found is None:
         return "its header is malformed"
     ids = [found["tree"], *found["parents"].replace(b"parent ", b"").split()]
-    if any(len(oid) != 2 * id_length for oid in ids):
+    if any(len(one) != reader.format.hex_length for one in ids):
         return "it contains object ids of another format"
     if max(int(found["written"]), int(found["committed"])) > _LATEST:
         return "its time is out of range"

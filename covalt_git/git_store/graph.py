@@ -9,8 +9,7 @@ from functools import lru_cache
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from covalt_git.git_store.checking import SUBMODULE
-from covalt_git.git_store.objects import FOLDER, BrokenStoreError
+from covalt_git.git_store.objects import FOLDER, SUBMODULE, BrokenStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping

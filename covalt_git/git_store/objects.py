@@ -1,15 +1,13 @@
 """Git objects in memory: their ids, and the encoding of trees and commits.
 
-Formats: ``git-mktree(1)``, ``git-commit-tree(1)``.  Our own tree comparison takes a quarter of the time of
-dulwich's ``tree_changes`` (0.8 ms for 94 changes in 1,000 files).
+Formats: ``git-mktree(1)``, ``git-commit-tree(1)``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -21,15 +19,14 @@ EXECUTABLE = 0o100755
 LINK = 0o120000
 FOLDER = 0o040000
 
+SUBMODULE = 0o160000
+"""The mode under which a tree names a commit of another repository."""
+
 KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 """Kinds of objects, each at its number in packs."""
 
 _HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_TREE_ROW = {n: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % n, re.DOTALL) for n in (20, 32)}
-
-TreeRow: TypeAlias = tuple[bytes, bytes, bytes]
-"""The mode, name and raw id of a tree's entry, not decoded: callers decode only a few of them."""
 
 
 class BrokenStoreError(CovaltError):
@@ -88,38 +85,6 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     """Return the content of a tree; git sorts a folder as if its name ended in a slash."""
     ordered = sorted(entries, key=lambda one: one.name + b"/" if one.mode == FOLDER else one.name)
     return b"".join(b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered)
-
-
-def tree_differences(
-    old: bytes, new: bytes, id_length: int
-) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-    """Return the names that differ between the contents of two trees, with both entries.
-
-    Raises:
-        ValueError: when one of the contents is not a tree.
-    """
-    before, after = set(tree_rows(old, id_length)), set(tree_rows(new, id_length))
-    gone = {row[1]: tree_entry(row) for row in before - after}
-    come = {row[1]: tree_entry(row) for row in after - before}
-    return [(name, gone.get(name), come.get(name)) for name in gone | come]
-
-
-def tree_rows(content: bytes, id_length: int) -> list[TreeRow]:
-    """Return the entries of a tree, in its order; an id has ``id_length`` bytes.
-
-    Raises:
-        ValueError: when the content is not a tree.
-    """
-    rows: list[TreeRow] = _TREE_ROW[id_length].findall(content)
-    if sum(map(len, itertools.chain.from_iterable(rows))) + 2 * len(rows) != len(content):
-        raise ValueError("not a tree")
-    return rows
-
-
-def tree_entry(row: TreeRow) -> TreeEntry:
-    """Return the decoded entry."""
-    mode, name, raw = row
-    return TreeEntry(name, int(mode, 8), raw.hex())
 
 
 def encode_commit(commit: CommitObject) -> bytes:

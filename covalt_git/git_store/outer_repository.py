@@ -18,7 +18,7 @@ from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
 from dulwich.repo import Repo
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.checking import SUBMODULE
+from covalt_git.git_store.objects import SUBMODULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

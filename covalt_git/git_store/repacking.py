@@ -14,8 +14,8 @@ from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
-from covalt_git.git_store.object_reader import damage_of
-from covalt_git.git_store.objects import FILE, FOLDER, KINDS, decode_commit, tree_differences
+from covalt_git.git_store.object_reader import damage_of, tree_differences
+from covalt_git.git_store.objects import FILE, FOLDER, KINDS, decode_commit
 from covalt_git.git_store.pack_writer import PackEntry, new_entry, write_pack
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.git_store.checking import SUBMODULE
+from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_store.graph import parents_first
-from covalt_git.git_store.objects import FOLDER, LINK, BrokenStoreError
+from covalt_git.git_store.objects import FOLDER, LINK, SUBMODULE, BrokenStoreError
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element
 from covalt_git.workspaces.commits import looks_like_record
 from covalt_git.workspaces.rules import (
@@ -177,7 +177,7 @@ class _Inspection:
         self._commit = oid
         self.objects.add(oid)
         commit = self.reader.read_commit(oid)
-        reason = self.reader.check_commit(oid)
+        reason = why_bad_commit(self.reader, oid)
         if not reason and len(commit.message) > _MOST_MESSAGE:
             reason = f"its message is longer than {_MOST_MESSAGE >> 20} MiB"
         if reason:
@@ -236,7 +236,7 @@ class _Inspection:
 
     def _entries(self, oid: str, path: tuple[str, ...]) -> list[TreeEntry]:
         try:
-            reason = self.reader.check_tree(oid)
+            reason = why_bad_tree(self.reader, oid)
             if not reason:
                 return self.reader.read_tree(oid)
         except BrokenStoreError:
