@@ -69,17 +69,15 @@ class VisibleRefs(NamedTuple):
         if version == 1:
             yield _line("version 1\n")
         rows = sorted(self.refs.items())
-        capabilities = [
-            _CAPABILITIES[service],
-            f"object-format={self.reader.object_format}",
-            _AGENT,
-        ]
+        capabilities = (
+            f"{_CAPABILITIES[service]} object-format={self.reader.object_format} {_AGENT}"
+        )
         if service == FETCH and self.head in self.refs:
             rows.insert(0, ("HEAD", self.refs[self.head]))
-            capabilities.append(f"symref=HEAD:{self.head}")
+            capabilities += f" symref=HEAD:{self.head}"
         digits = self.reader.format.hex_length
         for number, (name, oid) in enumerate(rows or [("capabilities^{}", "0" * digits)]):
-            yield _line(f"{oid} {name}" + ("" if number else f"\0{' '.join(capabilities)}") + "\n")
+            yield _line(f"{oid} {name}" + ("" if number else f"\0{capabilities}") + "\n")
         yield FLUSH
 
 
@@ -136,31 +134,31 @@ class _Wants:
     depth: int = 0
     options: set[str] = field(default_factory=set)
 
-    @classmethod
-    def read(cls, lines: Iterator[str]) -> _Wants:
-        """Read the section.
 
-        Raises:
-            BadGitRequestError: if the section is malformed.
-        """
-        wants = cls()
-        for number, line in enumerate(_section(lines)):
-            word, _, value = line.partition(" ")
-            if not number:
-                value, _, chosen = value.partition(" ")
-                wants.options.update(chosen.split())
-            match word:
-                case "want" if is_object_id(value):
-                    wants.oids.append(value)
-                case "shallow" if is_object_id(value):
-                    wants.shallow.add(value)
-                case "deepen" if _NUMBER.fullmatch(value):
-                    wants.depth = int(value)
-                case _:
-                    raise BadGitRequestError(f"upload-pack does not support {line!r}")
-        if wants.oids and "ofs-delta" not in wants.options:
-            raise BadGitRequestError("the client has to support ofs-delta")
-        return wants
+def _read_wants(lines: Iterator[str]) -> _Wants:
+    """Read the first section of a fetch.
+
+    Raises:
+        BadGitRequestError: if the section is malformed.
+    """
+    wants = _Wants()
+    for number, line in enumerate(_section(lines)):
+        words = line.split(" ")
+        if not number:
+            wants.options.update(words[2:])
+            words = words[:2]
+        match words:
+            case ["want", oid] if is_object_id(oid):
+                wants.oids.append(oid)
+            case ["shallow", oid] if is_object_id(oid):
+                wants.shallow.add(oid)
+            case ["deepen", depth] if _NUMBER.fullmatch(depth):
+                wants.depth = int(depth)
+            case _:
+                raise BadGitRequestError(f"upload-pack does not support {line!r}")
+    if wants.oids and "ofs-delta" not in wants.options:
+        raise BadGitRequestError("the client has to support ofs-delta")
+    return wants
 
 
 def fetch(visible: VisibleRefs, stream: SupportsRead[bytes]) -> Iterator[bytes]:
@@ -170,7 +168,7 @@ def fetch(visible: VisibleRefs, stream: SupportsRead[bytes]) -> Iterator[bytes]:
         BadGitRequestError: if the request is malformed; raised before anything is yielded.
     """
     lines = _lines(stream)
-    wants = _Wants.read(lines)
+    wants = _read_wants(lines)
     rounds = list(lines)
     return _answer_fetch(visible, wants, rounds) if wants.oids else iter(())
 
@@ -186,8 +184,11 @@ def _answer_fetch(visible: VisibleRefs, wants: _Wants, rounds: list[str]) -> Ite
         for line in rounds:
             word, _, oid = line.partition(" ")
             if word == "have":
-                if sender.add_common(oid) and (detailed or len(sender.common) == 1):
-                    yield _line(f"ACK {oid}{' common' if detailed else ''}\n")
+                # Objects of commits that no visible ref reaches may be deleted already.
+                if oid in sender.reachable:
+                    sender.common.append(oid)
+                    if detailed or len(sender.common) == 1:
+                        yield _line(f"ACK {oid}{' common' if detailed else ''}\n")
             elif word == "done":
                 if detailed and sender.common:
                     yield _line(f"ACK {sender.common[-1]}\n")
@@ -211,24 +212,15 @@ class _Sender:
         self._graph = CommitGraph(visible.reader)
         refs = set(visible.refs.values())
         heads, _ = peeled(visible.reader, refs)
-        self._reachable = self._graph.ancestors(heads)
+        self.reachable = self._graph.ancestors(heads)
         for want in wants.oids:
             # A ref may have moved after it was advertised, so the client may want an ancestor.
-            if want not in self._reachable and want not in refs:
+            if want not in self.reachable and want not in refs:
                 raise BadGitRequestError(f"upload-pack: not our ref {want}")
         self._tips, self._others = peeled(visible.reader, wants.oids)
-        self._shallow = wants.shallow & self._reachable.keys()
+        self._shallow = wants.shallow & self.reachable.keys()
         self._boundary = self._new_boundary() if wants.depth else self._shallow
         self._reached = self._graph.ancestors(self._tips, self._boundary)
-
-    def add_common(self, oid: str) -> bool:
-        """Add a commit that the client has to the common commits, if the server has it too; return whether it does.
-
-        Only commits that a visible ref reaches count, because objects of other commits may be deleted already.
-        """
-        if oid in self._reachable:
-            self.common.append(oid)
-        return oid in self._reachable
 
     def shallow_lines(self) -> Iterator[bytes]:
         """Yield the commits at which the client's history newly begins, and those at which it no longer does."""
