@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections import deque
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -170,26 +169,16 @@ def stored_entries(reader: ObjectReader, ids: Iterable[str]) -> Iterator[PackEnt
 
 
 def _packed(pack: PackFile, left: Collection[bytes]) -> Iterator[PackEntry]:
-    """Yield the entries of some objects, if they are in a pack; a delta follows its base, if that is one of them."""
+    """Yield the entries of some objects, if they are in a pack, as they are stored."""
     if len(pack.index) > _LISTED * len(left):
         return
     rows = pack.entries()
     at = {offset: oid for offset, oid, _, _ in rows}
-    waiting = deque(row for row in rows if row[1] in left)
-    here = {row[1] for row in waiting}
-    deferred = 0
-    while waiting:
-        offset, oid, crc, end = row = waiting.popleft()
-        stored = pack.stored(offset, end)
-        if zlib.crc32(stored) != crc:
-            raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
-        kind, size, base, length = entry_header(stored, pack.format.oid_length)
-        base = at[offset - base] if isinstance(base, int) else base
-        # A base may have a higher offset, as in a thin pack that was completed.
-        if base in here and deferred < len(waiting):
-            waiting.append(row)
-            deferred += 1
-        else:
-            here.discard(oid)
-            deferred = 0
+    for offset, oid, crc, end in rows:
+        if oid in left:
+            stored = pack.stored(offset, end)
+            if zlib.crc32(stored) != crc:
+                raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
+            kind, size, base, length = entry_header(stored, pack.format.oid_length)
+            base = at[offset - base] if isinstance(base, int) else base
             yield PackEntry(oid, kind, size, stored[length:], base)
