@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
-from covalt_git.models.commit_record import ConflictKind, MergeConflict, MergeDecision, MergeSide
+from covalt_git.models.commit_record import MergeConflict, MergeDecision, MergeSide
 from covalt_git.paths import MAX_ELEMENT_BYTES, collisions
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.rules import check_storable, why_not_stored
@@ -35,18 +35,6 @@ SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
 _LONGEST_LABEL = 60
 _MOST_BYTES = 512 << 10
 _MOST_LINES = 400
-_ABOUT: dict[ConflictKind, str] = {
-    "text": "both changed the same lines",
-    "binary": "both changed this binary file",
-    "add_add": "both added it, with different content",
-    "modify_delete": "one deleted it, the other changed it",
-    "link": "both changed where the link leads",
-    "type": "it is a file on one of them, a link on the other",
-    "file_folder": "it is a file on one of them, a folder on the other",
-}
-
-Rest = Literal["ours", "theirs", "union", "both"]
-"""The decision of all conflicts that have none of their own."""
 
 
 class NotMergeableError(CovaltError):
@@ -141,14 +129,6 @@ def _other_version(
             hint="resolve it now: keep ours or theirs, or give the new content",
         )
     return path, version
-
-
-def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, theirs: str) -> str:
-    """Describe a conflict between two branches of these names."""
-    if deleted is not None:
-        without, changed = (ours, theirs) if deleted == "ours" else (theirs, ours)
-        return f"{without} deleted it, {changed} changed it"
-    return _ABOUT[kind]
 
 
 def conflicting_lines(store: GitStore, clash: Clash, names: tuple[str, str]) -> str | None:

@@ -20,7 +20,6 @@ from covalt_git.names import matches_text
 from covalt_git.paths import (
     MAX_PATH_BYTES,
     check_element,
-    check_path,
     collisions,
     is_git_file,
     is_plain,
@@ -53,20 +52,15 @@ _MODULES_LINE = (
 
 def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
     """Return why a scan would not store a file with this path and content; empty if it would."""
-    verdict = check_path(path)
-    if verdict.kind == "refused":
-        return verdict.reason
-    folders = folders_above(path)
-    if is_ignored(config.ignore, path, folder=False) or any(
-        is_ignored(config.ignore, folder, folder=True) for folder in folders
-    ):
-        return "workspace.ignore in covalt.yaml leaves it out"
-    if len(folders) > MAX_DEPTH:
-        return f"it is nested in more than {MAX_DEPTH} folders"
+    for entry in (*folders_above(path), path):
+        name, is_folder = entry.rpartition("/")[2], entry != path
+        if reason := why_not_named(entry, name, folder=is_folder):
+            return reason
+        if is_ignored(config.ignore, entry, folder=is_folder):
+            return "workspace.ignore in covalt.yaml leaves it out"
     if len(content) > config.max_file_mb << 20:
         return f"it is larger than {config.max_file_mb} MiB"
-    above = (why_git_refuses(folder.rpartition("/")[2], FOLDER, b"") for folder in folders)
-    return next(filter(None, above), "") or why_git_refuses(path.rpartition("/")[2], FILE, content)
+    return why_git_refuses(path.rpartition("/")[2], FILE, content)
 
 
 def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:

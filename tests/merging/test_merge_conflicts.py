@@ -6,7 +6,8 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge
-from covalt_git.merging.merge_conflicts import Choice, Choices, Rest
+from covalt_git.merging.merge_conflicts import Choice, Choices
+from covalt_git.models.commit_record import MergeDecision
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
@@ -90,7 +91,7 @@ def test_what_one_deleted_and_the_other_changed_is_saved_too(
     chats: Chats, ours: Layout, theirs: Layout, deleted: str, saved: tuple[str, bytes]
 ) -> None:
     base: Layout = {"a": ("file", b"1")}
-    ends: tuple[tuple[Rest, Layout], ...] = (("ours", ours), ("theirs", theirs))
+    ends: tuple[tuple[MergeDecision, Layout], ...] = (("ours", ours), ("theirs", theirs))
     for decision, after in ends:
         with chats.new() as chat:
             parted(chat, base | SEED, ours | SEED, theirs | SEED)

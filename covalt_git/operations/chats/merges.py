@@ -9,7 +9,7 @@ from pydantic import Base64Bytes, Field
 from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.branch_merge import MergeStatus
-from covalt_git.merging.merge_conflicts import Choice, Choices, Rest, description
+from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -24,9 +24,20 @@ from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
     from covalt_git.merging.branch_merge import Merge
+    from covalt_git.models.commit_record import MergeConflict
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
 
+
+_ABOUT: dict[ConflictKind, str] = {
+    "text": "both changed the same lines",
+    "binary": "both changed this binary file",
+    "add_add": "both added it, with different content",
+    "modify_delete": "one deleted it, the other changed it",
+    "link": "both changed where the link leads",
+    "type": "it is a file on one of them, a link on the other",
+    "file_folder": "it is a file on one of them, a folder on the other",
+}
 
 _LINES = (
     "The conflicting lines with those of the base and some context, in git's style diff3; null: a side is "
@@ -53,7 +64,7 @@ class MergeBranch(ChatRequest):
 
     branch: str = Field(max_length=200)
     message: str = Field("", max_length=500, description="The subject of the merge.")
-    conflicts: Rest | None = Field(
+    conflicts: Literal["ours", "theirs", "union", "both"] | None = Field(
         None,
         description="The resolution of all conflicts that are not in ``resolutions``; null: such a "
         "conflict stops the merge.",
@@ -214,7 +225,7 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
     return tuple(
         WaitingConflict.of(
             one,
-            about=description(one.kind, one.deleted, ours=ours, theirs=one.branch),
+            about=_about(one, ours, one.branch),
             lines=resolving.lines(chat, one, scan.tree),
         )
         for one in resolving.waiting(chat, chat.head(), scan.tree)
@@ -231,13 +242,21 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
     return Choice(request.decision, *contents)
 
 
+def _about(conflict: MergeConflict, ours: str, theirs: str) -> str:
+    """Describe a conflict between two branches of these names."""
+    if conflict.deleted is not None:
+        without, changed = (ours, theirs) if conflict.deleted == "ours" else (theirs, ours)
+        return f"{without} deleted it, {changed} changed it"
+    return _ABOUT[conflict.kind]
+
+
 def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
     return Merged.of(
         done,
         conflicts=tuple(
             Conflict.of(
                 one,
-                about=description(one.kind, one.deleted, ours=done.into, theirs=done.branch),
+                about=_about(one, done.into, done.branch),
                 lines=done.lines.get(one.path),
             )
             for one in done.conflicts
