@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
@@ -29,6 +28,7 @@ from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
 
     from dulwich.object_format import ObjectFormat
 
@@ -101,35 +101,31 @@ def write_pack(
     Both files are fsynced if ``durable``.
     """
     folder.mkdir(exist_ok=True)
+    name = new_id()
+    pack, index = folder / f"{TEMPORARY}pack_{name}", folder / f"{TEMPORARY}idx_{name}"
     offsets: dict[bytes, tuple[int, int]] = {}
     checksum = b""
-    with _temporary_file(folder, "pack") as pack, _temporary_file(folder, "idx") as index:
-        for checksum in _encoded(entries, count, object_format, offsets):  # it is the last part
-            pack.write(checksum)
-        rows = sorted((oid, offset, crc) for oid, (offset, crc) in offsets.items())
-        write_pack_index(index, rows, checksum)
-        for file in (pack, index):
-            file.flush()
-            os.fchmod(file.fileno(), 0o444)
-            if durable:
-                os.fsync(file.fileno())
+    try:
+        with pack.open("xb") as pack_file, index.open("xb") as index_file:
+            for checksum in _encoded(entries, count, object_format, offsets):  # it is the last part
+                pack_file.write(checksum)
+            rows = sorted((oid, offset, crc) for oid, (offset, crc) in offsets.items())
+            write_pack_index(index_file, rows, checksum)
+            for file in (pack_file, index_file):
+                file.flush()
+                os.fchmod(file.fileno(), 0o444)
+                if durable:
+                    os.fsync(file.fileno())
         path = folder / f"pack-{checksum.hex()}.pack"
-        Path(index.name).rename(path.with_suffix(".idx"))
-        Path(pack.name).rename(path)
+        index.rename(path.with_suffix(".idx"))
+        pack.rename(path)
+    except BaseException:
+        pack.unlink(missing_ok=True)
+        index.unlink(missing_ok=True)
+        raise
     if durable:
         fsync(folder)
     return path
-
-
-@contextlib.contextmanager
-def _temporary_file(folder: Path, kind: str) -> Iterator[IO[bytes]]:
-    path = folder / f"{TEMPORARY}{kind}_{new_id()}"
-    try:
-        with path.open("xb") as file:
-            yield file
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:

@@ -27,8 +27,12 @@ def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
     out = io.BytesIO()
     name = path.encode("utf-8", "surrogateescape")
     blobs: dict[ObjectID, Blob] = {}
-    before, after = (_side(name, side, blobs) for side in (old, new))
-    write_object_diff(out, blobs, before, after)  # type: ignore[arg-type]  # it only reads blobs
+    files: list[tuple[bytes, int, ObjectID] | tuple[None, None, None]] = []
+    for side in (old, new):
+        blob = Blob.from_string(side[1] if side else b"")
+        blobs[blob.id] = blob
+        files.append((name, side[0], blob.id) if side else (None, None, None))
+    write_object_diff(out, blobs, *files)  # type: ignore[arg-type]  # it only reads blobs
     if not old or not new or old[0] == new[0]:
         return out.getvalue()
     # For a changed mode, dulwich writes "old file mode", which git does not understand, and an index
@@ -46,13 +50,3 @@ def change_patch(store: ObjectReader, change: FileChange) -> str:
         for side in (change.old, change.new)
     )
     return file_patch(change.path, old, new).decode("utf-8", "replace")
-
-
-def _side(
-    name: bytes, side: Side | None, blobs: dict[ObjectID, Blob]
-) -> tuple[bytes | None, int | None, ObjectID | None]:
-    if side is None:
-        return None, None, None
-    blob = Blob.from_string(side[1])
-    blobs[blob.id] = blob
-    return name, side[0], blob.id
