@@ -48,34 +48,25 @@ def layout(
     for commit, parents in history:
         coming = [lane for lane, oid in enumerate(waiting) if oid == commit]
         above = tuple(lane for lane in coming if lane > 0 or has_begun)
-        lane = coming[0] if coming else _free_lane(waiting)
+        lane = _lane_of(commit, waiting)
         for one in coming:
             waiting[one] = None
         through = tuple(
             one for one, oid in enumerate(waiting) if oid is not None and (one > 0 or has_begun)
         )
-        below = _continue(waiting, lane, tuple(dict.fromkeys(parents)))
+        below: list[int] = []
+        for parent in dict.fromkeys(parents):  # the first in the same lane, others in any lane
+            chosen = _lane_of(parent, waiting) if below else lane
+            waiting[chosen] = parent
+            below.append(chosen)
         has_begun = has_begun or lane == 0 or 0 in below
-        rows.append(GraphRow(commit, lane, above, through, below))
+        rows.append(GraphRow(commit, lane, above, through, tuple(below)))
     return rows
 
 
-def _continue(waiting: list[str | None], lane: int, parents: tuple[str, ...]) -> tuple[int, ...]:
-    """Continue lines to the parents: to the first in the same lane, to others in any lane."""
-    below = []
-    for position, parent in enumerate(parents):
-        if position == 0:
-            chosen = lane
-        elif parent in waiting:
-            chosen = waiting.index(parent)
-        else:
-            chosen = _free_lane(waiting)
-        waiting[chosen] = parent
-        below.append(chosen)
-    return tuple(below)
-
-
-def _free_lane(waiting: list[str | None]) -> int:
-    if None not in waiting:
+def _lane_of(commit: str, waiting: list[str | None]) -> int:
+    """Return the first lane that leads to a commit, else a free one."""
+    wanted = commit if commit in waiting else None
+    if wanted not in waiting:
         waiting.append(None)
-    return waiting.index(None)
+    return waiting.index(wanted)

@@ -93,7 +93,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
         writer.folder.clear_staging()
     writer.folder.roll_forward()
     for call in chat.calls():
-        if _is_committed(chat, call) or _is_without_branch(chat, call):
+        if _has_ended(chat, call):
             writer.drop_call(call.id)
         elif call.status == "running":
             writer.folder.remove_non_folder()
@@ -138,16 +138,15 @@ def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> Non
     writer.finish_call(call, commits.unfinished(call, code, message))
 
 
-def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:
-    """Return whether a running call's branch is gone; then the call has ended, because else its branch cannot be deleted."""
-    gone = chat.store.read_ref(HEADS + call.branch) is None
-    return call.status == "running" and call.base is not None and gone
+def _has_ended(chat: ChatStore, call: PendingCall) -> bool:
+    """Return whether a call was committed.
 
-
-def _is_committed(chat: ChatStore, call: PendingCall) -> bool:
-    for manifest in chat.log(chat.store.read_ref(HEADS + call.branch)):
-        if manifest.id == call.base:
-            return False
-        if manifest.record.id == call.id:
-            return True
+    The branch of a running call cannot be deleted, so a running call whose branch is gone has ended, too.
+    """
+    head = chat.store.read_ref(HEADS + call.branch)
+    if head is None:
+        return call.status == "running" and call.base is not None
+    for manifest in chat.log(head):
+        if manifest.id == call.base or manifest.record.id == call.id:
+            return manifest.id != call.base
     return False
