@@ -159,7 +159,7 @@ def _receive(
 ) -> tuple[Admitted, AboutChat | None]:
     """Inspect the pack, and store what the branches and their records need of it; return the chat's description.
 
-    It is fsynced when the chat gets its final place.
+    The objects are fsynced when the chat gets its final place.
     """
     limits = _LIMITS(blob=config.max_file_mb << 20)
     with Quarantine.opened(store, store.path.parent, limits) as quarantine:

@@ -110,11 +110,8 @@ class _Push:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
                     self._move(writer, accepted)
-            except (
-                CovaltError,
-                OSError,
-            ) as error:  # such as a chat that another process has locked
-                for command in accepted:
+            except (CovaltError, OSError) as error:
+                for command in accepted:  # for example, another process has locked the chat
                     self._refuse(command, _for_user(error))
         return PushReport(self.refused, messages=self.messages)
 
