@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.workspaces.chat import ChatStore, MovedError
-from covalt_git.workspaces.switching import Journal
+from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.switching import Journal, Switch
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.merging.merges import (
@@ -24,10 +25,12 @@ from tests.workspaces.stores import (
     Layout,
     branch_off,
     checkout,
+    clear,
     fsck,
     git,
     open_chats,
     put,
+    save,
     scratch,
 )
 
@@ -47,6 +50,32 @@ def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
     assert not (chat.folder / "switch.json").exists()
 
 
+def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
+    head, theirs = chat.head(), chat.branch("idea").manifest_id
+    journal = Journal(old=head, new=theirs, head="refs/heads/main", moves=True, before=head)
+    place, places = Switch.place, list[Switch]()
+
+    def killed_in_undo(switch: Switch, root: Folder) -> None:
+        places.append(switch)
+        if len(places) > 1:
+            raise KeyboardInterrupt
+        place(switch, root)
+
+    monkeypatch.setattr(Switch, "place", killed_in_undo)
+    git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")
+    with pytest.raises(KeyboardInterrupt), writing(chat) as writer:
+        writer.switch(journal)
+    monkeypatch.undo()
+    assert "t" in folder(chat)
+
+    save(chat)
+    assert folder(chat) == BASE | {"o": ("file", b"o")}
+    assert not (chat.folder / "switch.json").exists()
+
+
 def test_files_are_not_committed_on_a_commit_that_was_pushed_meanwhile(chat: ChatStore) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
     with writing(chat) as writer:
@@ -57,6 +86,20 @@ def test_files_are_not_committed_on_a_commit_that_was_pushed_meanwhile(chat: Cha
 
     assert chat.head() == chat.branch("idea").manifest_id
     assert folder(chat) == BASE | {"o": ("file", b"o")}
+
+
+def test_a_preview_into_a_branch_without_commits_returns_the_status_of_the_merge(
+    chat: ChatStore,
+) -> None:
+    put(chat.workspace, BASE)
+    save(chat)
+    branch_off(chat, "idea")
+    clear(chat.workspace)
+    git(chat.folder / "store.git", "symbolic-ref", "HEAD", "refs/heads/new")
+
+    told = branch_merge.preview(chat, "idea", fast_forward=False)
+    assert (told.status, merge(chat, ff=False).status) == ("fast_forward", "fast_forward")
+    assert folder(chat) == BASE
 
 
 def test_a_preview_returns_the_result_of_a_merge_and_stores_nothing(chat: ChatStore) -> None:
