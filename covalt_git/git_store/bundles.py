@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.objects import is_object_id
-from covalt_git.git_store.pack_writer import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +51,7 @@ def write_bundle(
     lines += [f"{oid} {ref}" for ref, oid in sorted(refs.items())]
     file.write(SIGNATURES[not is_plain] + "\n".join([*lines, "", ""]).encode())
     ids = sorted(reachable(reader, refs.values()))
-    parts = pack_stream(reader, ids)
+    parts = reader.pack(ids)
     for number, part in enumerate(parts):
         file.write(part)
         if progress is not None and number % 100 == 0:

@@ -17,8 +17,14 @@ from dulwich.pack import write_pack_index
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
-from covalt_git.git_store.pack_file import MOST_DEPTH, PackFile, inflate, mapped, result_size
-from covalt_git.git_store.pack_writer import stored_entries, write_pack
+from covalt_git.git_store.packs import (
+    MOST_DEPTH,
+    PackFile,
+    inflate,
+    mapped,
+    result_size,
+    write_pack,
+)
 from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
@@ -105,7 +111,7 @@ class Quarantine(ObjectReader):
         The caller holds the chat's lock.
         """
         if wanted := sorted(ids):
-            entries, folder = stored_entries(self, wanted), self._store.pack_folder
+            entries, folder = self.entries(wanted), self._store.pack_folder
             write_pack(folder, self.format, entries, len(wanted), durable=durable)
             self._store.refresh()
 

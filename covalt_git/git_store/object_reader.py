@@ -28,11 +28,13 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_file import PackFile
+from covalt_git.git_store.packs import PackFile, encoded, new_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from covalt_git.git_store.packs import PackEntry
 
     _Row = tuple[bytes, int, bytes]
 
@@ -184,6 +186,35 @@ class ObjectReader:
         if found != kind:
             raise BrokenStoreError(f"the object {oid} of {self.path} is not a {kind.decode()}")
         return content
+
+    def entries(self, ids: Iterable[str]) -> Iterator[PackEntry]:
+        """Yield the entries of some objects for a pack, each once.
+
+        Entries of existing packs are copied, a delta only if its base precedes it; every other object is read.
+        """
+
+        def complete(oid: bytes) -> PackEntry:
+            return new_entry(oid.hex(), *self.read_object(oid.hex()))
+
+        left = dict.fromkeys(map(bytes.fromhex, ids))
+        sent: set[bytes] = set()
+        for pack in self.packs:
+            with (
+                damage_of(f"in {pack.path.name}", self.path),
+                # If gc has removed the pack, its objects are read one by one below.
+                contextlib.suppress(FileNotFoundError),
+            ):
+                for entry in pack.copies(left):
+                    is_complete = entry.base is None or entry.base in sent
+                    sent.add(entry.oid)
+                    del left[entry.oid]
+                    yield entry if is_complete else complete(entry.oid)
+        yield from map(complete, left)
+
+    def pack(self, ids: Iterable[str]) -> Iterator[bytes]:
+        """Yield a pack of some objects."""
+        wanted = dict.fromkeys(ids)
+        return encoded(self.entries(wanted), len(wanted), self.format, {})
 
     def blob_size(self, oid: str) -> int:
         """Return the size of a blob in bytes; if it is packed, only the header of its pack entry is read."""

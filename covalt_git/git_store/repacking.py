@@ -16,7 +16,7 @@ from dulwich.pack import create_delta
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.object_reader import damage_of, tree_differences
 from covalt_git.git_store.objects import FILE, FOLDER, KINDS, decode_commit
-from covalt_git.git_store.pack_writer import PackEntry, new_entry, write_pack
+from covalt_git.git_store.packs import PackEntry, new_entry, write_pack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store.object_reader import ObjectReader
-    from covalt_git.git_store.pack_file import PackFile
+    from covalt_git.git_store.packs import PackFile
 
 MOST_PACKS = 24
 """Number of small packs that a store may have; each is searched when an object is read."""

@@ -27,7 +27,6 @@ from dulwich.protocol import (
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph, new_in_tree, peeled
 from covalt_git.git_store.objects import BrokenStoreError, is_object_id
-from covalt_git.git_store.pack_writer import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -232,14 +231,14 @@ class _Sender:
     def pack(self) -> Iterator[bytes]:
         """Yield the pack, in side bands if the client supports them."""
         if "side-band-64k" not in self._wants.options:
-            yield from pack_stream(self._reader, self._missing())
+            yield from self._reader.pack(self._missing())
             return
         try:
             ids = self._missing()
             if "no-progress" not in self._wants.options:
                 text = f"sending {len(ids)} objects\n"
                 yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, [text.encode()])
-            yield from _in_band(SIDE_BAND_CHANNEL_DATA, pack_stream(self._reader, ids))
+            yield from _in_band(SIDE_BAND_CHANNEL_DATA, self._reader.pack(ids))
         except BrokenStoreError as error:
             yield from _in_band(SIDE_BAND_CHANNEL_FATAL, [f"{error.message}\n".encode()])
         yield FLUSH

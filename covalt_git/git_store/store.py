@@ -30,8 +30,7 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_file import PackFile
-from covalt_git.git_store.pack_writer import TEMPORARY, new_entry, write_pack
+from covalt_git.git_store.packs import TEMPORARY, PackFile, new_entry, write_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:

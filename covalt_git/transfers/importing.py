@@ -15,7 +15,6 @@ from covalt_git.git_store.bundles import read_bundle_header
 from covalt_git.git_store.graph import CommitGraph, reachable
 from covalt_git.git_store.incoming import PackLimits, Quarantine
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.git_store.pack_writer import pack_stream
 from covalt_git.git_store.store import GitStore
 from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import BadNameError, check_branch
@@ -124,7 +123,7 @@ def _import_repository(
         with contextlib.suppress(BrokenStoreError):  # a detached HEAD
             active = store.head()
         objects = reachable(store, (oid for ref, oid in refs.items() if _is_taken(ref)))
-        pack = pack_stream(store, sorted(objects))
+        pack = store.pack(sorted(objects))
         source = _Source(store.object_format, refs, active, pack)
         return _bring_in(chats, source, chat_id, title)
 

@@ -7,7 +7,6 @@ import pytest
 
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.git_store.pack_writer import pack_stream
 from tests.git_store.histories import FORMATS, HOW_PACKED, init, make_history, objects_of, packed
 from tests.workspaces.stores import git
 
@@ -32,7 +31,7 @@ def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
 
 def sent(path: Path, ids: list[str]) -> bytes:
     with closing(ObjectReader(path / "objects", format_of(path))) as reader:
-        return b"".join(pack_stream(reader, ids))
+        return b"".join(reader.pack(ids))
 
 
 def unpacked(pack: bytes, history: Path, path: Path) -> set[str]:

@@ -1,7 +1,11 @@
-"""Packs, mapped into memory for reading; headers and zlib streams of entries.
+"""Packs: files of git objects that are mapped into memory for reading, and new packs.
 
-Dulwich reads the indexes, and applies deltas.  Its reader of packs is not used: it inflates an entry before the size in
-the header can be checked.  Only indexes of version 2 are read, which git writes since 2008.
+A new pack and its index are written under temporary names (and fsynced, if durable).  Then the index is
+renamed, and the pack last, so that git never finds a pack without an index.
+
+Dulwich reads and writes the indexes, and applies deltas.  Its reader of packs is not used: it inflates an entry before
+the size in the header can be checked.  Neither is its ``add_objects``: it names the pack before its index and does not
+fsync the folder.  Only indexes of version 2 are read, which git writes since 2008.
 
 Format: ``gitformat-pack(5)``.  Malformed packs raise ``DamagedObjectError`` or ``zlib.error``, malformed indexes
 ``AssertionError`` or ``struct.error``.
@@ -11,22 +15,37 @@ from __future__ import annotations
 
 import functools
 import mmap
+import os
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.lru_cache import LRUSizeCache
 from dulwich.objects import RawObjectID
-from dulwich.pack import DELTA_TYPES, OFS_DELTA, REF_DELTA, PackIndex2, apply_delta
+from dulwich.pack import (
+    DELTA_TYPES,
+    OFS_DELTA,
+    REF_DELTA,
+    PackIndex2,
+    apply_delta,
+    pack_header_chunks,
+    pack_object_header,
+    write_pack_index,
+)
 
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
+from covalt_git.names import new_id
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from dulwich.object_format import ObjectFormat
 
     Read = Callable[[str], tuple[bytes, bytes]]
+
+TEMPORARY = "tmp_"
+"""Start of the names of files that are being written, which git ignores and prunes, too."""
 
 MOST_DEPTH = 4_095
 """Length of the longest chain of deltas that git makes."""
@@ -36,6 +55,12 @@ _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should
 _START = 1024  # enough for zlib to return the first bytes of a stream
 _CACHE_BYTES = 4 << 20
 _LISTED = 256  # entries of an index that are listed in memory
+
+_LEVEL = 1
+"""zlib's level: higher ones take several times as long and save a tenth."""
+
+_LISTED_PER_ID = 64
+"""Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
 class EntryHeader(NamedTuple):
@@ -173,10 +198,6 @@ class PackFile:
         ends = [offset for offset, _, _ in rows[1:]] + [len(self._pack) - self.format.oid_length]
         return [(*row, end) for row, end in zip(rows, ends, strict=True)]
 
-    def stored(self, offset: int, end: int) -> bytes:
-        """Return the bytes of an entry."""
-        return self._pack[offset:end]
-
     def read(self, offset: int, read_base: Read) -> tuple[bytes, bytes]:
         """Return the kind and content of the object at an offset, not verified.
 
@@ -221,6 +242,21 @@ class PackFile:
         start = offset + header.length
         return self._pack[start : inflate(self._pack, start, header.size)[1]]
 
+    def copies(self, ids: Collection[bytes]) -> Iterator[PackEntry]:
+        """Yield the entries of some objects as they are stored, if the pack has them; none of a large pack for a few ids."""
+        if len(self.index) > _LISTED_PER_ID * len(ids):
+            return
+        rows = self.entries()
+        at = {offset: oid for offset, oid, _, _ in rows}
+        for offset, oid, crc, end in rows:
+            if oid in ids:
+                stored = self._pack[offset:end]
+                if zlib.crc32(stored) != crc:
+                    raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
+                kind, size, base, length = entry_header(stored, self.format.oid_length)
+                base = at[offset - base] if isinstance(base, int) else base
+                yield PackEntry(oid, kind, size, stored[length:], base)
+
     def _header(self, offset: int) -> EntryHeader:
         return entry_header(
             self._pack[offset : offset + _MOST_HEADER_BYTES], self.format.oid_length
@@ -230,3 +266,86 @@ class PackFile:
         """Return the inflated entry at an offset: the content of an object, or a delta."""
         header = self._header(offset)
         return inflate(self._pack, offset + header.length, header.size)[0]
+
+
+class PackEntry(NamedTuple):
+    """Entry of a new pack: an object of a kind; or a delta if it has a ``base``, whose entry precedes it.
+
+    Ids are raw.  ``compressed`` has ``size`` bytes after inflating.
+    """
+
+    oid: bytes
+    kind: int
+    size: int
+    compressed: bytes
+    base: bytes | None = None
+
+
+def new_entry(oid: str, kind: bytes, content: bytes, base: str | None = None) -> PackEntry:
+    """Return the entry of an object with its content, or with its delta from ``base`` as ``content``."""
+    compressed = zlib.compress(content, _LEVEL)
+    raw_base = None if base is None else bytes.fromhex(base)
+    return PackEntry(bytes.fromhex(oid), KINDS.index(kind), len(content), compressed, raw_base)
+
+
+def encoded(
+    entries: Iterable[PackEntry],
+    count: int,
+    object_format: ObjectFormat,
+    index: dict[bytes, tuple[int, int]],
+) -> Iterator[bytes]:
+    """Yield a pack of ``count`` entries, its checksum last; add the offset and CRC-32 of each to ``index``."""
+    hasher = object_format.new_hash()
+    start = b"".join(pack_header_chunks(count))
+    hasher.update(start)
+    yield start
+    end = len(start)
+    for oid, kind, size, compressed, base in entries:
+        distance = None if base is None else end - index[base][0]
+        header = pack_object_header(OFS_DELTA if base else kind, distance, size, object_format)
+        content = bytes(header) + compressed
+        index[oid] = end, zlib.crc32(content)
+        hasher.update(content)
+        yield content
+        end += len(content)
+    yield hasher.digest()
+
+
+def write_pack(
+    folder: Path,
+    object_format: ObjectFormat,
+    entries: Iterable[PackEntry],
+    count: int,
+    *,
+    durable: bool,
+) -> Path:
+    """Write a pack of ``count`` entries with its index to a folder of packs; return its path.
+
+    Both files are fsynced if ``durable``.
+    """
+    folder.mkdir(exist_ok=True)
+    name = new_id()
+    pack, index = folder / f"{TEMPORARY}pack_{name}", folder / f"{TEMPORARY}idx_{name}"
+    offsets: dict[bytes, tuple[int, int]] = {}
+    checksum = b""
+    try:
+        with pack.open("xb") as pack_file, index.open("xb") as index_file:
+            for checksum in encoded(entries, count, object_format, offsets):  # it is the last part
+                pack_file.write(checksum)
+            rows = sorted((oid, offset, crc) for oid, (offset, crc) in offsets.items())
+            write_pack_index(index_file, rows, checksum)
+            for file in (pack_file, index_file):
+                file.flush()
+                os.fchmod(file.fileno(), 0o444)
+                if durable:
+                    os.fsync(file.fileno())
+        path = folder / f"pack-{checksum.hex()}.pack"
+        index.rename(path.with_suffix(".idx"))
+        pack.rename(path)
+    except BaseException:
+        pack.unlink(missing_ok=True)
+        index.unlink(missing_ok=True)
+        raise
+    if durable:
+        fsync(folder)
+    return path
