@@ -27,22 +27,13 @@ class CommitGraph:
 
     def ancestors(
         self, tips: Iterable[str], shallow: Container[str] = (), *, without: Container[str] = ()
-    ) -> dict[str, None]:
+    ) -> dict[str, int]:
         """Return commits and all their ancestors, as :func:`ancestors`; ``shallow`` ones have no parents."""
 
         def parents(oid: str) -> tuple[str, ...]:
             return () if oid in shallow else self.commit(oid).parents
 
         return ancestors(parents, tips, without)
-
-    def at_depth(self, tips: Iterable[str], depth: int) -> set[str]:
-        """Return the commits that are exactly ``depth`` steps away from the nearest of ``tips``."""
-        level = found = set(tips)
-        while depth and level:
-            level = {parent for oid in level for parent in self.commit(oid).parents} - found
-            found = found | level
-            depth -= 1
-        return level
 
     def merge_base(self, ours: str, theirs: str) -> str | None:
         """Return the best common ancestor of two commits; None if they have no common ancestor.
@@ -57,15 +48,18 @@ class CommitGraph:
 
 def ancestors(
     parents: Callable[[str], Iterable[str]], tips: Iterable[str], without: Container[str] = ()
-) -> dict[str, None]:
-    """Return commits and their ancestors, but not those in ``without`` or reached through them."""
-    found: dict[str, None] = {}
-    waiting = list(tips)
-    while waiting:
-        oid = waiting.pop()
-        if oid not in found and oid not in without:
-            found[oid] = None
-            waiting.extend(parents(oid))
+) -> dict[str, int]:
+    """Return commits and their ancestors, nearest first, with their distance from the nearest of ``tips``.
+
+    Those in ``without``, or only reached through them, are left out.
+    """
+    found = {oid: 0 for oid in tips if oid not in without}
+    waiting = list(found)
+    for oid in waiting:  # it grows until no parent is new
+        for above in parents(oid):
+            if above not in found and above not in without:
+                found[above] = found[oid] + 1
+                waiting.append(above)
     return found
 
 

@@ -261,10 +261,11 @@ class _Sender:
 
     def _new_boundary(self) -> set[str]:
         """Return the commits at which the client's history will begin."""
-        if "deepen-relative" not in self._wants.options:
-            return self._graph.at_depth(self._tips, self._wants.depth - 1)
-        known = self._graph.ancestors(self._tips, self._shallow)
-        return self._graph.at_depth(self._shallow & known.keys(), self._wants.depth)
+        start, depth = set(self._tips), self._wants.depth - 1
+        if "deepen-relative" in self._wants.options:
+            known = self._graph.ancestors(self._tips, self._shallow)
+            start, depth = self._shallow & known.keys(), self._wants.depth
+        return {oid for oid, far in self._graph.ancestors(start).items() if far == depth}
 
 
 # Push

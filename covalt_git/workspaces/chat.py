@@ -178,11 +178,11 @@ class ChatStore:
         self.foreign.cover(found.parents)
         return found
 
-    def reachable(self) -> dict[str, None]:
+    def reachable(self) -> dict[str, int]:
         """Return the ids of the commits of all branches, newest first in each branch."""
         return self.above(*self.store.refs(HEADS).values())
 
-    def above(self, *tips: str | None, without: Container[str] = ()) -> dict[str, None]:
+    def above(self, *tips: str | None, without: Container[str] = ()) -> dict[str, int]:
         """Return commits and their ancestors, but not those in ``without`` or reached through them."""
 
         def parents(oid: str) -> tuple[str, ...]:

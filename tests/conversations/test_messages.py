@@ -108,7 +108,7 @@ def test_a_conversation_is_read_as_it_was_while_a_branch_moves(
     say(chat, "first")
     above = ChatStore.above
 
-    def move_after_reading(self: ChatStore, *tips: str, **how: Any) -> dict[str, None]:
+    def move_after_reading(self: ChatStore, *tips: str, **how: Any) -> dict[str, int]:
         found = above(self, *tips, **how)
         monkeypatch.undo()
         say(chat, "second")
