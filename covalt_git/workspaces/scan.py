@@ -8,7 +8,6 @@ matches are left out without a note.  Folders are opened by handle, and links ar
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from dataclasses import dataclass, field
@@ -27,7 +26,6 @@ from covalt_git.workspaces.folders import (
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.git_store.store import GitStore
@@ -50,21 +48,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_HOLES = 256 << 20  # bytes of sparse files that one scan reads
 _MIN_SPARSE = 1 << 16  # bytes; smaller files do not count as sparse
 _DENSITY = 32  # a file is sparse if its blocks have less than 1/32 of its length
-
-
-class _NotStorableError(Exception):
-    """Why one entry of a folder cannot be part of a tree."""
-
-
-class _GoneError(Exception):
-    """An entry was removed after the listing."""
-
-
-def _unreadable(error: OSError) -> Exception:
-    """Return the error of an entry that cannot be read."""
-    if isinstance(error, FileNotFoundError):
-        return _GoneError()
-    return _NotStorableError(f"it cannot be read: {os.strerror(error.errno or 0).lower()}")
 
 
 def scan(
@@ -105,6 +88,12 @@ class _Entries:
         self.notes.append((kind, name, reason))
         clear_set_id(self.handle, name)
 
+    def leave_unreadable(self, name: str, error: OSError) -> None:
+        """Note that an entry cannot be read, unless it was removed after the listing."""
+        if not isinstance(error, FileNotFoundError):
+            reason = os.strerror(error.errno or 0).lower()
+            self.leave(NOT_STORED, name, f"it cannot be read: {reason}")
+
     def is_as_known(self) -> bool:
         """Return whether the stored files and folders are the same objects as in the last scan."""
         known = self.known.folders
@@ -137,7 +126,9 @@ class _Walk:
         else:
             ids = self.ids_in(stored)
             changed |= {
-                name for name, (*_, oid) in known.files.items() if not self.has(ids, name, oid)
+                name
+                for name, (*_, oid) in known.files.items()
+                if ids.get(name) != oid.hex() and not self.store.has(oid.hex())  # gc removed it
             }
         files = known.files
         if changed or mark != known.mark:
@@ -146,44 +137,37 @@ class _Walk:
         if mark == known.mark:  # it has the same names
             rest = [*changed, *(name for kind, name, _ in known.notes if kind in LEFT_IN_PLACE)]
             for name in known.folders:
-                self.attempt(self.subfolder, entries, name)
+                self.subfolder(entries, name)
         else:
             rest = [name for name in os.listdir(handle) if name not in files]
         for name in sorted(rest):
-            self.attempt(self.entry, entries, name)
+            self.entry(entries, name)
         return self.result(entries, mark, is_stored=is_stored)
 
-    def attempt(self, store: Callable[[_Entries, str], None], entries: _Entries, name: str) -> None:
-        """Store one entry, or note why it is not stored."""
-        try:
-            store(entries, name)
-        except _GoneError:
-            pass
-        except _NotStorableError as error:
-            entries.leave(NOT_STORED, name, str(error))
-
     def entry(self, entries: _Entries, name: str) -> None:
+        """Store one entry, or note why it is not stored."""
         path = entries.prefix + name
         try:
             status = os.lstat(name, dir_fd=entries.handle)
         except OSError as error:
-            raise _unreadable(error) from None
+            entries.leave_unreadable(name, error)
+            return
         is_folder = stat.S_ISDIR(status.st_mode)
         if rules.is_ignored(self.config.ignore, path, folder=is_folder):
             entries.leave(IGNORED, name)
-            return
-        if reason := rules.why_not_named(path, name, folder=is_folder):
-            raise _NotStorableError(reason)
-        if is_folder:
+        elif reason := rules.why_not_named(path, name, folder=is_folder):
+            entries.leave(NOT_STORED, name, reason)
+        elif is_folder:
             self.subfolder(entries, name)
         else:
-            entries.files[name] = self.file(entries, name, status)
+            self.file(entries, name, status)
 
     def subfolder(self, entries: _Entries, name: str) -> None:
         try:
             handle = os.open(name, _DIRECTORY, dir_fd=entries.handle)
         except OSError as error:
-            raise _unreadable(error) from None
+            entries.leave_unreadable(name, error)
+            return
         known = entries.known.folders.get(name, NOT_SCANNED)
         try:
             entries.folders[name] = self.folder(
@@ -192,56 +176,53 @@ class _Walk:
         finally:
             os.close(handle)
 
-    def file(self, entries: _Entries, name: str, status: os.stat_result) -> FileStat:
-        """Store a file or link."""
+    def file(self, entries: _Entries, name: str, status: os.stat_result) -> None:
         identity = (status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size)
-        plain = is_plain(name)
-        oid = self.linked.get(identity) if plain and stat.S_ISREG(status.st_mode) else None
+        may_be_linked = stat.S_ISREG(status.st_mode) and is_plain(name)
+        oid = self.linked.get(identity) if may_be_linked else None
         if oid is None:
-            status, content = self.read(entries, name, status)
-            reason = "" if plain else rules.why_git_refuses(name, mode_of(status.st_mode), content)
-            if reason:
-                raise _NotStorableError(reason)
+            try:
+                found = self.read(entries, name, status)
+            except OSError as error:
+                entries.leave_unreadable(name, error)
+                return
+            if isinstance(found, str):
+                entries.leave(NOT_STORED, name, found)
+                return
+            status, content = found
             oid = bytes.fromhex(self.store.write_blob(content))
         if status.st_nlink != 1:  # reading each name of a large file could take very long
             self.linked[identity] = oid
         changed = self.clock.trusted(status.st_ctime_ns, status.st_dev)
-        return changed, status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid
+        rest = (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid)
+        entries.files[name] = (changed, *rest)
 
     def read(
         self, entries: _Entries, name: str, status: os.stat_result
-    ) -> tuple[os.stat_result, bytes]:
-        """Return the content of a file or link, and its status when it was read."""
-        self.check_sparse(status)
-        try:
-            found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
-        except OSError as error:
-            if error.errno == errno.EFBIG:
-                limit = f"{self.config.max_file_mb} MiB"
-                raise _NotStorableError(f"it is larger than {limit}") from None
-            raise _unreadable(error) from None
+    ) -> tuple[os.stat_result, bytes] | str:
+        """Return the content of a file or link, and its status when it was read; or why it is not stored.
+
+        Sparse files take no disk space, so no limit stops a tool from creating very many.  Only some are read.
+        """
+        size, used = status.st_size, status.st_blocks * 512
+        if size > self.config.max_file_mb << 20:
+            return f"it is larger than {self.config.max_file_mb} MiB"
+        if size > _MIN_SPARSE and used * _DENSITY < size:
+            self.holes += size - used
+            if self.holes > _MAX_HOLES:
+                return f"it is sparse, and the scan has read {_MAX_HOLES >> 20} MiB of such files"
+        found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
         if found is None:
-            raise _NotStorableError("it is neither a file, a folder nor a link")
+            return "it is neither a file, a folder nor a link"
         status, content = found
         if status.st_mode & SET_ID:
             clear_set_id(entries.handle, name)
         depth = entries.prefix.count("/")
         if stat.S_ISLNK(status.st_mode) and rules.link_climb(content) > depth:
-            raise _NotStorableError("it is a link that may lead outside")
-        return status, content
-
-    def check_sparse(self, status: os.stat_result) -> None:
-        """Check that a file is dense, or that the scan may read more sparse files.
-
-        Sparse files take no disk space, so no limit stops a tool from creating very many.
-        """
-        size, used = status.st_size, status.st_blocks * 512
-        if size <= _MIN_SPARSE or used * _DENSITY >= size or size > self.config.max_file_mb << 20:
-            return
-        self.holes += size - used
-        if self.holes > _MAX_HOLES:
-            limit = f"the scan has read {_MAX_HOLES >> 20} MiB of such files"
-            raise _NotStorableError(f"it is sparse, and {limit}")
+            return "it is a link that may lead outside"
+        if is_plain(name):
+            return found
+        return rules.why_git_refuses(name, mode_of(status.st_mode), content) or found
 
     def result(
         self, entries: _Entries, mark: tuple[int, int, int], *, is_stored: bool
@@ -253,8 +234,7 @@ class _Walk:
             notes += [note for note in known.notes if note[0] == UNPORTABLE]
         else:
             names = [name for name, folder in entries.folders.items() if folder.tree is not None]
-            for name, reason in rules.unportable([*entries.files, *names]):
-                notes.append((UNPORTABLE, name, reason))
+            notes += [(UNPORTABLE, *one) for one in rules.unportable([*entries.files, *names])]
         tree = known.tree if same and is_stored else self.tree(entries)
         below = (note for folder in entries.folders.values() for note in folder.all_notes())
         if tree is None and entries.prefix and not any(kind == EMPTY for kind, _, _ in below):
@@ -285,10 +265,6 @@ class _Walk:
             found = self.store.read_tree(tree) if tree else ()
             return {os.fsdecode(entry.name): entry.oid for entry in found}
         return {}
-
-    def has(self, ids: dict[str, str | None], name: str, raw: bytes) -> bool:
-        """Return whether the store has a known blob, which gc may have removed."""
-        return ids.get(name) == raw.hex() or self.store.has(raw.hex())
 
 
 def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
