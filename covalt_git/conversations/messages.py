@@ -21,8 +21,6 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.names import check_id, new_id
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.chat import HEADS, move_branch
-from covalt_git.workspaces.switching import Journal
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
@@ -75,7 +73,8 @@ def add(
     if branch is not None or name is None:
         name, before = branches.new_name(chat, branch, "continue"), None
     oid, message_id = _commit(writer, words, start, start)
-    return _switch(writer, head, name, oid, before=before, moves=True, message_id=message_id)
+    changes = writer.switch(name, old=head, before=before, new=oid)
+    return MessageStep(name, oid, message_id, tuple(changes))
 
 
 def retry(writer: Writer, message: str | None = None, *, branch: str | None = None) -> MessageStep:
@@ -98,7 +97,8 @@ def retry(writer: Writer, message: str | None = None, *, branch: str | None = No
         last: str | None = retried.id
     else:
         start, last = talk.commit_before(retried), retried.parent_id
-    return _switch(writer, head, name, start, moves=start is not None, message_id=last)
+    changes = writer.switch(name, old=head, before=None, new=start)
+    return MessageStep(name, start, last, tuple(changes))
 
 
 def edit(
@@ -131,7 +131,8 @@ def edit(
     name = branches.new_name(chat, branch, "edit")
     start = talk.commit_before(edited)
     oid, message_id = _commit(writer, words, talk.first_files(edited), start)
-    return _switch(writer, head, name, oid, moves=True, message_id=message_id)
+    changes = writer.switch(name, old=head, before=None, new=oid)
+    return MessageStep(name, oid, message_id, tuple(changes))
 
 
 def switch(writer: Writer, message: str) -> MessageStep:
@@ -145,7 +146,9 @@ def switch(writer: Writer, message: str) -> MessageStep:
     head = writer.commit_changes()
     talk = Conversation(chat)
     name, leaf = talk.longest_branch(talk.find(message))
-    return _switch(writer, head, name, chat.branch(name).manifest_id, message_id=leaf.id)
+    at = chat.branch(name).manifest_id
+    changes = writer.switch(name, old=head, before=at, new=at)
+    return MessageStep(name, at, leaf.id, tuple(changes))
 
 
 def continue_from(
@@ -162,30 +165,11 @@ def continue_from(
     talk = Conversation(chat)
     found = talk.find(message)
     name, start = talk.continuation(found)
-    if name is not None and branch is None:
-        return _switch(writer, head, name, start, message_id=found.id)
-    name = branches.new_name(chat, branch, "continue")
-    return _switch(writer, head, name, start, moves=True, message_id=found.id)
-
-
-def _switch(
-    writer: Writer,
-    head: str | None,
-    name: str,
-    oid: str | None,
-    *,
-    message_id: str | None,
-    before: str | None = None,
-    moves: bool = False,
-) -> MessageStep:
-    """Switch from ``head``, the active branch's head, to the commit ``oid`` on a branch."""
-    changes: list[FileChange] = []
-    if name != writer.chat.active_branch():
-        journal = Journal(old=head, new=oid, head=HEADS + name, moves=moves, before=before)
-        changes = writer.switch(journal)
-    elif oid != head:
-        move_branch(writer.chat.store, name, head, oid)
-    return MessageStep(name, oid, message_id, tuple(changes))
+    before: str | None = start
+    if name is None or branch is not None:
+        name, before = branches.new_name(chat, branch, "continue"), None
+    changes = writer.switch(name, old=head, before=before, new=start)
+    return MessageStep(name, start, found.id, tuple(changes))
 
 
 def _commit(

@@ -14,9 +14,7 @@ from covalt_git.conversations.commit_names import SHOWN_DIGITS
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.commit_record import RestoreRecord
 from covalt_git.workspaces import branches, trees
-from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.folders import folders_above
-from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.trees import FolderState
 from covalt_git.workspaces.writer import listed
 
@@ -108,8 +106,8 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
     subject = f"the conversation of {manifest_id[:SHOWN_DIGITS]}, with the files kept"
     files = writer.snapshot_at(head)
     oid = writer.make("restore", files, manifest_id, subject=subject, restore=restored)
-    journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
-    return Restored(name, oid, tuple(writer.switch(journal)))
+    changes = writer.switch(name, old=head, before=None, new=oid)
+    return Restored(name, oid, tuple(changes))
 
 
 def undo(writer: Writer) -> Restored:

@@ -92,7 +92,7 @@ def merge(
         return done
     new = theirs
     if done.status == "fast_forward":
-        changes = writer.advance(head, theirs)
+        changes = writer.switch(done.into, old=head, before=head, new=theirs)
     else:
         record = MergeRecord(
             branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts

@@ -213,7 +213,7 @@ def _move_branch(writer: Writer, command: Command) -> None:
     """Create or fast-forward a branch; if it is active, the workspace changes with it."""
     chat = writer.chat
     if command.branch == chat.active_branch():
-        writer.advance(chat.head(), str(command.new))
+        writer.switch(command.branch, old=command.old, before=command.old, new=command.new)
     elif command.old is None:
         branches.create(writer, command.branch, command.new)
     elif not chat.store.swap_ref(command.ref, command.old, command.new):

@@ -93,8 +93,8 @@ class Writer:
         head = self._head
         state = self.chat.state(head)
         if not snapshot.holds(state) and self._is_behind(head, snapshot):
-            head_ref = self.chat.store.head()
-            self.switch(Journal(old=self.chat.stat_cache.head, new=head, head=head_ref))
+            known = self.chat.stat_cache.head
+            self.switch(self.chat.active_branch(), old=known, before=head, new=head)
             snapshot = self.scan()
         if not snapshot.holds(state):
             if not subject:
@@ -147,7 +147,7 @@ class Writer:
         notes = trees.notes(chat.store, self.snapshot.notes, chat.state(head).tree, files)
         self.snapshot = replace(self.snapshot, tree=files.tree, notes=notes)
         oid = self.make(source, self.snapshot, head, *merged, **fields)
-        return oid, self.advance(head, oid)
+        return oid, self.switch(chat.active_branch(), old=head, before=head, new=oid)
 
     def make(
         self,
@@ -193,22 +193,32 @@ class Writer:
         head = self.commit_changes()
         if target.active:
             return []
-        return self.switch(Journal(old=head, new=target.manifest_id, head=HEADS + name))
+        at = target.manifest_id
+        return self.switch(name, old=head, before=at, new=at)
 
-    def advance(self, head: str | None, new: str) -> list[FileChange]:
-        """Move the active branch and the folder from ``head`` to a new commit, as :meth:`switch` does."""
-        ref = self.chat.store.head()
-        return self.switch(Journal(old=head, new=new, head=ref, moves=True, before=head))
+    def switch(
+        self, name: str, *, old: str | None, before: str | None, new: str | None
+    ) -> list[FileChange]:
+        """Move a branch, or create it, and switch to it; return the changed files.
 
-    def switch(self, journal: Journal) -> list[FileChange]:
-        """Switch from the active branch, after its changes were committed; return the changed files.
+        Args:
+            name: the branch; it can be the active one.
+            old: the commit with the files of the workspace, after all changes were committed.
+            before: the commit that the branch is at; None if it has none.
+            new: the commit to which it moves.
 
         Raises:
             CovaltError: if an untracked path is where a file must be written.
             CovaltError: if the new commit contains a path that a scan never stores.
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
-        return self.folder.switch(journal, self.snapshot.unstored())
+        chat, moves = self.chat, before != new
+        if name != chat.active_branch() or chat.state(old) != chat.state(new):
+            journal = Journal(old=old, new=new, head=HEADS + name, moves=moves, before=before)
+            return self.folder.switch(journal, self.snapshot.unstored())
+        if moves:
+            move_branch(chat.store, name, before, new)
+        return []
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Restore the files of the active branch in a folder whose content is ``snapshot``.

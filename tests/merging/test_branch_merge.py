@@ -7,7 +7,7 @@ from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.workspaces.chat import ChatStore, MovedError
 from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.switching import Journal, Switch
+from covalt_git.workspaces.switching import Switch
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.merging.merges import (
@@ -40,11 +40,10 @@ BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
 def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
     head, theirs = chat.head(), chat.branch("idea").manifest_id
-    journal = Journal(old=head, new=theirs, head="refs/heads/main", moves=True, before=head)
     with writing(chat) as writer:
         git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")
         with pytest.raises(MovedError, match="the branch 'main' has moved"):
-            writer.switch(journal)
+            writer.switch("main", old=head, before=head, new=theirs)
 
     assert folder(chat) == BASE | {"o": ("file", b"o")}
     assert not (chat.folder / "switch.json").exists()
@@ -55,7 +54,6 @@ def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
 ) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
     head, theirs = chat.head(), chat.branch("idea").manifest_id
-    journal = Journal(old=head, new=theirs, head="refs/heads/main", moves=True, before=head)
     place, places = Switch.place, list[Switch]()
 
     def killed_in_undo(switch: Switch, root: Folder) -> None:
@@ -67,7 +65,7 @@ def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
     monkeypatch.setattr(Switch, "place", killed_in_undo)
     git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")
     with pytest.raises(KeyboardInterrupt), writing(chat) as writer:
-        writer.switch(journal)
+        writer.switch("main", old=head, before=head, new=theirs)
     monkeypatch.undo()
     assert "t" in folder(chat)
 
