@@ -53,7 +53,7 @@ def write_folder(
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or the repository has no such commit.
     """
-    with _around(folder) as repository, _reading(revision):
+    with _opened(folder, revision) as repository:
         commit = _commit(repository, revision)
         target.mkdir(parents=True, exist_ok=True)
         entries = _walk(repository, _tree(repository, folder, commit))
@@ -70,7 +70,7 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or its index has conflicts.
     """
-    with _around(folder) as repository, _reading("index"):
+    with _opened(folder, "index") as repository:
         index = Index(os.environ.get("GIT_INDEX_FILE") or repository.index_path())
         below = _path_in(repository, folder)
         prefix = b"" if below == b"." else below + b"/"
@@ -88,13 +88,12 @@ def merge_base(folder: Path, one: str, other: str) -> str:
     Raises:
         UnknownRevisionError: if one of them is not a commit, or they have no merge base.
     """
-    with _around(folder) as repository:
-        ids = []
-        for revision in (one, other):
-            with _reading(revision):
-                ids.append(_commit(repository, revision).id)
-        with _reading(f"{one}...{other}"):
-            found = find_merge_base(repository, ids)
+    ids = []
+    for revision in (one, other):
+        with _opened(folder, revision) as repository:
+            ids.append(_commit(repository, revision).id)
+    with _opened(folder, f"{one}...{other}") as repository:
+        found = find_merge_base(repository, ids)
     if not found:
         raise UnknownRevisionError(
             f"{one!r} and {other!r} have no commit in common",
@@ -112,7 +111,7 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or the repository has no commit.
     """
-    with _around(folder) as repository:
+    with _opened(folder, "HEAD") as repository:
         found = set()
         try:
             for entry in repository.get_walker(max_entries=_MAX_COMMITS):
@@ -179,25 +178,20 @@ def _path_in(repository: Repo, folder: Path) -> bytes:
     return os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
 
 
-def _around(folder: Path) -> Repo:
-    """Return the repository around a folder, which may no longer exist.
+@contextlib.contextmanager
+def _opened(folder: Path, revision: str) -> Iterator[Repo]:
+    """Yield the repository around a folder, which may no longer exist, to read a revision.
 
     Raises:
-        UnknownRevisionError: when the folder is in no repository.
+        UnknownRevisionError: when the folder is in no repository, or the revision is not readable.
     """
     try:
-        return Repo.discover(str(folder))
+        with Repo.discover(str(folder)) as repository:
+            yield repository
     except NotGitRepository:
         raise UnknownRevisionError(
             f"{str(folder)!r} is in no git repository", hint=f"git init && {_TO_COMMIT}"
         ) from None
-
-
-@contextlib.contextmanager
-def _reading(revision: str) -> Iterator[None]:
-    """Convert errors of unreadable revisions to :class:`UnknownRevisionError`."""
-    try:
-        yield
     except UnmergedEntries:
         raise UnknownRevisionError("the index has conflicts", hint="git status") from None
     except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
