@@ -123,12 +123,12 @@ def upload(
         CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
     """
     chat, store = writer.chat, writer.chat.store
-    existing = chat.files(chat.head()) if portable else None
+    head = writer.commit_changes()
+    existing = chat.files(head) if portable else None
     with Folder.opened(chat.workspace) as root:
         placed, fresh = place(
             root, files, folder, chat.config, store.object_format, existing=existing
         )
-    head = writer.commit_changes()
     if fresh:
         entries = {
             path: TreeEntry(

@@ -12,6 +12,7 @@ from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
+from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
 from tests.workspaces.stores import layout_of, open_chats, put, save, tree_of, upload
@@ -52,6 +53,20 @@ def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: C
         UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in placed
     )
     assert tree_of(chat, "main")["run.sh"][0] == "100755"
+
+
+def test_a_file_that_appears_during_an_upload_is_not_replaced(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_changes = Writer.commit_changes
+
+    def commit_after_an_edit(writer: Writer) -> str | None:
+        put(chat.workspace, {"a": ("file", b"a user's")})
+        return commit_changes(writer)
+
+    monkeypatch.setattr(Writer, "commit_changes", commit_after_an_edit)
+    assert upload(chat, "a", b"uploaded") == "a_1"
+    assert layout_of(chat.workspace) == {"a": ("file", b"a user's"), "a_1": ("file", b"uploaded")}
 
 
 def test_folder_or_link_of_that_name_is_not_replaced(chat: ChatStore) -> None:
