@@ -118,7 +118,7 @@ def preview(
         if done.status == "already_merged":
             return done
         ours = snapshot.state
-        switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.unstored())
+        switching.Switch(chat, ours, after).check(snapshot.unstored())
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         new = theirs if done.status == "fast_forward" else None
         return done._replace(manifest_id=new, changes=tuple(changes))

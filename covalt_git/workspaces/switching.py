@@ -67,19 +67,12 @@ class Journal(StrictModel):
 
 
 class Switch:
-    """The changes that bring ``folder`` from the content ``old`` to the content ``new``.
+    """The ``changes`` of files and links that bring a workspace from the content ``old`` to the content ``new``."""
 
-    Attributes:
-        changes: the files and links that differ.
-        is_complete: whether :meth:`place` changed all of them, because none had a user's edit.
-    """
-
-    def __init__(self, store: GitStore, folder: Path, old: FolderState, new: FolderState) -> None:
+    def __init__(self, chat: ChatStore, old: FolderState, new: FolderState) -> None:
         """Compare the two trees."""
-        self.store = store
-        self.folder = folder
-        self.changes = trees.changes(store, old.tree, new.tree)
-        self.is_complete = True
+        self.chat = chat
+        self.changes = trees.changes(chat.store, old.tree, new.tree)
         self._new_empty = set(new.empty_folders) - set(old.empty_folders)
         self._old_empty = set(old.empty_folders) - set(new.empty_folders)
         self._staged: dict[str, Path] = {}
@@ -96,7 +89,7 @@ class Switch:
         """
         arriving = {one.path: one.new for one in self.changes if one.new is not None}
         for path, now in arriving.items():
-            _check_safe(self.store, path, now)
+            _check_safe(self.chat.store, path, now)
         for path in sorted(arriving.keys() | self._new_empty) if unstored else ():
             above = {path, *folders_above(path)}
             for other in sorted(unstored):
@@ -104,7 +97,7 @@ class Switch:
                     raise CovaltError(
                         f"{other!r} is in the way of {path!r}",
                         hint="move it out of the workspace, for example: "
-                        f"mv {typed(self.folder / other)} /tmp/",
+                        f"mv {typed(self.chat.workspace / other)} /tmp/",
                         code="in_the_way",
                         http_status=409,
                     )
@@ -114,37 +107,36 @@ class Switch:
         for number, one in enumerate(self.changes):
             if one.new is not None:
                 file = self._staged[one.path] = staging / str(number)
-                create(str(file), one.new.mode, self.store.read_blob(one.new.oid))
+                create(str(file), one.new.mode, self.chat.store.read_blob(one.new.oid))
         return [*self._staged.values()]
 
-    def place(self, root: Folder) -> None:
-        """Change each path that still has its old content."""
+    def place(self, root: Folder) -> bool:
+        """Change each path that still has its old content, and fsync; return whether no path had other content."""
+        store, is_complete = self.chat.store, True
         stay = set[str]().union(*map(folders_above, self._staged))
         hollow = set(self._old_empty)
         for one in self.changes:
             if one.new is None:
-                found = root.state(one.path, self.store.object_format)
+                found = root.state(one.path, store.object_format)
                 if found == one.old:
                     root.unlink(one.path)
-                self.is_complete &= found in (None, one.old)
+                is_complete &= found in (None, one.old)
                 hollow.add(one.path.rpartition("/")[0])
         for path in sorted(hollow):
             root.remove_empty(path, but=stay)
         for one in self.changes:
             if one.new is not None:
-                found = root.state(one.path, self.store.object_format)
+                found = root.state(one.path, store.object_format)
                 is_old = found in (None, one.old)
                 is_placed = is_old and root.move_in(self._staged[one.path], one.path)
-                self.is_complete &= is_placed or found == one.new
+                is_complete &= is_placed or found == one.new
         for path in sorted(self._new_empty):
-            self.is_complete &= root.make(path)
-
-    def fsync(self, root: Folder) -> None:
-        """Fsync the folders whose entries change."""
-        empty = self._new_empty | self._old_empty
+            is_complete &= root.make(path)
+        empty = self._old_empty | self._new_empty
         paths = empty.union(one.path for one in self.changes)
-        if paths:
+        if paths and store.durable:
             root.fsync(empty.union(*map(folders_above, paths), {""}))
+        return is_complete
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
@@ -281,8 +273,7 @@ class WorkingFolder(NamedTuple):
         return switch.changes
 
     def _switch_of(self, journal: Journal) -> Switch:
-        states = (self.chat.state(journal.old), self.chat.state(journal.new))
-        return Switch(self.chat.store, self.chat.workspace, *states)
+        return Switch(self.chat, self.chat.state(journal.old), self.chat.state(journal.new))
 
     def _carry_out(self, switch: Switch, journal: Journal) -> None:
         """Stage the files, announce the switch and place the files."""
@@ -293,11 +284,8 @@ class WorkingFolder(NamedTuple):
             announced.replace(self.journal)
             self._fsync([self.chat.folder])
             with Folder.opened(self.chat.workspace) as root:
-                switch.place(root)
-                if self.chat.store.durable:
-                    switch.fsync(root)
-        if not switch.is_complete:
-            self.chat.stat_cache.clear()  # the next scan finds the edits
+                if not switch.place(root):
+                    self.chat.stat_cache.clear()  # the next scan finds the edits
 
     def _undo(self, journal: Journal) -> None:
         """Switch the folder back after a switch that was announced."""

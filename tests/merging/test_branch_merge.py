@@ -56,11 +56,11 @@ def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
     head, theirs = chat.head(), chat.branch("idea").manifest_id
     place, places = Switch.place, list[Switch]()
 
-    def killed_in_undo(switch: Switch, root: Folder) -> None:
+    def killed_in_undo(switch: Switch, root: Folder) -> bool:
         places.append(switch)
         if len(places) > 1:
             raise KeyboardInterrupt
-        place(switch, root)
+        return place(switch, root)
 
     monkeypatch.setattr(Switch, "place", killed_in_undo)
     git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")

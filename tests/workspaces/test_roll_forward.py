@@ -159,7 +159,7 @@ def staged_switch(chat: ChatStore, path: str) -> Switch:
     """Stage a switch that brings one link into the workspace."""
     oid = chat.files(chat.branch("idea").manifest_id)["n/o"].oid
     tree = edited(chat.store, None, {path: TreeEntry(b"", 0o120000, oid)})
-    switch = Switch(chat.store, chat.workspace, FolderState(), FolderState(tree))
+    switch = Switch(chat, FolderState(), FolderState(tree))
     staging = chat.folder / "staging-1"
     staging.mkdir()
     switch.stage(staging)
