@@ -203,15 +203,15 @@ class PackFile:
 
         If the base of a delta is not in this pack, ``read_base`` returns its kind and content by its id.
         """
-        chain: list[int] = []
+        chain: list[tuple[int, EntryHeader]] = []
         while (found := self._cache.get(offset)) is None:
             header = self._header(offset)
             if header.base is None:
-                found = KINDS[header.kind], self._inflated(offset)
+                found = KINDS[header.kind], self._inflated(offset, header)
                 if chain:
                     self._cache[offset] = found
                 break
-            chain.append(offset)
+            chain.append((offset, header))
             if len(chain) > MOST_DEPTH:
                 raise DamagedObjectError(f"it is a chain of more than {MOST_DEPTH:,} deltas")
             if isinstance(header.base, int):
@@ -221,8 +221,10 @@ class PackFile:
             else:
                 found = read_base(header.base.hex())
                 break
-        for at in reversed(chain):  # one delta in memory at a time, however long the chain is
-            found = found[0], b"".join(apply_delta(found[1], self._inflated(at)))
+        for at, header in reversed(
+            chain
+        ):  # one delta in memory at a time, however long the chain is
+            found = found[0], b"".join(apply_delta(found[1], self._inflated(at, header)))
             self._cache[at] = found
         return found
 
@@ -262,9 +264,8 @@ class PackFile:
             self._pack[offset : offset + _MOST_HEADER_BYTES], self.format.oid_length
         )
 
-    def _inflated(self, offset: int) -> bytes:
+    def _inflated(self, offset: int, header: EntryHeader) -> bytes:
         """Return the inflated entry at an offset: the content of an object, or a delta."""
-        header = self._header(offset)
         return inflate(self._pack, offset + header.length, header.size)[0]
 
 
