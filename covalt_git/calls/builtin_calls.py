@@ -11,6 +11,7 @@ from covalt_git.file_edits import edits, restoring
 from covalt_git.git_store.objects import FILE, TreeEntry
 from covalt_git.models.outcomes import Outcome
 from covalt_git.workspaces import trees
+from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
@@ -79,7 +80,9 @@ def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChan
     path, content, now = args["path"], args["content"].encode(), chat.state(head)
     stored = trees.find(chat.store, now.tree, path)
     base: str | None = args.get("base", None if stored is None else stored.oid)
-    found = edits.check_edit(chat, now, path, content, before=base)
+    edits.check_portable(path)
+    check_storable(path, content, chat.config)
+    found = edits.find_editable(chat, now, path, before=base)
     oid = chat.store.write_blob(content)
     entry = TreeEntry(b"", found.mode if found else FILE, oid)
     files = trees.edited_state(chat.store, now, {path: entry})

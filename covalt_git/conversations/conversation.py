@@ -88,7 +88,7 @@ class Conversation:
         self.chat = chat
         self.messages: dict[str, Message] = {}
         self._branches = chat.branches()  # read once, because other processes may move them
-        self._head = next(branch.manifest_id for branch in self._branches if branch.active)
+        self._head = next((one.manifest_id for one in self._branches if one.active), None)
         heads = {branch.manifest_id for branch in self._branches}
         self._steps = steps = _placed(chat, heads)
         self._line = set(_above(steps, self._head))

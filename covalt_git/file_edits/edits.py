@@ -56,16 +56,14 @@ def _bad(path: str, reason: str) -> CovaltError:
     return CovaltError(message, hint="choose another name", code="bad_path")
 
 
-def check_edit(
-    chat: ChatStore, files: FolderState, path: str, content: bytes, *, before: str | None
+def find_editable(
+    chat: ChatStore, files: FolderState, path: str, *, before: str | None
 ) -> FileState | None:
-    """Check that a file can get new content, and return its state in ``files``; None for a new file.
+    """Return the file at ``path`` in ``files``, if it can be edited; None for a new file.
 
     Raises:
         CovaltError: as :func:`edit_file`.
     """
-    check_portable(path)
-    check_storable(path, content, chat.config)
     found = _found(chat, files, path, before)
     if found is None:
         with Folder.opened(chat.workspace) as root:
@@ -93,9 +91,11 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
             could not contain the file.
     """
     chat = writer.chat
+    check_portable(path)
+    check_storable(path, content, chat.config)
     head = writer.commit_changes()
     files = chat.state(head)
-    found = check_edit(chat, files, path, content, before=before)
+    found = find_editable(chat, files, path, before=before)
     oid = blob_id(content, chat.store.object_format)
     if oid != before:
         chat.store.write_blob(content)

@@ -96,7 +96,7 @@ def peeled(reader: ObjectReader, tips: Iterable[str]) -> tuple[list[str], set[st
     """Return the commits among ``tips`` and the commits that their tags name, and all other objects that they reach."""
     commits: list[str] = []
     found: set[str] = set()
-    waiting = list(tips)
+    waiting = list(dict.fromkeys(tips))
     while waiting:
         oid = waiting.pop()
         kind, content = reader.read_object(oid)

@@ -205,7 +205,8 @@ class _ReceivedPack(PackFile):
         self._check_size(kind, len(content))
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self.format.name))
-        self._offsets.setdefault(oid, at)
+        if self._offsets.setdefault(oid, at) != at:
+            raise BadPackError(f"the pack has the object {oid.hex()} twice")
         self._ready.append((at, oid, depth))
 
     def _check_size(self, kind: bytes, size: int) -> None:

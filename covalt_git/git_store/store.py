@@ -195,13 +195,15 @@ class GitStore(ObjectReader):
 
     def head(self) -> str:
         """Return the ref that HEAD points at, such as ``refs/heads/main``, which need not exist."""
-        target = self._refs.read_loose_ref(Ref(b"HEAD")) or b""
+        target = b""
+        with contextlib.suppress(OSError):
+            target = (self.path / "HEAD").read_bytes()
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
                 f"HEAD of {self.path} does not point at a branch",
                 hint=f"git -C {self.path} symbolic-ref HEAD refs/heads/main",
             )
-        return target[5:].strip().decode("utf-8", "replace")
+        return target[5:].partition(b"\n")[0].strip().decode("utf-8", "replace")
 
     def set_head(self, ref: str) -> None:
         """Point HEAD at another ref.

@@ -7,9 +7,9 @@ systems can check out are admitted, and listed in ``Admitted.unportable``.
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
@@ -157,20 +157,18 @@ class _Inspection:
     def extent(self, tree: str) -> _Extent:
         """Return the extent of a tree that is inspected, or that the chat already has."""
         if tree not in self._extents:
-            found = map(self._extent_of, self.reader.read_tree(tree))
-            self._extents[tree] = functools.reduce(_Extent.plus, found, _Extent())
+            extent = _Extent()
+            for name, mode, oid in self.reader.read_tree(tree):
+                if mode == FOLDER:
+                    extent = extent.plus(self.extent(oid).below(name))
+                elif mode != SUBMODULE:
+                    if oid not in self._sizes:
+                        self._sizes[oid] = self.reader.blob_size(oid)
+                    climb = link_climb(self.reader.read_blob(oid)) if mode == LINK else 0
+                    worst = (len(name), name), (1, name), (climb, name)
+                    extent = extent.plus(_Extent(1, self._sizes[oid], worst))
+            self._extents[tree] = extent
         return self._extents[tree]
-
-    def _extent_of(self, entry: TreeEntry) -> _Extent:
-        name, mode, oid = entry
-        if mode == FOLDER:
-            return self.extent(oid).below(name)
-        if mode == SUBMODULE:
-            return _Extent()
-        if oid not in self._sizes:
-            self._sizes[oid] = self.reader.blob_size(oid)
-        climb = link_climb(self.reader.read_blob(oid)) if mode == LINK else 0
-        return _Extent(1, self._sizes[oid], ((len(name), name), (1, name), (climb, name)))
 
     def commit(self, oid: str) -> None:
         """Inspect a commit, and the objects of its tree that are not inspected yet."""
@@ -264,7 +262,7 @@ class _Inspection:
         self.refused.append(Problem(note.path or self._commit, 0, 0, "not_admitted", note.reason))
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 16)
 def _verdict(name: str) -> tuple[Verdict, bool]:
     """Return the verdict on a name, and whether it is a file that git reads, such as ``.gitmodules``."""
     return check_element(name), bool(why_git_refuses(name, LINK, b""))

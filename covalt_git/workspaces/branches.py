@@ -28,6 +28,7 @@ from covalt_git.workspaces.chat import (
     move_branch,
     put_stored,
     stored_at,
+    write_stored,
 )
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
     at = chat.branch(old).manifest_id
     _check_nothing_pending(chat, old, verb="renamed")
     check_free(chat, new)
-    announced = Rename(old=old, new=new, at=at)
-    if not put_stored(chat.store, RENAME, announced, f"rename: {old} {new}"):
+    stored = write_stored(chat.store, Rename(old=old, new=new, at=at), f"rename: {old} {new}")
+    if not chat.store.swap_ref(RENAME, None, stored):
         raise MovedError("another process is renaming a branch", hint="try again")
     finish_rename(chat.store)
     if chat.store.read_ref(HEADS + old) is not None:

@@ -326,15 +326,19 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
         ) from None
 
 
+def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
+    """Store a model as a blob, for a ref: a subject and a line of canonical JSON; return the blob's id."""
+    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
+    return store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
+
+
 def put_stored(store: GitStore, ref: str, value: StrictModel | None, subject: str = "") -> bool:
-    """Store a model at a ref, as a blob of the subject and a line of canonical JSON; None removes the ref.
+    """Store a model at a ref, whatever is there; None removes the ref.
 
     Returns whether no other process moved the ref meanwhile.
     """
-    old, new = store.read_ref(ref), None
-    if value is not None:
-        line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
-        new = store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
+    old = store.read_ref(ref)
+    new = None if value is None else write_stored(store, value, subject)
     return new == old or store.swap_ref(ref, old, new)
 
 

@@ -161,11 +161,15 @@ class Folder(NamedTuple):
             path = path.rpartition("/")[0]
 
     def fsync(self, paths: Collection[str]) -> None:
-        """Fsync the folders at ``paths``; skip those that do not exist."""
+        """Fsync the folders at ``paths``; skip those that do not exist or cannot be opened."""
         if len(paths) > FEW and fsync_file_system(self.handle):
             return
         for path in sorted(paths):
-            with unless_changed(), self.inside(path) as folder:
+            with contextlib.ExitStack() as stack:
+                try:
+                    folder = stack.enter_context(self.inside(path))
+                except OSError:
+                    continue
                 os.fsync(folder.handle)
 
     def make(self, path: str) -> bool:

@@ -50,7 +50,8 @@ _JOURNAL = "switch.json"
 class Journal(StrictModel):
     """An announced switch: from the commit ``old`` to ``new``, after which HEAD names the branch ``head``.
 
-    If the switch ``moves`` that branch, it moves from the commit ``before`` (None: it is new) to ``new``.
+    If the switch ``moves`` that branch, it moves from the commit ``before`` (None: it is new) to ``new``.  A switch
+    that ``undoes`` another one is the way back to the files from before it.
     """
 
     v: int = 1
@@ -59,6 +60,7 @@ class Journal(StrictModel):
     head: str
     moves: bool = False
     before: str | None = None
+    undoes: bool = False
 
     @property
     def branch(self) -> str:
@@ -90,9 +92,10 @@ class Switch:
         arriving = {one.path: one.new for one in self.changes if one.new is not None}
         for path, now in arriving.items():
             _check_safe(self.chat.store, path, now)
-        for path in sorted(arriving.keys() | self._new_empty) if unstored else ():
+        blocking = sorted(unstored)
+        for path in sorted(arriving.keys() | self._new_empty) if blocking else ():
             above = {path, *folders_above(path)}
-            for other in sorted(unstored):
+            for other in blocking:
                 if other in above or (path in arriving and other.startswith(f"{path}/")):
                     raise CovaltError(
                         f"{other!r} is in the way of {path!r}",
@@ -120,8 +123,10 @@ class Switch:
                 found = root.state(one.path, store.object_format)
                 if found == one.old:
                     root.unlink(one.path)
-                is_complete &= found in (None, one.old)
-                hollow.add(one.path.rpartition("/")[0])
+                if found in (None, one.old):
+                    hollow.add(one.path.rpartition("/")[0])
+                else:
+                    is_complete = False
         for path in sorted(hollow):
             root.remove_empty(path, but=stay)
         for one in self.changes:
@@ -256,24 +261,29 @@ class WorkingFolder(NamedTuple):
             MovedError: if a push moved the branch in the meantime; the switch is undone.
         """
         store = self.chat.store
-        switch = self._switch_of(journal)
+        new = self.chat.state(journal.new)
+        switch = Switch(self.chat, self.chat.state(journal.old), new)
         try:
-            switch.check(unstored)
+            if not journal.undoes:
+                switch.check(unstored)
             if not self.exists():
-                self._write(self.chat.state(journal.new))
+                self._write(new)
             self._carry_out(switch, journal)
             if journal.moves and store.read_ref(journal.head) != journal.new:
                 move_branch(store, journal.branch, journal.before, journal.new)
-            store.set_head(journal.head)
+            if store.head() != journal.head:
+                store.set_head(journal.head)
         except (BrokenStoreError, MovedError):
-            if self.journal.exists():
-                self._undo(journal)
+            if self.journal.exists() and not journal.undoes:
+                way_back = Journal(old=journal.new, new=journal.old, head=store.head(), undoes=True)
+                self.switch(way_back)
             raise
-        self._remove_journal()
+        if journal.undoes and journal.new is None:
+            with contextlib.suppress(OSError):  # an empty folder would count as a user's edit
+                self.chat.workspace.rmdir()
+        self.journal.unlink()
+        self._fsync([self.chat.folder])
         return switch.changes
-
-    def _switch_of(self, journal: Journal) -> Switch:
-        return Switch(self.chat, self.chat.state(journal.old), self.chat.state(journal.new))
 
     def _carry_out(self, switch: Switch, journal: Journal) -> None:
         """Stage the files, announce the switch and place the files."""
@@ -286,20 +296,6 @@ class WorkingFolder(NamedTuple):
             with Folder.opened(self.chat.workspace) as root:
                 if not switch.place(root):
                     self.chat.stat_cache.clear()  # the next scan finds the edits
-
-    def _undo(self, journal: Journal) -> None:
-        """Switch the folder back after a switch that was announced."""
-        if self.exists():
-            back = Journal(old=journal.new, new=journal.old, head=self.chat.store.head())
-            self._carry_out(self._switch_of(back), back)
-            if journal.old is None:  # otherwise an empty folder would count as a user's edit
-                with contextlib.suppress(OSError):
-                    self.chat.workspace.rmdir()
-        self._remove_journal()
-
-    def _remove_journal(self) -> None:
-        self.journal.unlink()
-        self._fsync([self.chat.folder])
 
     def _fsync(self, paths: Iterable[Path]) -> None:
         """Fsync files and folders if the chat is durable."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits, running_call, trees
@@ -19,6 +20,8 @@ from covalt_git.workspaces.chat import (
     MovedError,
     move_branch,
     put_stored,
+    read_stored,
+    write_stored,
 )
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.switching import Journal, WorkingFolder
@@ -26,7 +29,7 @@ from covalt_git.workspaces.switching import Journal, WorkingFolder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.calls import Approval, ApprovalState, PendingCall
+    from covalt_git.models.calls import ApprovalState, PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.trees import FolderState
 
@@ -100,8 +103,9 @@ class Writer:
             if not subject:
                 paths = trees.changed_paths(self.chat.store, state.tree, snapshot.tree)
                 subject = listed(paths) or "empty folders"
-            return self.commit(source, snapshot, subject=subject, **fields)
+            head = self.commit(source, snapshot, subject=subject, **fields)
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
+        self.chat.stat_cache.head = head
         return head
 
     def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:
@@ -254,10 +258,12 @@ class Writer:
 
         Decisions are stored only by this method, so an approval is decided once.
         """
-        ref = APPROVALS + approval.execution_id
+        store, ref = self.chat.store, APPROVALS + approval.execution_id
+        old = store.read_ref(ref)
+        if before != (None if old is None else read_stored(store, old, Approval)):
+            return False
         subject = f"approval: {approval.tool_id} {approval.state}"
-        is_current = self.chat.approval(approval.execution_id) == before
-        return is_current and put_stored(self.chat.store, ref, approval, subject)
+        return store.swap_ref(ref, old, write_stored(store, approval, subject))
 
     def decide(self, approval: Approval, state: ApprovalState, **fields: str | None) -> bool:
         """Store a decision on an approval, taken now, with ``fields`` such as ``decided_by``.

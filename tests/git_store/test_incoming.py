@@ -189,6 +189,18 @@ def branching_chain(steps: int, size: int = 4 << 20) -> bytes:
     return pack_of(*entries)
 
 
+def test_a_pack_with_an_object_twice_is_refused(tmp_path: Path) -> None:
+    blob = entry(3, 1, zlib.compress(b"x"))
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        pytest.raises(
+            BadPackError, match="has the object c1b0730e0133447badcfd47fd144e254807b06e1 tw"
+        ),
+        received(store, pack_of(blob, blob)),
+    ):
+        pass
+
+
 BLOB = zeros(400)
 SMALL_PACKS = {
     "blob": pack_of(entry(3, 400 << 20, BLOB)),

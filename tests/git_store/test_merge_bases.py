@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.graph import CommitGraph, peeled
 from covalt_git.git_store.objects import CommitObject
 from covalt_git.git_store.store import GitStore
 from tests.workspaces.stores import git, run_git, scratch
@@ -43,3 +43,9 @@ def test_git_finds_the_same(history: list[tuple[list[int], int]]) -> None:
         if found is not None:
             times = {oid: int(git(store.path, "log", "-1", "--format=%ct", oid)) for oid in bases}
             assert found == max(bases, key=lambda oid: (times[oid], oid))
+
+
+def test_a_commit_that_is_wanted_often_is_read_once() -> None:
+    with scratch() as folder, GitStore.create(folder / "s.git", durable=False) as store:
+        oid = commit(store, "one")
+        assert peeled(store, [oid] * 3) == ([oid], set())

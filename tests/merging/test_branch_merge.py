@@ -49,11 +49,16 @@ def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
     assert not (chat.folder / "switch.json").exists()
 
 
+@pytest.mark.parametrize("active", ["main", "new"], ids=["a-branch", "a-branch-without-commits"])
 def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
-    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch, active: str
 ) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
-    head, theirs = chat.head(), chat.branch("idea").manifest_id
+    store, theirs = chat.folder / "store.git", chat.branch("idea").manifest_id
+    if active == "new":
+        clear(chat.workspace)
+        git(store, "symbolic-ref", "HEAD", "refs/heads/new")
+    head = chat.head()
     place, places = Switch.place, list[Switch]()
 
     def killed_in_undo(switch: Switch, root: Folder) -> bool:
@@ -63,15 +68,17 @@ def test_a_killed_undo_of_a_switch_is_finished_by_the_next_writer(
         return place(switch, root)
 
     monkeypatch.setattr(Switch, "place", killed_in_undo)
-    git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")
+    git(store, "update-ref", f"refs/heads/{active}", "main~1" if active == "main" else "main")
+    moved = chat.head()
     with pytest.raises(KeyboardInterrupt), writing(chat) as writer:
-        writer.switch("main", old=head, before=head, new=theirs)
+        writer.switch(active, old=head, before=head, new=theirs)
     monkeypatch.undo()
     assert "t" in folder(chat)
 
-    save(chat)
+    saved = save(chat)
     assert folder(chat) == BASE | {"o": ("file", b"o")}
     assert not (chat.folder / "switch.json").exists()
+    assert saved == moved or active == "main"
 
 
 def test_files_are_not_committed_on_a_commit_that_was_pushed_meanwhile(chat: ChatStore) -> None:

@@ -132,6 +132,13 @@ def test_paths_deeper_than_a_snapshot_goes_are_refused(
         assert refusals(chat, commit)
 
 
+def test_a_commit_after_one_with_deep_folders_is_refused(chat: ChatStore, store: Path) -> None:
+    known = nested(store, 1, 600)
+    new = put_commit(store, git(store, "rev-parse", f"{known}^{{tree}}").strip(), known)
+
+    assert refusals(chat, new, known=(known,))
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_exactly_the_commits_that_known_ones_do_not_reach_are_new(data: st.DataObject) -> None:

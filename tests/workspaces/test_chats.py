@@ -154,6 +154,7 @@ EXTENDED = b"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfuture = tru
         pytest.param("HEAD", b"ref: refs/covalt/chat\n", id="head-elsewhere"),
         pytest.param("HEAD", b"a" * 40 + b"\n", id="head-detached"),
         pytest.param("HEAD", None, id="head-gone"),
+        pytest.param("HEAD", b"ref: ", id="head-cut-off"),
         pytest.param("config", b"[[[\n", id="config"),
         pytest.param("config", NEWER, id="version"),
         pytest.param("config", EXTENDED, id="extension"),

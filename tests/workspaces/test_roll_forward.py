@@ -145,6 +145,17 @@ def test_switch_that_finds_head_locked_by_others_changes_nothing(chat: ChatStore
     assert not lock.exists()
 
 
+def test_switch_that_keeps_head_needs_no_lock_of_it(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    lock = chat.store.path / "HEAD.lock"
+    lock.write_text("of another git")
+    upload(chat, "b", b"2")
+    lock.unlink()
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"1"), "b": ("file", b"2")}
+    assert save(chat) == chat.head()
+
+
 def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     (chat.folder / "switch.json").write_text('{"v": 1, "from": "x"}')

@@ -253,7 +253,11 @@ def test_a_pack_that_contradicts_itself_is_refused(served: GitServed, pack: byte
     ("limits", "files", "reason"),
     [
         ({}, [bytes((1 << 20) + 1)], "contains a file of more than 1 MiB"),
-        ({"together": 10 << 20}, [bytes(1 << 19)] * 21, "contains more than 10 MiB of objects"),
+        (
+            {"together": 10 << 20},
+            [bytes((1 << 19) - number) for number in range(21)],
+            "contains more than 10 MiB of objects",
+        ),
         ({"pack": 1 << 20}, [random.Random(2).randbytes(1 << 19)] * 4, "is larger than 1 MiB"),
     ],
     ids=["file", "together", "pack"],
