@@ -229,7 +229,7 @@ def _walk(
 ) -> Iterator[tuple[bytes, int, ObjectID]]:
     """Yield path, mode and id of all entries of a tree, except for names that git refuses to check out.
 
-    Each folder precedes its entries; there are none if the object is not a tree.
+    Each folder precedes its entries.  If the object is not a tree, nothing is yielded.
     """
     for name, mode, oid in tree.iteritems() if isinstance(tree, Tree) else ():
         if name in _FORBIDDEN_NAMES or b"/" in name or prefix.count(b"/") > _MAX_DEPTH:

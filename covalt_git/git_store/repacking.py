@@ -212,7 +212,7 @@ class _Repacking:
         return found and found[0].compressed(found[1])
 
     def _find(self, oid: str | None) -> bytes:
-        """Return the content of an object; nothing if there is none, as in a shallow or damaged history."""
+        """Return the content of an object; empty if a shallow or damaged history lacks it."""
         if oid is None or not (oid in self._cache or self._store.has(oid)):
             return b""
         return self._read(oid)[1]

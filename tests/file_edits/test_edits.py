@@ -41,8 +41,9 @@ def test_a_path_that_no_file_can_have_everywhere_is_refused(
     )
     head = save(chat)
     layout = layout_of(chat.folder.parent)
-    with pytest.raises(CovaltError, match=why):
+    with pytest.raises(CovaltError, match=why) as caught:
         edit(chat, path, b"evil", None)
+    assert caught.value.code == "bad_path"
 
     assert chat.head() == head
     assert [*outside.iterdir()] == []
@@ -52,8 +53,9 @@ def test_a_path_that_no_file_can_have_everywhere_is_refused(
 def test_a_link_is_not_edited_and_what_it_leads_to_is_untouched(chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1"), "l": ("link", b"a")})
     save(chat)
-    with pytest.raises(CovaltError, match="'l' is a link"):
+    with pytest.raises(CovaltError, match="'l' is a link") as caught:
         edit(chat, "l", b"2", b"a")
+    assert caught.value.code == "bad_path"
 
     assert layout_of(chat.workspace) == {"a": ("file", b"1"), "l": ("link", b"a")}
 

@@ -75,6 +75,7 @@ def test_ignored_file_is_never_overwritten(chats: Chats, wanted: Layout) -> None
 
         with pytest.raises(CovaltError) as caught:
             checkout(chat, "idea")
+        assert caught.value.code == "in_the_way"
         assert caught.value.message.startswith("'x' is in the way of 'x")
         assert typed(chat.workspace / "x") in caught.value.hint
         assert layout_of(chat.workspace) == before
@@ -93,8 +94,9 @@ def test_files_in_a_folder_where_a_file_goes_are_never_removed(chat: ChatStore) 
     save(chat)
     before = layout_of(chat.workspace)
 
-    with pytest.raises(CovaltError, match="'d/__pycache__' is in the way of 'd'"):
+    with pytest.raises(CovaltError, match="'d/__pycache__' is in the way of 'd'") as caught:
         checkout(chat, "main")
+    assert caught.value.code == "in_the_way"
     assert layout_of(chat.workspace) == before
 
 
@@ -107,8 +109,9 @@ def test_link_to_a_folder_outside_is_not_followed_when_files_go_below_it(chat: C
     (chat.workspace / "d").rmdir()
     (chat.workspace / "d").symlink_to(outside)
 
-    with pytest.raises(CovaltError):
+    with pytest.raises(CovaltError) as caught:
         checkout(chat, "main")
+    assert caught.value.code == "in_the_way"
     assert list(outside.iterdir()) == []
 
 
@@ -150,8 +153,9 @@ def test_state_of_others_that_is_not_safe_never_comes_into_the_folder(
     commit = pushed(chat, "evil", entry + name + b"\0")
     before = layout_of(chat.folder)
 
-    with pytest.raises(CovaltError, match=why):
+    with pytest.raises(CovaltError, match=why) as caught:
         checkout(chat, "evil")
+    assert caught.value.code == "unsafe_tree"
     unstored = {path for path in layout_of(chat.folder) if not path.startswith("store.git")}
     assert {path for path in unstored - set(before) if not path.startswith("lock")} == set()
     assert chat.active_branch() == "main"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covalt_git.git_store.store import GitStore
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
@@ -137,6 +138,28 @@ def test_call_whose_approval_was_settled_before_the_process_died_is_recorded_so(
     assert settled.state == state
     assert [one.source for one in chat.log(chat.head())] == ["edit", "tool_run", "user_upload"]
     assert fsck(chat) == ""
+
+
+def test_approval_that_is_decided_meanwhile_is_not_decided_again(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(chat, "a", b"1")
+    approval = approval_of(pending_call(chat, status="pending", execution_id=new_id()))
+    approved, denied = (
+        approval.model_copy(update={"state": state}) for state in ("approved", "denied")
+    )
+    write_blob = GitStore.write_blob
+
+    def deny_before_it_is_stored(store: GitStore, content: bytes) -> str:
+        monkeypatch.undo()
+        assert writer.put_approval(denied, before=approval)
+        return write_blob(store, content)
+
+    with writing(chat) as writer:
+        assert writer.put_approval(approval)
+        monkeypatch.setattr(GitStore, "write_blob", deny_before_it_is_stored)
+        assert not writer.put_approval(approved, before=approval)
+    assert chat.approval(approval.execution_id) == denied
 
 
 def test_branch_that_moves_while_a_call_is_committed_is_not_overwritten(chat: ChatStore) -> None:
