@@ -29,6 +29,7 @@ REGISTRY_NAMESPACE = "registered"
 """The namespace of registered tools, and the id of the toolset in which they are listed."""
 
 LOCAL_USER = "local"
+LOCAL_CLIENT = "client:"
 """The id of the principal that is the user of this machine."""
 
 RESERVED_TOOLSET_IDS = frozenset({"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.access.security import security_refusal
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.names import LOCAL_USER, beginning, matches
+from covalt_git.names import LOCAL_CLIENT, LOCAL_USER, beginning, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,6 +75,11 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     return decision
 
 
+def is_local(principal_id: str) -> bool:
+    """Return whether a principal is the user of this machine, or a client that the user's account runs."""
+    return principal_id == LOCAL_USER or principal_id.startswith(LOCAL_CLIENT)
+
+
 def may_register(config: ProjectConfig, principal: Principal) -> bool:
     """Return whether the role of ``principal`` may register tools; in a project without roles, the local user may.
 
@@ -94,10 +99,18 @@ def may_decide_over_mcp(
 
     An MCP client cannot show that a user decides, and not its model.  Therefore its principal needs a role
     that may approve the tool, and must not be the one that requested the call, unless ``approve_own`` is set.
+
+    All clients over stdio act for the user of this machine: a client chooses its name itself, and a model with a
+    shell can start a second client.  So without ``approve_own`` they decide about no call, whoever requested it.
     """
     name = config.default_role if principal.role is None else principal.role
     role = config.roles.get(name or "")
-    if role is None or (principal.id == requested_by and not role.approve_own):
+    is_own = (
+        principal.id == requested_by
+        or principal.id.startswith(LOCAL_CLIENT)
+        or (principal.id == LOCAL_USER and is_local(requested_by))
+    )
+    if role is None or (is_own and not role.approve_own):
         return False
     return decide(config, principal, "approve", tool).allowed
 

@@ -46,7 +46,7 @@ from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.gateway.tool_names import STYLES
-from covalt_git.names import suggest_id
+from covalt_git.names import LOCAL_CLIENT, suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -104,7 +104,7 @@ class GatewayServer(Server[None]):
 class RequestHandlers:
     """Handlers of all requests, and the notifications to clients.
 
-    ``only_client`` is the key of the only client, as on stdio, which is an agent with the client's name.
+    ``only_client`` is the key of the only client, as on stdio, which acts for the user of this machine; its name is a label.
     Without it, clients are distinguished by their sessions, which the protocol has not had since its version 2026-07-28.
     """
 
@@ -315,7 +315,9 @@ class RequestHandlers:
             if value is not None:
                 chosen[field] = value
         if self._only_client is not None:
-            chosen["by"] = f"agent:{suggest_id(self._client(ctx).name) or 'mcp-client'}"
+            # The client chooses its name, so the name is a label in records and never that of a token's agent.
+            label = suggest_id(self._client(ctx).name) or "mcp-client"
+            chosen["by"] = f"{LOCAL_CLIENT}{label}"
         return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:

@@ -62,7 +62,7 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path) -> None:
         over_stdio(root, say, version="legacy", elicitation_callback=answer)
 
     assert steps.reports == [(1, 2, "first"), (2, 2, "last")]
-    assert {one.record.by for one in commits(root)} == {"agent:mcp"}
+    assert {one.record.by for one in commits(root)} == {"client:mcp"}
 
 
 def test_a_host_names_its_chat_role_and_style_of_names(root: Path) -> None:
