@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal, Visibility
+from covalt_git.manifests.data_folder import check_data, data_files
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
 from covalt_git.system.file_cache import FileCache
 from covalt_git.system.fork_pool import ignore_progress
+from covalt_git.trust import Consents, trusted_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,17 +55,23 @@ class Project:
     def open(cls, start: Path, *, role: str | None = None) -> Self:
         """Open the project that contains ``start``, as the local user.
 
+        Approvals that its ``covalt.yaml`` waives are waived if the user of this machine has trusted that.
+
         Raises:
             NotAProjectError: if there is no project.
             BrokenConfigError: if its ``covalt.yaml`` has errors.
+            TrackedDataError: if git tracks its ``data/``, which may then be another user's.
         """
         root = find_root(start)
-        return cls(root, read_config(root), Principal(LOCAL_USER, role))
+        check_data(root)
+        config = trusted_config(read_config(root), Consents.of(root))
+        return cls(root, config, Principal(LOCAL_USER, role))
 
     @classmethod
     def cached(cls, root: Path, role: str | None) -> Project:
-        """Return the same as :meth:`open`, without reading an unchanged ``covalt.yaml`` again."""
-        return _OPENED.get((root, role), [root / CONFIG], lambda: cls.open(root, role=role))
+        """Return the same as :meth:`open`, without reading unchanged files again."""
+        files = [root / CONFIG, *Consents.of(root).files, *data_files(root)]
+        return _OPENED.get((root, role), files, lambda: cls.open(root, role=role))
 
     def over(self, protocol: Protocol) -> Self:
         """Return the project for the same principal, with calls over a protocol."""

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,7 @@ from playwright.sync_api import Browser, sync_playwright
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
+from covalt_git.trust.consents import trust_folder
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched
@@ -33,6 +35,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Git's unused sample hooks are half the files of a small project, and projects are copied.
 os.environ["GIT_TEMPLATE_DIR"] = ""
+
+# Most tests write grants and rules as files, as a user who trusts every project on the machine.  Each process of
+# pytest has a configuration folder of its own, so that no test reads or changes the configuration of the developer.
+_CONFIG = tempfile.TemporaryDirectory(prefix="covalt-config-")
+os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
+trust_folder(Path("/"))
 
 # How fast this machine makes examples is no fact about us.
 slow = [hypothesis.HealthCheck.too_slow]

@@ -134,7 +134,7 @@ class Approvals(NamedTuple):
             found = _find_callable(caller, approval)
             if found.alias and not self.engine.catalog.may_approve(found.tool).allowed:
                 raise MayNotApproveError(self.engine, NamedTool(found.tool.tool_id))
-            check_found(found)
+            check_found(found, self.engine.root)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise CovaltError(

@@ -269,7 +269,7 @@ class Engine:
         found = found or self.catalog.find_callable(request.tool_id)
         for retries in reversed(range(_READINGS)):
             try:
-                preconditions.check_found(found, at=self.level)
+                preconditions.check_found(found, self.root, at=self.level)
                 break
             except ToolsetChangedError:
                 if not retries:

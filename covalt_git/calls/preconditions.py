@@ -8,11 +8,16 @@ from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.disk_space import DiskSpace
+from covalt_git.toolsets.permissions import check_trusted
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces.disk_usage import check_store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -29,14 +34,22 @@ def is_read_only(tool: Tool) -> bool:
     return tool.kind == "python" and tool.annotations.read_only is True
 
 
-def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
-    """Check that a tool can run with its current files.
+def check_found(found: Found, root: Path, *, at: SandboxLevel | None = None) -> None:
+    """Check that a tool of the project in ``root`` can run with its current files.
 
     Raises:
+        NotTrustedError: if the toolset has permissions that the user of this machine has not trusted.
         CovaltError: as :func:`.tool_grants.check_runnable`, and if the MCP server differs from the granted one.
         ToolsetChangedError: if the toolset's files changed since they were read.
     """
     tool_grants.check_runnable(found.tool, found.toolset.state, at=at)
+    for tool in found.tools:
+        if tool.kind == "builtin":
+            continue
+        is_called = tool.toolset_id == found.toolset.id
+        toolset = found.toolset if is_called else read_toolset(root, tool.toolset_id)
+        sandboxed = tool.kind != "python" or sandbox_levels.is_sandbox(at)
+        check_trusted(toolset, tool, sandboxed=sandboxed)
     if found.tool.kind == "mcp":
         server = tool_grants.server_of(found.toolset, found.tool.server)
         tool_grants.check_server_grant(found.toolset, server)

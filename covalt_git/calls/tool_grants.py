@@ -11,6 +11,7 @@ from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime import sandbox_levels
 from covalt_git.templating.url_templates import UrlTemplate
+from covalt_git.toolsets.permissions import check_trusted
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -81,10 +82,12 @@ def _check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
 
 
 def check_server_grant(toolset: Toolset, server: McpServer) -> None:
-    """Check that a server is granted with its current definition.
+    """Check that a server is granted with its current definition, and trusted on this machine.
 
     Raises:
         GrantNeededError: with the command that grants it.
+        NotTrustedError: if another user granted it.
     """
     may = granted(toolset.id, toolset.state, toolset.digest)
     may.check_server(server, toolset.files.hashes)
+    check_trusted(toolset)

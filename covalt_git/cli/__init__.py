@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
-    *("grant", "source", "registry", "role", "secret", "auth", "authority", "chat", "call"),
+    *(
+        "grant",
+        "trust",
+        "source",
+        "registry",
+        "role",
+        "secret",
+        "auth",
+        "authority",
+        "chat",
+        "call",
+    ),
     *("approval", "dev", "serve", "mcp", "token", "index", "doctor"),
 )
 _HELP = re.compile(r'^def command\(.*?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE | re.DOTALL)

@@ -75,7 +75,9 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
     context(follower=followed.follower)
     if reason is None:
         approval = ask(approvals.get_approval, execution_id=execution_id)
-        check_user(reason)
+        check_user(
+            reason, "a call is approved or denied", elsewhere="open /approvals of the server"
+        )
         if not yes:
             print_approval(approval)
             if not click.confirm("approve it?"):
@@ -105,7 +107,9 @@ def deny(execution_id: str, *, reason: str | None) -> None:
     """
     if reason is None:
         ask(approvals.get_approval, execution_id=execution_id)  # reports an unknown id first
-        check_user(reason)
+        check_user(
+            reason, "a call is approved or denied", elsewhere="open /approvals of the server"
+        )
     show_call(
         ask_to_print(approvals.deny_call, execution_id=execution_id, reason=reason), opened=False
     )

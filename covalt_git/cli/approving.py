@@ -24,16 +24,21 @@ _EFFECTS = {
 }
 
 
-def check_user(reason: str | None) -> None:
-    """Refuse a decision without a terminal or a reason: agents run commands without a terminal.
+def check_user(
+    reason: str | None,
+    what: str = "permissions are granted and trusted",
+    *,
+    elsewhere: str = "",
+) -> None:
+    """Refuse a decision of a user without a terminal or a reason: agents run commands without a terminal.
 
     Raises:
         CovaltError: ``terminal_needed``, when there is neither.
     """
     if reason is None and not can_ask():
         raise CovaltError(
-            "a call is approved or denied by a user at a terminal",
-            hint="run this at a terminal, or open /approvals of the server; --help has the option for scripts",
+            f"{what} by a user at a terminal",
+            hint=f"run this at a terminal{', or ' + elsewhere if elsewhere else ''}; --help has the option for scripts",
             code="terminal_needed",
         )
 

@@ -98,7 +98,9 @@ def command(
     from covalt_git.cli import approving, call_batch, calls  # noqa: PLC0415
 
     if yes:
-        approving.check_user(reason)
+        approving.check_user(
+            reason, "a call is approved or denied", elsewhere="open /approvals of the server"
+        )
     if batch is not None:
         code = call_batch.run(
             batch,

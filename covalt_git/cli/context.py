@@ -14,6 +14,7 @@ from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
+from covalt_git.trust.consents import NotTrustedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,10 +75,20 @@ def context(**options: Any) -> Context:
 def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
     """Perform an operation on the project that the command line names.
 
+    If it needs permissions that are not trusted on this machine, ask for trust at a terminal and perform it then:
+    it was refused before it did anything.
+
     Raises:
         InvalidRequestError: when a field is missing or invalid.
         CovaltError: as the operation.
     """
+    try:
+        return operation(context(), **fields)
+    except NotTrustedError:
+        from covalt_git.cli.trust import offer_trust  # noqa: PLC0415 - most projects are trusted
+
+        if not offer_trust():
+            raise
     return operation(context(), **fields)
 
 

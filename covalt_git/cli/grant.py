@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, can_ask
+from covalt_git.cli.approving import check_user
+from covalt_git.cli.call import reason_option
+from covalt_git.cli.context import ask, ask_to_print
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
@@ -57,6 +59,8 @@ def list_grants(toolset_id: str | None) -> None:
                     output.say(f"{one.toolset_id} {one.key}: {what}", fg="yellow")
         for one_id in sorted({one.toolset_id for one in found.grants if not one.holds}):
             output.say(f"renew them: covalt-git grant add {one_id} --again")
+        if not all(one.trusted for one in found.grants):
+            output.say("not trusted on this machine: covalt-git trust", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
         output.say(f"nothing is granted {whom}")
@@ -68,8 +72,15 @@ def list_grants(toolset_id: str | None) -> None:
 @click.argument("words", metavar="[NAME] [HOST...]", nargs=-1)
 @click.option("--requested", is_flag=True, help="Grant everything that TOOLSET requests and lacks.")
 @click.option("--again", is_flag=True, help="Renew the grants that a change has ended.")
+@reason_option
 def add(
-    toolset_id: str, kind: str | None, words: tuple[str, ...], *, requested: bool, again: bool
+    toolset_id: str,
+    kind: str | None,
+    words: tuple[str, ...],
+    *,
+    requested: bool,
+    again: bool,
+    reason: str | None,
 ) -> None:
     """Grant TOOLSET a host, a secret, an MCP server, or another KIND of permission.
 
@@ -86,7 +97,7 @@ def add(
     toolset, the entry of an HTTP tool or of a registered tool, or the MCP server change.
 
     With --requested and --again, the command prints what it would grant, or what has changed, and asks at a
-    terminal.
+    terminal.  A script without a terminal states a reason with --no-terminal.
 
     Example: covalt-git grant add weather network api.example.com
     """  # noqa: D301 - click leaves a paragraph after \b as it is
@@ -99,13 +110,21 @@ def add(
         name, hosts = _parts(kind, words)
         if kind == "network" and not hosts:
             raise WrongCallError("name at least one HOST after network")
+        check_user(reason)
         _print_grant(
-            ask_to_print(grants.add_grant, toolset_id=toolset_id, kind=kind, name=name, hosts=hosts)
+            ask_to_print(
+                grants.add_grant,
+                toolset_id=toolset_id,
+                kind=kind,
+                name=name,
+                hosts=hosts,
+                reason=reason,
+            )
         )
     elif requested:
-        _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id))
+        _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
     else:
-        _renew(ask(toolsets.get_toolset, toolset_id=toolset_id))
+        _renew(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
 
 
 @command.command("revoke")
@@ -145,19 +164,19 @@ def _parts(kind: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ..
     return name, hosts
 
 
-def _add_requested(toolset: ToolsetDetail) -> None:
+def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
     if not wants_json():
         for one in toolset.lacking:
             output.say(one.why)
-    _grant_all(grants.add_requested_grants, toolset, asks=bool(toolset.lacking))
+    _grant_all(grants.add_requested_grants, toolset, reason, asks=bool(toolset.lacking))
     if not toolset.lacking:
         output.say(f"{toolset.id} has every grant that it requests")
 
 
-def _renew(toolset: ToolsetDetail) -> None:
+def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
     if not wants_json():
         _print_changes(toolset)
-    renewed = _grant_all(grants.renew_grants, toolset, asks=bool(toolset.ended))
+    renewed = _grant_all(grants.renew_grants, toolset, reason, asks=bool(toolset.ended))
     for key in toolset.ended.keys() - renewed if renewed else ():
         output.say(f"{key} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
@@ -183,14 +202,17 @@ def _print_changes(toolset: ToolsetDetail) -> None:
 def _grant_all(
     operation: Operation[grants.GrantAll, grants.GrantList],
     toolset: ToolsetDetail,
+    reason: str | None,
     *,
     asks: bool,
 ) -> set[str]:
     """Add the grants that were shown, if the toolset has not changed since; return their keys."""
-    if asks and not wants_json() and can_ask() and not click.confirm("grant this?"):
-        output.say("nothing was granted")
-        raise SystemExit(1)
-    done = ask_to_print(operation, toolset_id=toolset.id, digest=toolset.digest)
+    if asks:
+        check_user(reason)
+        if reason is None and not wants_json() and not click.confirm("grant this?"):
+            output.say("nothing was granted")
+            raise SystemExit(1)
+    done = ask_to_print(operation, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
     for one in done.grants:
         _print_grant(one)
     return {one.key for one in done.grants}
@@ -242,6 +264,8 @@ def _line(row: grants.GrantRow) -> tuple[str, ...]:
     of_server = isinstance(grant, ProcessGrant | ServerGrant)
     why = "it has changed" if of_server else ", ".join(row.changed)
     holds = "yes" if row.holds else f"no, {why}"
+    if row.holds and not row.trusted:
+        holds = "no, not trusted on this machine"
     return row.toolset_id, row.key, _what(row), holds, grant.granted_at[:10], grant.granted_by
 
 

@@ -10,6 +10,7 @@ from covalt_git.cli.context import print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_project
+from covalt_git.trust import Consents, own_code
 
 
 @click.command(cls=JsonCommand)
@@ -23,6 +24,7 @@ def command(folder: Path) -> None:
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
+    Consents.of(folder).trust([own_code()])
     if REPOSITORY in made:
         commit_project(folder, made)
     print_json({"root": str(folder.absolute()), "made": made})

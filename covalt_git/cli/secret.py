@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.cli.approving import check_user
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, print_json
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
@@ -64,12 +66,14 @@ def check(name: str) -> None:
 
 
 @command.command("allow")
-def allow() -> None:
+@reason_option
+def allow(*, reason: str | None) -> None:
     """Allow the current secret_command of covalt.yaml to run on this machine.
 
     Example: covalt-git secret allow
     """
-    command = ask_to_print(secrets.allow_secret_command)
+    check_user(reason)
+    command = ask_to_print(secrets.allow_secret_command, reason=reason)
     output.say(f"allowed to run for granted secrets: {shlex.join(command.argv)}")
     output.say(
         "this ends if covalt.yaml changes the command; to forbid it: covalt-git secret forbid"

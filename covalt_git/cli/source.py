@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.cli.approving import check_user
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, can_ask, print_json
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
@@ -50,7 +52,10 @@ def list_sources(names: tuple[str, ...]) -> None:
 @sources_argument
 @click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
-def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool) -> None:
+@reason_option
+def refresh_sources(
+    names: tuple[str, ...], *, accepts: bool, check: bool, reason: str | None
+) -> None:
     """List the tools of MCP servers again, and print the changes.
 
     New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
@@ -61,7 +66,9 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool) -> No
     """
     if accepts and check:
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
-    done = ask(sources.refresh_sources, sources=names, check=check, accept=accepts)
+    if accepts:
+        check_user(reason, "tools are accepted")
+    done = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
     print_json(done, exit_code=int(any(one.failed for one in done.sources)))
     if not done.sources:
         output.say("no enabled toolset declares an MCP server")
@@ -88,7 +95,8 @@ def diff(names: tuple[str, ...]) -> None:
 @command.command("accept")
 @source_argument
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
-def accept_tools(name: str, tools: tuple[str, ...]) -> None:
+@reason_option
+def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> None:
     """Accept tools of an MCP server as it listed them last.
 
     SERVER is TOOLSET/NAMESPACE, or the toolset if it has one server.  Without a TOOL, all are accepted.
@@ -105,8 +113,14 @@ def accept_tools(name: str, tools: tuple[str, ...]) -> None:
     wanted = {one.name: one.digest for one in source.to_accept if not tools or one.name in tools}
     # A tool that is accepted already stays so; the operation refuses one that does not exist.
     wanted |= dict.fromkeys(set(tools) - set(source.tool_names) - wanted.keys())
+    if wanted:
+        check_user(reason, "tools are accepted")
     done = ask_to_print(
-        sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=wanted
+        sources.accept_tools,
+        toolset_id=toolset_id,
+        namespace=namespace,
+        tools=wanted,
+        reason=reason,
     )
     for tool in done.changed:
         gone = tool not in done.tool_names

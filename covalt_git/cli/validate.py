@@ -168,6 +168,10 @@ def _print(form: str, found: Validation, *, strict: bool, staged: bool) -> None:
         for one in found.lacking:
             output.say(f"not granted: {one.why}", err=True)
             output.say(f"  hint: {one.command}", err=True)
+        if found.not_trusted:
+            count = output.plural(len(found.not_trusted), "permission")
+            output.say(f"not trusted on this machine: {count}", err=True)
+            output.say("  hint: covalt-git trust", err=True)
         if found.fixable:
             output.say(f"{found.fixable} of them can be fixed: covalt-git validate --fix", err=True)
         if staged and _failing(found.problems, strict):

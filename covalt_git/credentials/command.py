@@ -7,7 +7,6 @@ with direnv.  The program must be outside the project, where a pull cannot chang
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import selectors
@@ -20,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.system import atomic_write
-from covalt_git.system.private_files import read_private, user_folder
+from covalt_git.system.private_files import user_folder
+from covalt_git.trust import Consent
+from covalt_git.trust.consents import UnreadableConsentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,22 +76,23 @@ class SecretCommand(NamedTuple):
         Raises:
             SecretCommandError: if other users may read or write the file of the permission.
         """
-        return read_private(self._consent, SecretCommandError) == self._text
+        try:
+            return self._consent.exists
+        except UnreadableConsentError as error:
+            raise SecretCommandError(error.message, hint=error.hint) from None
 
-    def allow(self) -> None:
+    def allow(self, reason: str | None = None) -> None:
         """Allow the command, as it is now, for this project.
 
         Raises:
             SecretCommandError: if its program does not exist or is in the project.
         """
         self._program()
-        atomic_write.replace(self._consent, self._text, private=True)
+        self._consent.give(reason)
 
     def forbid(self) -> bool:
         """Withdraw the permission; return whether there was one."""
-        was_there = self._consent.exists()
-        self._consent.unlink(missing_ok=True)
-        return was_there
+        return self._consent.withdraw()
 
     def ask(self, name: str) -> str | None:
         """Return the value that the command prints for a name, without the newline; None if it is empty.
@@ -119,14 +120,10 @@ class SecretCommand(NamedTuple):
         return value or None
 
     @property
-    def _text(self) -> str:
-        allowed = {"argv": list(self.argv), "project": str(self.root)}
-        return json.dumps(allowed, indent=2, ensure_ascii=True) + "\n"
-
-    @property
-    def _consent(self) -> Path:
-        digest = canonical_json.digest({"argv": list(self.argv), "project": str(self.root)})
-        return user_folder() / _FOLDER / f"{digest.partition(':')[2]}.json"
+    def _consent(self) -> Consent:
+        fact = {"argv": list(self.argv), "project": str(self.root)}
+        name = f"{canonical_json.digest(fact).partition(':')[2]}.json"
+        return Consent(user_folder() / _FOLDER / name, fact)
 
     def _program(self) -> str:
         """Return the path of the program; checks that it and its arguments are outside the project."""

@@ -13,8 +13,9 @@ from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import grant_facts
-from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
+from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant, ToolsetState
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.toolsets.permissions import waived_by_manifest
 from covalt_git.toolsets.state_store import (
     changeable,
     find_server,
@@ -25,6 +26,7 @@ from covalt_git.toolsets.state_store import (
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 from covalt_git.toolsets.version_store import store_current_version
+from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,6 +79,7 @@ def add_grant(
     hosts: Sequence[str] = (),
     *,
     by: str,
+    reason: str | None = None,
 ) -> tuple[str, Grant]:
     """Add a grant to a toolset; return its key and the grant.
 
@@ -84,7 +87,8 @@ def add_grant(
     that the toolset starts, ``server`` has a URL), or the current entry of a registered tool.  Hosts are added to
     those that are granted for the same files.  The toolset's Python code gets a secret, whatever the hosts are,
     even without a host.  ``unsandboxed`` lets the tools of an imported toolset run on machines without a sandbox.
-    Only ``toolsets/state/<id>.yaml`` is written.
+    Only ``toolsets/state/<id>.yaml`` is written.  The grant is trusted on this machine, with the ``reason`` that a
+    script stated; hosts that were granted before stay as they are.
 
     Raises:
         BadHostError: if a host is invalid.
@@ -99,6 +103,13 @@ def add_grant(
     if grant.digest == toolset.digest:  # a server's grant has another digest and needs no version
         store_current_version(root, toolset)
     update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+    decided = grant
+    if isinstance(grant, NetworkGrant | SecretGrant):
+        decided = grant.model_copy(update={"hosts": tuple(sorted(hosts))})
+    state = ToolsetState(grants={key: decided})
+    Consents.of(root).trust(
+        [*state_permissions(toolset.id, state), *waived_by_manifest(toolset)], reason
+    )
     return key, grant
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -10,10 +10,18 @@ from covalt_git.access.grants import ports
 from covalt_git.errors import StaleError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.status import changes, missing_grants
-from covalt_git.models.toolset_state import Grant, ProcessGrant, SecretGrant, ServerGrant, ToolGrant
+from covalt_git.models.toolset_state import (
+    Grant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    ToolGrant,
+    ToolsetState,
+)
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
 from covalt_git.toolsets.state_store import find_toolset
+from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +39,15 @@ _NAMED = {
 }
 
 Hosts = tuple[str, ...]
+
+Reason = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=1000,
+        description="Why a script grants it; stored with the trust on this machine.",
+    ),
+]
 
 
 class ListGrants(Request):
@@ -56,6 +73,7 @@ class AddGrant(ToolsetRequest):
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has reviewed."
     )
+    reason: Reason = None
 
 
 class GrantAll(ToolsetRequest):
@@ -64,6 +82,7 @@ class GrantAll(ToolsetRequest):
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has reviewed."
     )
+    reason: Reason = None
 
 
 class RevokeGrant(ToolsetRequest):
@@ -87,6 +106,9 @@ class GrantRow(Result):
     key: str
     holds: bool
     changed: tuple[str, ...] = Field(description="The changes that ended it.")
+    trusted: bool = Field(
+        description="Whether it acts on this machine: the user has trusted it here."
+    )
     ports: dict[str, tuple[int, ...]] = Field(description="The granted ports of each of its hosts.")
     texts: dict[str, str] = Field(
         description="The current variables or headers of the MCP server, with references to secrets"
@@ -151,6 +173,7 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
                 kind=one.kind,
                 name=one.name,
                 hosts=(one.host,) if one.host else (),
+                reason=request.reason,
             )
             for one in missing_grants(toolset)
         ],
@@ -166,7 +189,7 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
     """
     toolset = _check_digest(context.project, request)
     ended = [one for one in toolset.state.grants.values() if changes(toolset, one)]
-    again = [_same(toolset, one) for one in ended if _is_declared(toolset, one)]
+    again = [_same(toolset, one, request.reason) for one in ended if _is_declared(toolset, one)]
     return _grant_all(context, toolset.id, again)
 
 
@@ -193,6 +216,9 @@ def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
         key=key,
         holds=not changed,
         changed=changed,
+        trusted=not Consents.of(toolset.root).lacking(
+            state_permissions(toolset.id, ToolsetState(grants={key: grant}))
+        ),
         ports=ports(grant),
         texts=_texts(toolset, grant),
         python=isinstance(grant, SecretGrant) and toolset.has_python_tools,
@@ -242,15 +268,14 @@ def _is_declared(toolset: Toolset, grant: Grant) -> bool:
     return server is not None and (grant.kind == "process") == (server.command is not None)
 
 
-def _same(toolset: Toolset, grant: Grant) -> AddGrant:
+def _same(toolset: Toolset, grant: Grant, reason: str | None) -> AddGrant:
     """Return the request that adds the same grant again."""
     names = (getattr(grant, key, None) for key in ("server", "tool", "name"))
     name = next(filter(None, names), None)
     if isinstance(grant, ToolGrant):  # its hosts are those of its entry
-        return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name)
-    return AddGrant(
-        toolset_id=toolset.id, kind=grant.kind, name=name, hosts=getattr(grant, "hosts", ())
-    )
+        return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name, reason=reason)
+    hosts = getattr(grant, "hosts", ())
+    return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name, hosts=hosts, reason=reason)
 
 
 def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
@@ -266,4 +291,5 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
         request.name or "",
         request.hosts,
         by=project.principal.id,
+        reason=request.reason,
     )

@@ -13,7 +13,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.operations.context import Context
-from covalt_git.operations.grants import add_requested_grants
+from covalt_git.operations.grants import Reason, add_requested_grants
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
@@ -57,6 +57,7 @@ class RefreshSources(Request):
     )
     check: bool = False
     accept: bool = Field(default=False, description="Accept all tools that they have now.")
+    reason: Reason = None
 
 
 class AcceptTools(ToolsetRequest):
@@ -64,6 +65,7 @@ class AcceptTools(ToolsetRequest):
 
     namespace: str = Field(max_length=200)
     tools: dict[str, str | None] = Field(max_length=_MOST_TOOLS)
+    reason: Reason = None
 
 
 class DifferingPart(Result):
@@ -196,7 +198,9 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
-    found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
+    found = refresh.accept(
+        root, request.toolset_id, request.namespace, request.tools, reason=request.reason
+    )
     context.update_toolset_index()
     return ToolsAccepted.of(_row(context, found), changed=tuple(sorted(request.tools)))
 
@@ -247,7 +251,9 @@ def _outcome(
     context: Context, source: refresh.ToolSource, request: RefreshSources
 ) -> RefreshOutcome:
     try:
-        found = _refresh(context, source, check=request.check, accept=request.accept)
+        found = _refresh(
+            context, source, request.reason, check=request.check, accept=request.accept
+        )
     except CovaltError as error:
         failure = Failure.of_error(error)
         return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
@@ -256,7 +262,12 @@ def _outcome(
 
 
 def _refresh(
-    context: Context, source: refresh.ToolSource, *, check: bool, accept: bool = False
+    context: Context,
+    source: refresh.ToolSource,
+    reason: str | None = None,
+    *,
+    check: bool,
+    accept: bool = False,
 ) -> SourceRefreshed:
     root = context.project.root
     command = SecretCommand.of(root, context.project.config.secret_command)
@@ -265,7 +276,7 @@ def _refresh(
     now = found.source
     if accept and now.to_accept:
         shown = {one.name: one.digest for one in now.to_accept}
-        now = refresh.accept(root, now.toolset.id, now.namespace, shown)
+        now = refresh.accept(root, now.toolset.id, now.namespace, shown, reason=reason)
     return SourceRefreshed(source=_row(context, now), drift=_differing(found.drift))
 
 

@@ -22,6 +22,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, ToolRequest, operation
 from covalt_git.toolsets import builtin_tools
 from covalt_git.toolsets.icons import icon_data_url
+from covalt_git.toolsets.permissions import check_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -307,6 +308,10 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
         return decision.reason
     try:
         check_runnable(tool, state)
+        if tool.kind != "builtin" and (state.grants or state.accepted or state.overrides):
+            from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - few tools need it
+
+            check_trusted(read_toolset(context.project.root, tool.toolset_id), tool)
         if tool.alias_of is not None:
             target = context.catalog.find_callable(tool.tool_id)
             check_runnable(target.tool, target.toolset.state)

@@ -17,8 +17,11 @@ from covalt_git.operations.registry import InvalidRequestError, Request, Result,
 from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, update
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
+from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.state_store import state_file
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents, config_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +85,9 @@ class Validation(Result):
         description="Files with errors, for which later checks did not run."
     )
     lacking: tuple[GrantLacking, ...] = Field(description="Of enabled toolsets.")
+    not_trusted: tuple[str, ...] = Field(
+        description="Permissions that do not act on this machine, because its user has not trusted them."
+    )
     in_baseline: int = Field(description="Number of problems that the baseline hides.")
     stale: tuple[KnownProblem, ...] = Field(description="Lines of the baseline without a problem.")
     fixable: int = Field(description="Number of problems that fix_files would fix.")
@@ -131,6 +137,7 @@ def _validation(context: Context, root: Path, request: Validate, wanted: Wanted)
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
         unchecked=tuple(one for one in _unreadable(reading) if wanted(one)),
         lacking=_lacking(reading),
+        not_trusted=_not_trusted(context.root, reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
         fixable=_fixable(root, compared.new),
@@ -199,6 +206,18 @@ def _unreadable(reading: ProjectReading) -> list[str]:
     """Return the files that do not match their models, so that only their structure is checked."""
     config = [CONFIG] if reading.config is None else []
     return config + [_manifest(one) for one in reading.toolsets if one.tool_ids is None]
+
+
+def _not_trusted(root: Path, reading: ProjectReading) -> tuple[str, ...]:
+    """Return the permissions that are not trusted on this machine; these are not errors of a file."""
+    if reading.config is None:
+        return ()
+    permissions = config_permissions(reading.config)
+    for toolset in reading.toolsets:
+        # Without a state file a toolset has no permissions, and need not be read again.
+        if state_file(root, toolset.id).exists():
+            permissions += permissions_of(read_toolset(root, toolset.id))
+    return tuple(permission.words for permission in Consents.of(root).lacking(permissions))
 
 
 def _lacking(reading: ProjectReading) -> tuple[GrantLacking, ...]:

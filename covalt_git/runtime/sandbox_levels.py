@@ -110,6 +110,11 @@ class SandboxNeededError(CovaltError):
     http_status = 403
 
 
+def is_sandbox(at: SandboxLevel | None = None) -> bool:
+    """Return whether a level, by default the strongest of this machine, is a sandbox."""
+    return (at or level()) in _HOLDING
+
+
 def check_trust(
     toolset_id: str, state: ToolsetState, *, digest: str = "", at: SandboxLevel | None = None
 ) -> None:
@@ -121,7 +126,7 @@ def check_trust(
     Raises:
         SandboxNeededError: if it may not.
     """
-    if not state.imported or (at or level()) in _HOLDING:
+    if not state.imported or is_sandbox(at):
         return
     given = [grant for grant in state.grants.values() if grant.kind == "unsandboxed"]
     if any(grant.digest == digest for grant in given):

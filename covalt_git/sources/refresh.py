@@ -14,11 +14,13 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
+from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import local_names
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
+from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
     ListTools = Callable[[Toolset, McpServer], Sequence[LockedTool]]
@@ -233,9 +234,16 @@ def _compare(source: ToolSource, tools: dict[str, LockedTool]) -> Refreshed:
 
 @locks_toolsets
 def accept(
-    root: Path, toolset_id: str, namespace: str, reviewed: Mapping[str, str | None]
+    root: Path,
+    toolset_id: str,
+    namespace: str,
+    reviewed: Mapping[str, str | None],
+    *,
+    reason: str | None = None,
 ) -> ToolSource:
     """Accept definitions of a lock: for each tool the reviewed digest, or None for a removed tool.
+
+    They are trusted on this machine, with the ``reason`` that a script stated.
 
     Raises:
         UnknownNameError: if the toolset, the namespace or a tool does not exist.
@@ -262,6 +270,9 @@ def accept(
         else:
             accepted[tool_id] = digest
     update_state(root, toolset, {"accepted": accepted})
+    decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
+    state = ToolsetState(accepted=decided)
+    Consents.of(root).trust(state_permissions(toolset.id, state), reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))

@@ -23,6 +23,7 @@ from covalt_git.toolsets.effective_tools import Overrides
 from covalt_git.toolsets.state_store import changeable, state_file
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
+from covalt_git.trust import Consents, waived
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -96,6 +97,8 @@ def override_tool(
         reading = _state_with(root, toolset, name, after)
         warnings = _refuse_new_errors(root, toolset, reading)
         write_state(state_file(root, toolset.id), reading.valid)
+    if changes.get("requires_confirmation") is False:
+        Consents.of(root).trust([waived(toolset.id, name)])
     return ToolOverridden(
         tool_id=tool_id,
         project=LocalOverride.model_validate(after),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
+from covalt_git.manifests.data_folder import data_problems
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
@@ -122,6 +123,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
+    problems += data_problems(root)
     return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
 
 

@@ -9,6 +9,7 @@ from covalt_git.manifests.state_files import read_state, write_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
+from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,5 +88,17 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
 
 
 def update_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
-    """Change fields of a toolset's state file; the caller holds the lock of the toolsets."""
-    write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))
+    """Change fields of a toolset's state file; the caller holds the lock of the toolsets.
+
+    Removed permissions are no longer trusted on this machine, so that a pull that restores them needs trust again.
+    The caller trusts the added ones, because only it knows which the user has decided.
+    """
+    state = toolset.state.model_copy(update=facts)
+    write_state(state_file(root, toolset.id), state)
+    remaining = {permission.digest for permission in state_permissions(toolset.id, state)}
+    removed = [
+        permission
+        for permission in state_permissions(toolset.id, toolset.state)
+        if permission.digest not in remaining
+    ]
+    Consents.of(root).distrust(removed)

@@ -65,6 +65,7 @@ class Toolset:
 
     Attributes:
         id: the name of its folder.
+        root: the folder of its project; empty for the built-in tools.
         manifest_reading: its manifest, with the document and the places of its parts.
         state_reading: its state file, in the same way.
         files: its files and their digests.
@@ -85,6 +86,7 @@ class Toolset:
     problems: tuple[Problem, ...] = ()
     sources: Sources = field(default_factory=dict)
     skills: tuple[SkillHeader, ...] = ()
+    root: Path = Path()
     locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
 
     @property
@@ -185,7 +187,7 @@ def read_toolset(
         state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
         state = read_state(state_file, shown_path(state_file, root))
     if toolset_id == REGISTRY_NAMESPACE:
-        return _read_registered(folder, display_path, state, files, contents)
+        return _read_registered(root, folder, display_path, state, files, contents)
     manifest = _read_manifest(folder, display_path, contents)
     problems = [
         *files.problems,
@@ -228,6 +230,7 @@ def read_toolset(
     return Toolset(
         id=toolset_id,
         folder=folder,
+        root=root,
         manifest_reading=manifest,
         state_reading=state,
         files=files,
@@ -254,6 +257,7 @@ def builtin_toolset() -> Toolset:
 
 
 def _read_registered(
+    root: Path,
     folder: Path,
     display_path: str,
     state: Reading[ToolsetState],
@@ -266,6 +270,7 @@ def _read_registered(
     return Toolset(
         id=REGISTRY_NAMESPACE,
         folder=folder,
+        root=root,
         manifest_reading=Reading(display_path, registry.manifest, None),
         state_reading=state,
         files=files,

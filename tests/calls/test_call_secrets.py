@@ -14,6 +14,7 @@ from covalt_git.models.outcomes import Log
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, code
 from tests.http_tools.upstream import Upstream
+from tests.trusting import use_config
 
 CANARY = "sk-canary/+7f"
 MANIFEST = """\
@@ -49,7 +50,7 @@ def leak(fail: bool = False) -> dict:
 @pytest.fixture
 def web(world: World, served: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world with a command that prints secrets, and a toolset that was granted one of its two."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     printer = tmp_path / "printer"
     printer.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/asked\necho {CANARY}\n')
     printer.chmod(0o755)
@@ -124,7 +125,7 @@ def test_a_granted_secret_reaches_the_tool_and_is_stored_and_shown_nowhere(
 
 def test_a_granted_secret_of_the_file_reaches_the_tool(web: World, tmp_path: Path) -> None:
     file = tmp_path / "config/covalt-git/secrets.env"
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"A_KEY='{CANARY}'\n")
     file.chmod(0o600)
 

@@ -19,6 +19,7 @@ from covalt_git.models.outcomes import Log, Progress
 from tests.calls.conftest import World, code, make_world
 from tests.settling import until
 from tests.taking_servers import take
+from tests.trusting import use_config
 
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 SECRET = "canary-71c04d/+="
@@ -67,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(folder: Path) -> Iterator[World]:
     """A project whose servers are granted and whose tools are accepted, for all tests of the module."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        use_config(patch, folder / "config")
         patch.setenv("WEB_KEY", SECRET)
         made = make_world(folder / "project")
         made.configure(CONFIG)

@@ -12,6 +12,7 @@ import pytest
 from tests.api_client import make_project
 from tests.command import Piped, run
 from tests.connections.signing_in import Guarded, guarded
+from tests.trusting import use_config
 
 BROWSER = """\
 import sys, urllib.request
@@ -35,7 +36,7 @@ def root(tmp_path: Path, server: Guarded) -> Path:
         'id: demo\nname: Demo\nversion: "1"\n'
         f'mcp_servers:\n  - {{id: far, url: "{server.url}", requires_confirmation: false}}\n'
     )
-    run("grant", "add", "demo", "server", "far", cwd=root)
+    run("grant", "add", "demo", "server", "far", "--no-terminal", "test", cwd=root)
     return root
 
 
@@ -44,13 +45,17 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the user's credentials; the user's browser follows where it is led."""
     program = tmp_path / "browser.py"
     program.write_text(BROWSER)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     monkeypatch.setenv("BROWSER", f"{sys.executable} {program} %s")
     return tmp_path / "config"
 
 
+def logins(stored: Path) -> list[Path]:
+    return [file for file in stored.rglob("*.json") if "trusted" not in file.parts]
+
+
 def credentials(stored: Path) -> Any:
-    (file,) = stored.rglob("*.json")
+    (file,) = logins(stored)
     return json.loads(file.read_text())
 
 
@@ -72,7 +77,7 @@ def test_a_user_signs_in_and_out(root: Path, server: Guarded, stored: Path) -> N
     assert run("auth", "logout", "demo/far", cwd=root).returncode == 0
     who = secrets["client_id"]
     assert server.log()[-2:] == [f"revoke refresh of {who}", f"revoke access of {who}"]
-    assert list(stored.rglob("*.json")) == []
+    assert logins(stored) == []
 
 
 def test_ctrl_c_ends_a_login(root: Path, stored: Path) -> None:
@@ -83,7 +88,7 @@ def test_ctrl_c_ends_a_login(root: Path, stored: Path) -> None:
     done = login.end()
 
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
-    assert list(stored.rglob("*.json")) == []
+    assert logins(stored) == []
 
 
 def test_a_module_in_the_folder_is_not_run_as_the_browser(root: Path) -> None:

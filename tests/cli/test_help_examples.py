@@ -20,6 +20,7 @@ from tests.cli.test_auth import BROWSER
 from tests.command import REPOSITORY, Terminal
 from tests.connections.signing_in import Guarded, guarded
 from tests.transcripts import Transcript
+from tests.trusting import use_config
 from tests.workspaces.stores import run_git
 
 TABLE: dict[str, Any] = yaml.load(
@@ -67,7 +68,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     create_project(root)
     (tmp_path / "browser.py").write_text(BROWSER)
     monkeypatch.setenv("BROWSER", f"{sys.executable} {tmp_path / 'browser.py'} %s")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     return root
 
 

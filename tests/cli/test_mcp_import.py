@@ -10,6 +10,7 @@ import pytest
 from covalt_git import yaml_text
 from covalt_git.cli import mcp_import
 from tests.mcp_client import make_project
+from tests.trusting import use_config
 
 Cli = Callable[..., tuple[int, str]]
 TOKEN = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
@@ -25,7 +26,7 @@ SERVERS = {
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     return make_project(tmp_path / "project")
 
 

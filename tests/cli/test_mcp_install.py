@@ -11,6 +11,7 @@ import pytest
 
 from covalt_git.serving.server_registry import register
 from tests.mcp_client import make_project
+from tests.trusting import use_config
 
 Cli = Callable[..., tuple[int, str]]
 OPTIONS = ("mcp", "--mode", "search", "--role", "reader", "--names", "dots")
@@ -18,7 +19,7 @@ OPTIONS = ("mcp", "--mode", "search", "--role", "reader", "--names", "dots")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     return make_project(tmp_path / "project")
 
 

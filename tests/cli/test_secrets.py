@@ -7,6 +7,7 @@ import pytest
 
 from covalt_git.cli.terminal import output
 from tests.api_client import configure
+from tests.trusting import use_config
 
 Cli = Callable[..., tuple[int, str]]
 CANARY = "sk-canary/+7f"
@@ -16,10 +17,10 @@ MANIFEST = 'id: demo\nname: Demo\nversion: "1"\nsecrets: [IN_FILE, IN_ENV, PRINT
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose toolset declares three secrets, each from another place."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     monkeypatch.setenv("IN_ENV", f"{CANARY}-e")
     secrets = tmp_path / "config/covalt-git/secrets.env"
-    secrets.parent.mkdir(parents=True)
+    secrets.parent.mkdir(parents=True, exist_ok=True)
     secrets.write_text(f"IN_FILE={CANARY}-f\n")
     secrets.chmod(0o600)
     printer(tmp_path, f"touch {tmp_path}/ran; echo {CANARY}")
@@ -54,7 +55,7 @@ def test_no_command_prints_a_value(
     cli: Cli, root: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root)
-    cli("secret", "allow")
+    cli("secret", "allow", "--no-terminal", "test")
     code, shown = cli(*command.split())
 
     assert code == 0
@@ -67,7 +68,7 @@ def test_only_a_terminal_shows_the_errors_of_the_command(
     cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch, *, watched: bool
 ) -> None:
     printer(root.parent, "printf 'the vault is \\033[31mlocked' >&2; exit 2")
-    cli("secret", "allow")
+    cli("secret", "allow", "--no-terminal", "test")
     monkeypatch.setattr(output, "is_watched", lambda: watched)
     code, shown = cli("secret", "check", "PRINTED")
 

@@ -181,7 +181,7 @@ def test_declined_grants_are_not_added(root: Path) -> None:
 
 
 def test_accepting_the_tools_of_a_server_asks_for_confirmation(root: Path) -> None:
-    run("grant", "add", "quiz", "process", "disk", cwd=root)
+    run("grant", "add", "quiz", "process", "disk", "--no-terminal", "test", cwd=root)
     assert (
         "accept this?" not in Terminal("source", "refresh", "quiz/disk", "--check", cwd=root).end()
     )

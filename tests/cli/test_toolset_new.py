@@ -42,7 +42,7 @@ def test_the_commands_of_the_http_template_work_for_another_host(root: Path, cli
             text.replace("https://api.open-meteo.com/v1/forecast", f"{host.url}/echo"), "utf-8"
         )
         refused = cli(*call)[1]
-        granted = cli(*shlex.split(refused.rpartition("hint: ")[2])[1:])
+        granted = cli(*shlex.split(refused.rpartition("hint: ")[2])[1:], "--no-terminal", "test")
         code, answer = cli(*call)
 
     assert (granted[0], code) == (0, 0)

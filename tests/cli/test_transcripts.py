@@ -7,6 +7,7 @@ import pytest
 
 from tests.api_client import configure
 from tests.transcripts import REPOSITORY, play
+from tests.trusting import use_config
 
 CASES = sorted(path.parent for path in (REPOSITORY / "fixtures/cli").glob("*/steps.txt"))
 
@@ -28,7 +29,7 @@ def test_a_transcript(
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     root = make_project(case, sample_project, tmp_path / "project")
 
     shown = play(case, root)

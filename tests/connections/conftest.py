@@ -12,6 +12,7 @@ from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.pool import Connections
 from covalt_git.models.tool_lock import locked_tool
+from tests.trusting import use_config
 
 FIRST_ERA = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 
@@ -19,7 +20,7 @@ FIRST_ERA = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 @pytest.fixture
 def config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The user's own folder, which has the stored logins, outside the project."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     return tmp_path / "config" / "covalt-git"
 
 

@@ -27,6 +27,7 @@ from tests.command import REPOSITORY, Piped, commands
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
 from tests.operation_cases import CASES, OPERATIONS
+from tests.trusting import use_config
 from tests.workspaces.stores import commit_all
 
 WALK: dict[str, list[str]] = {
@@ -130,7 +131,7 @@ def performed(
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project with files as only users write them, which is served; its user is signed in to a server."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     root = tmp_path / "project"
     create_project(root)
     files = {

@@ -7,6 +7,7 @@ import pytest
 
 from covalt_git.credentials.command import CommandNotAllowedError, SecretCommand, SecretCommandError
 from tests.tables import tables
+from tests.trusting import use_config
 
 TABLES = tables(__file__)
 
@@ -16,7 +17,7 @@ CANARY = "sk-canary/+7f"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a user, outside of the project ``tmp_path / "project"``."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     (tmp_path / "project").mkdir()
     return tmp_path
 

@@ -43,8 +43,8 @@ def test_a_developer_writes_tools(project: Terminal) -> None:
     assert "mine:add_note" in project.covalt("authority", "diff", "main", code=3)
 
     project.covalt("toolset", "new", "clock", "--template", "mcp")
-    project.covalt("grant", "add", "clock", "process", "clock")
-    project.covalt("source", "refresh", "clock", "--accept")
+    project.covalt("grant", "add", "clock", "process", "clock", "--no-terminal", "test")
+    project.covalt("source", "refresh", "clock", "--accept", "--no-terminal", "test")
     called = project.json(
         "call", "c1", "clock:current_time", '{"utc_offset": 2}', "--no-terminal", "tested"
     )
@@ -74,7 +74,7 @@ def test_a_user_manages_the_work_of_an_agent(project: Terminal) -> None:
     assert ran.read_text(encoding="utf-8") == "one\n"
 
     log = project.json("chat", "log", "c1")["manifests"]
-    assert {one["by"] for one in log} == {"agent:claude-code"}
+    assert {one["by"] for one in log} == {"client:claude-code"}
     project.covalt("chat", "undo", "c1")
     assert not ran.exists()
     project.covalt("chat", "redo", "c1")

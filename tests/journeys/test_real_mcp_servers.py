@@ -209,7 +209,7 @@ def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
     with pytest.raises(GrantNeededError):
         world.call("memory:read_graph")
     assert running("everything")
-    world.covalt("grant", "add", "real", "process", "memory")
+    world.covalt("grant", "add", "real", "process", "memory", "--no-terminal", "test")
     assert world.result("memory:read_graph")["entities"]
 
 

@@ -51,7 +51,9 @@ def test_a_tool_is_registered_with_curl_granted_and_called(
         call = {"chat_id": "c1", "tool_id": row["tool"], "args": {"city": "Seattle"}}
         status, refused = curl("POST", "/api/call_tool", call)
         assert (status, refused["error"]) == (403, "tool_disabled")
-        assert project.covalt(*refused["hint"].split()[1:]).startswith("registered may run")
+        assert project.covalt(*refused["hint"].split()[1:], "--no-terminal", "test").startswith(
+            "registered may run"
+        )
         status, done = curl("POST", "/api/call_tool", call)
         assert (status, done["status"]) == (200, "success")
         assert host.last["path"] == "/echo/Seattle"
@@ -60,7 +62,7 @@ def test_a_tool_is_registered_with_curl_granted_and_called(
         entry["protocols"] = ["mcp", "http"]
         assert curl("PUT", "/v1/tools/com.example/forecast", entry)[0] == 200
         assert curl("POST", "/api/call_tool", call)[1]["error"] == "tool_disabled"
-        project.covalt("grant", "add", "registered", "tool", name)
+        project.covalt("grant", "add", "registered", "tool", name, "--no-terminal", "test")
         assert curl("POST", "/api/call_tool", call)[1]["status"] == "success"
 
         status, removed = curl("DELETE", "/v1/mcp/tools?tool_id=com.example/forecast")

@@ -16,6 +16,7 @@ from covalt_git.operations.credentials import tokens
 from covalt_git.project import Project
 from tests.api_client import Api, configure, make_project
 from tests.operations_client import Operations
+from tests.trusting import use_config
 from tests.workspaces.stores import commit_all, git
 
 CONFIG = """\
@@ -136,7 +137,7 @@ def ids(template: tuple[Path, dict[str, str]]) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a user who has stored nothing."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     monkeypatch.setenv("A_KEY", "value-of-a-key")
 
 

@@ -27,6 +27,7 @@ from tests.calls.conftest import World, make_world
 from tests.examples import examples
 from tests.runtime.conftest import Workshop
 from tests.taking_servers import take
+from tests.trusting import use_config
 
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 WHO = "def who(workspace=None) -> str:\n    return {!r}\n"
@@ -138,7 +139,7 @@ def test_bytecode_in_the_workspace_is_not_run(world: World, way: str) -> None:
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A project with a granted MCP program of two files."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "config")
     world = make_world(tmp_path / "project")
     world.write(
         "aim/toolset.yaml",

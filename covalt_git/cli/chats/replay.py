@@ -49,7 +49,9 @@ def command(
         raise WrongCallError("--keep and --discard cannot be combined")
     keep = "always" if always else "never" if discard else "different"
     if yes:
-        check_user(reason)
+        check_user(
+            reason, "a call is approved or denied", elsewhere="open /approvals of the server"
+        )
     approve = yes or reason is not None
     done = _replay(approve=approve, chat_id=chat_id, call_id=call, keep=keep, reason=reason)
     print_json(done, exit_code=int(not done.same))

@@ -29,6 +29,12 @@ class CheckSecret(Request):
     name: str
 
 
+class AllowSecretCommand(Request):
+    """Request: why a script allows the command."""
+
+    reason: str | None = Field(None, min_length=1, max_length=1000, description="Stored.")
+
+
 class SecretRow(Result):
     """A secret that a toolset requests."""
 
@@ -92,11 +98,11 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
 
 
 @operation(changes=True, admin=_WHAT, local=True)
-def allow_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow:
+def allow_secret_command(context: Context, request: AllowSecretCommand) -> SecretCommandRow:
     """Allow the current secret_command of ``covalt.yaml`` to run on this machine."""
     command = _command(context.project)
     before = command.is_allowed
-    command.allow()
+    command.allow(request.reason)
     return _row(command, changed=not before)
 
 

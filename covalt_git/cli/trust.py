@@ -1,0 +1,104 @@
+"""``covalt-git trust``: the permissions of a project that act on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli.approving import check_user
+from covalt_git.cli.call import reason_option
+from covalt_git.cli.context import ask, can_ask, print_json
+from covalt_git.cli.groups import JsonCommand, wants_json
+from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
+from covalt_git.operations import trust
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.operations.trust import PermissionRow, TrustList
+
+
+@click.command(cls=JsonCommand)
+@click.option("--list", "lists", is_flag=True, help="List all permissions and change nothing.")
+@click.option("--withdraw", is_flag=True, help="Withdraw the trust in this project.")
+@click.option(
+    "--below",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Trust all projects below FOLDER, whatever they contain: for containers and CI.",
+)
+@reason_option
+def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | None) -> None:
+    """Trust the permissions of this project on this machine.
+
+    Grants, accepted tools of MCP servers and waived approvals are files of the project.  If another user
+    made them, they do not act on your machine until you trust them here.  The command prints those that
+    you have not trusted yet, and asks at a terminal.  What you grant on this machine is trusted at once.
+
+    A script states a reason with --no-terminal.  The trust is for this folder and ends for each permission
+    that changes.
+
+    Example: covalt-git trust
+    """
+    if sum((lists, withdraw, below is not None)) > 1:
+        raise WrongCallError("--list, --withdraw and --below cannot be combined")
+    if lists:
+        _print_list(ask(trust.list_permissions))
+    elif withdraw:
+        print_json(ask(trust.distrust_project))
+        output.say("this project is no longer trusted on this machine")
+    elif below is not None:
+        check_user(reason)
+        done = ask(trust.trust_projects_below, folder=str(below.resolve()))
+        print_json(done)
+        output.say(f"trusted: every project in {done.folder}")
+    else:
+        _trust(reason)
+
+
+def _trust(reason: str | None) -> None:
+    found = ask(trust.list_permissions)
+    new = [permission for permission in found.permissions if not permission.trusted]
+    if not new:
+        print_json(found)
+        output.say("every permission of this project is trusted on this machine")
+        return
+    check_user(reason)
+    if reason is None and not confirm(new):
+        raise SystemExit(1)
+    digests = tuple(permission.digest for permission in new)
+    done = ask(trust.trust_project, permissions=digests, reason=reason)
+    print_json(done)
+    output.say(f"trusted: {output.plural(len(new), 'permission')} of {done.project}")
+
+
+def confirm(permissions: Sequence[PermissionRow]) -> bool:
+    """Print permissions that are not trusted, and ask whether to trust them."""
+    output.say("Not trusted on this machine:", err=wants_json())
+    for permission in permissions:
+        output.say(f"  {permission.permits}", err=wants_json())
+    if click.confirm("trust them?", err=wants_json()):
+        return True
+    output.say("they still do not act on this machine", err=wants_json())
+    return False
+
+
+def offer_trust() -> bool:
+    """Ask at a terminal to trust the project; return whether the user did, so that the command can go on."""
+    if not can_ask():
+        return False
+    found = ask(trust.list_permissions)
+    new = [permission for permission in found.permissions if not permission.trusted]
+    if not new or not confirm(new):
+        return False
+    ask(trust.trust_project, permissions=tuple(permission.digest for permission in new))
+    return True
+
+
+def _print_list(found: TrustList) -> None:
+    print_json(found)
+    rows = [(("no", "yes")[one.trusted], one.permits) for one in found.permissions]
+    output.table(rows, titles=("TRUSTED", "PERMISSION"), empty="this project has no permissions")

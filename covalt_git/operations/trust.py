@@ -1,0 +1,159 @@
+"""Operations on trust: the permissions of a project that act on this machine, for the local user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.errors import UnknownNameError
+from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.toolsets.permissions import permissions_of
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents, Permission, config_permissions, own_code
+from covalt_git.trust.consents import trust_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WHAT = "trust the project on this machine"
+_SECRET_COMMAND = "secret_command"  # noqa: S105 - a key of covalt.yaml
+
+
+class TrustProject(Request):
+    """Request: the permissions to trust."""
+
+    permissions: tuple[str, ...] | None = Field(
+        None, description="Digests of the permissions that the user has reviewed; null: all."
+    )
+    reason: str | None = Field(
+        None, min_length=1, max_length=1000, description="Stored with each permission."
+    )
+
+
+class TrustFolder(Request):
+    """Request: a folder whose projects are trusted, whatever they contain."""
+
+    folder: str
+
+
+class PermissionRow(Result):
+    """A permission that the project's files contain."""
+
+    toolset_id: str | None = Field(description="Null for a permission of covalt.yaml.")
+    permits: str
+    trusted: bool = Field(description="Whether it acts on this machine.")
+    digest: str
+
+
+class TrustList(Result):
+    """The permissions of a project, and the folder that is trusted or not."""
+
+    project: str
+    permissions: tuple[PermissionRow, ...]
+
+
+class FolderTrusted(Result):
+    """A folder whose projects are trusted."""
+
+    folder: str
+
+
+@operation(admin=_WHAT, local=True)
+def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
+    """List the permissions that the project's files contain, and whether each is trusted on this machine."""
+    root = context.project.root
+    permissions = project_permissions(root)
+    lacking = {permission.digest for permission in untrusted_permissions(root)}
+    return TrustList(
+        project=str(root.resolve()),
+        permissions=tuple(
+            PermissionRow(
+                toolset_id=permission.toolset_id,
+                permits=permission.words,
+                trusted=permission.digest not in lacking,
+                digest=permission.digest,
+            )
+            for permission in permissions
+        ),
+    )
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def trust_project(context: Context, request: TrustProject) -> TrustList:
+    """Trust permissions of the project on this machine, exactly as they are now."""
+    root = context.project.root
+    reviewed = request.permissions
+    lacking = untrusted_permissions(root)
+    if reviewed is not None:
+        known = {permission.digest for permission in project_permissions(root)}
+        for digest in reviewed:
+            if digest not in known:  # the files changed after the review
+                raise UnknownNameError("permission", digest, known, list_with="covalt-git trust")
+    for permission in lacking:
+        if reviewed is not None and permission.digest not in reviewed:
+            continue
+        if _SECRET_COMMAND in permission.fact:
+            _secret_command(root).allow(request.reason)
+        else:
+            Consents.of(root).trust([permission], request.reason)
+    return list_permissions(context)
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
+    """Withdraw the trust in all permissions of the project on this machine."""
+    root = context.project.root
+    Consents.of(root).withdraw_all()
+    if SecretCommand.of(root, read_config(root).secret_command) is not None:
+        _secret_command(root).forbid()
+    return list_permissions(context)
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def trust_projects_below(context: Context, request: TrustFolder) -> FolderTrusted:
+    """Trust all projects in a folder, whatever they contain, also those that do not exist yet."""
+    folder: Path = (context.root / request.folder).resolve()
+    trust_folder(folder)
+    return FolderTrusted(folder=str(folder))
+
+
+def project_permissions(root: Path) -> list[Permission]:
+    """Return the permissions of all toolsets and of ``covalt.yaml``.
+
+    The project's own Python tools are one of them if this machine has no sandbox.
+    """
+    permissions = config_permissions(read_config(root))
+    command = SecretCommand.of(root, read_config(root).secret_command)
+    if command is not None:
+        fact = {_SECRET_COMMAND: list(command.argv)}
+        permissions.append(Permission(fact, f"covalt.yaml: run {command} for granted secrets"))
+    toolsets = [read_toolset(root, toolset_id) for toolset_id in toolset_ids(root / "toolsets")]
+    for toolset in toolsets:
+        permissions += permissions_of(toolset)
+    from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
+
+    own_python = any(one.has_python_tools and not one.state.imported for one in toolsets)
+    if own_python and not sandbox_levels.is_sandbox():
+        permissions.append(own_code())
+    return permissions
+
+
+def untrusted_permissions(root: Path) -> list[Permission]:
+    """Return the permissions that the user of this machine has not trusted."""
+    permissions = project_permissions(root)
+    consents = Consents.of(root)
+    commands = [one for one in permissions if _SECRET_COMMAND in one.fact]
+    lacking = consents.lacking(one for one in permissions if one not in commands)
+    # A secret_command runs outside of the sandbox, so that no trusted folder covers it.
+    return lacking + [one for one in commands if not _secret_command(root).is_allowed]
+
+
+def _secret_command(root: Path) -> SecretCommand:
+    command = SecretCommand.of(root, read_config(root).secret_command)
+    assert command is not None
+    return command
