@@ -12,6 +12,8 @@ from covalt_git.cli.context import ask, can_ask, chat_argument, print_json
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.json_values import canonical_json
+from covalt_git.operations import calls
 from covalt_git.operations.chats import replays
 from covalt_git.text import display
 
@@ -66,6 +68,8 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
         if error.code != "asks_first" or wants_json() or not can_ask():
             raise
         output.say(error.message, bold=True)
+        call = ask(calls.get_call, chat_id=which["chat_id"], call_id=which["call_id"])
+        output.say(f"arguments: {display.arguments(canonical_json.dumps(call.args).decode())}")
         if not click.confirm("run it again?"):
             raise
     return ask(replays.replay_call, **which, approve=True)
