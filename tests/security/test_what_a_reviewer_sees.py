@@ -16,6 +16,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 from covalt_server.pages import layout
 from tests.api_client import Api
+from tests.command import Terminal
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
 
@@ -265,3 +266,25 @@ def test_the_hint_of_a_command_with_another_branch_active_can_be_pasted(
     hint = "covalt-git chat checkout c1 main && covalt-git approval approve " + execution_id
 
     assert hint in printed
+
+
+def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: Any) -> None:
+    asked = Terminal("approval", "approve", other_branch["execution_id"], cwd=api.root)
+    asked.answers("switch to 'main' and approve it? [y/N]: ", "y")
+
+    assert "success" in asked.end()
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
+
+
+def test_a_prompt_of_a_replay_shows_all_arguments(api: Api, other_branch: Any) -> None:
+    api.post("switch_branch", chat_id="c1", branch="main")
+    args = {"command": "cat a.txt" + " " * 400 + "; echo pwned"}
+    call = api.call("app-builder:run_command", **args)
+    api.post("deny_call", execution_id=other_branch["execution_id"])
+    api.post("approve_call", execution_id=call["execution_id"])
+    asked = Terminal("chat", "replay", "c1", call["id"], cwd=api.root)
+    asked.until("cat a.txt\\{400 spaces}; echo pwned")
+    asked.answers("run it again? [y/N]: ", "n")
+
+    asked.end()
+    assert asked.exit_code == 1
