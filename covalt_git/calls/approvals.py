@@ -63,6 +63,19 @@ class ApprovalMismatchError(CovaltError):
     http_status = 409
 
 
+class OtherBranchError(CovaltError):
+    """Another branch than the call's is active."""
+
+    code = "other_branch"
+    http_status = 409
+
+    def __init__(self, chat_id: str, branch: str) -> None:
+        super().__init__(
+            f"the call belongs to the branch {branch!r}, and another one is active",
+            hint=f"covalt-git chat checkout {chat_id} {branch}",
+        )
+
+
 class ApprovalRenewedError(CovaltError):
     """The files or the tool have changed; a new approval with the difference is pending."""
 
@@ -116,6 +129,7 @@ class Approvals(NamedTuple):
             AlreadyDecidedError: if it is no longer pending.
             NoLongerCallableError: if the caller can no longer make the call.
             ApprovalMismatchError: if the stored call was altered.
+            OtherBranchError: if another branch is active.
             ApprovalRenewedError: if the files or the tool have changed; nothing ran.
         """
         approval = self.find(execution_id)
@@ -137,10 +151,7 @@ class Approvals(NamedTuple):
             check_found(found, self.engine.root)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
-                raise CovaltError(
-                    f"the call belongs to the branch {approval.branch!r}",
-                    hint=f"covalt-git chat checkout {chat.id} {approval.branch}",
-                )
+                raise OtherBranchError(chat.id, approval.branch)
             head = writer.commit_changes()
             snapshot = writer.scan()
             why = ""

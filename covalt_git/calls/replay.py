@@ -52,6 +52,7 @@ class ReplayNeedsApprovalError(CovaltError):
 
     Attributes:
         reasons: who requires approval.
+        arguments: those of the call, for the user who decides.
     """
 
     code = "asks_first"
@@ -63,6 +64,7 @@ class ReplayNeedsApprovalError(CovaltError):
             hint=f"replay it at a terminal: covalt-git chat replay {call.chat_id} {of}",
         )
         self.reasons = reasons
+        self.arguments = call.args
 
 
 class RanAs(StrictModel):

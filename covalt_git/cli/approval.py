@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.calls.approvals import ApprovalRenewedError, OtherBranchError
 from covalt_git.cli.approving import check_user, print_approval
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.calls import exit_code
@@ -17,6 +17,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals
+from covalt_git.operations.chats import branches
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -80,15 +81,22 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
         )
         if not yes:
             print_approval(approval)
-            if not click.confirm("approve it?"):
+            other = approval.state == "pending" and approval.active_branch != approval.branch
+            switch = f"the branch {approval.active_branch!r} is active; switch to {approval.branch!r} and approve it?"
+            if not click.confirm(display.in_line(switch) if other else "approve it?"):
                 output.say("it is still pending")
                 raise SystemExit(1)
+            if other:
+                ask(branches.switch_branch, chat_id=approval.chat_id, branch=approval.branch)
     try:
         with followed.running():
             answer = ask(approvals.approve_call, execution_id=execution_id, reason=reason)
     except ApprovalRenewedError as error:
         if not wants_json():
             output.changes(error.outcome.changes)
+        raise
+    except OtherBranchError as error:
+        error.hint += f" && covalt-git approval approve {execution_id}"
         raise
     print_json(answer, exit_code=exit_code(answer))
     show_call(followed.rest(answer), opened=False)
@@ -125,5 +133,5 @@ def _line(approval: ApprovalRow) -> tuple[str, ...]:
         approval.tool_id,
         approval.state,
         approval.created_at,
-        canonical_json.dumps(approval.args).decode(),
+        display.arguments(canonical_json.dumps(approval.args).decode()),
     )

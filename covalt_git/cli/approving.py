@@ -56,7 +56,14 @@ def print_approval(approval: ApprovalDetail) -> None:
         line = f":{approval.code.line}" if approval.code.line else ""
         output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
-    output.say(display.in_line(f"arguments: {arguments}"))
+    output.say(f"arguments: {display.arguments(arguments)}")
+    output.changes(approval.changes)
+    if approval.changes or approval.tool_changed:
+        changed = "the files above have" if approval.changes else "the toolset has"
+        output.say(f"{changed} changed since the request, so approving it requests a new approval")
+    if approval.replaces is not None and approval.replaces.changes:
+        output.say(f"it replaces {approval.replaces.execution_id}; changed in between:")
+        output.changes(approval.replaces.changes)
     why = f"requested by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
     output.say(display.in_line(why))
 

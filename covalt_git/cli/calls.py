@@ -84,7 +84,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         output.say(answer.store_warning, fg="yellow", err=True)
     plan = answer.render_plan if opened else None
     if answer.output and answer.status != "success" and plan is None:
-        output.say(answer.output.rstrip("\n"), prose=True, err=True)
+        output.say(answer.output.rstrip("\n"), err=True)
     if answer.error_detail is not None:
         output.say(str(answer.error_detail), fg="red", err=True)
         for line in answer.error_detail.traceback.splitlines():
@@ -96,7 +96,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         return
     if plan is not None:
         if answer.output:
-            output.say(answer.output.rstrip("\n"), prose=True)
+            output.say(answer.output.rstrip("\n"))
         result_text.plan(answer.chat_id, answer.post_manifest_id, plan)
     elif answer.status == "success":
         result_text.result(answer.chat_id, answer.post_manifest_id, answer.result, answer.output)

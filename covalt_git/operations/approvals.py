@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class ListApprovals(Request):
@@ -80,6 +81,13 @@ class ApprovedCode(Result):
     line: int | None
 
 
+class ReplacedApproval(Result):
+    """The approval that this one replaced, because the files or the tool had changed."""
+
+    execution_id: str
+    changes: tuple[Change, ...] = Field(description="The files that had changed since it.")
+
+
 class ApprovalDetail(ApprovalRow):
     """An approval with its tool; while it is pending, also with the changes since the request.
 
@@ -102,6 +110,10 @@ class ApprovalDetail(ApprovalRow):
         description="The files that have changed since the request."
     )
     tool_changed: bool = Field(description="Whether the toolset has changed since the request.")
+    active_branch: str = Field(
+        description="The chat's. A call runs only while its own branch is active."
+    )
+    replaces: ReplacedApproval | None
 
 
 class ApprovalList(Result):
@@ -134,7 +146,12 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
 @operation(errors=(404,))
 def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     """Return one approval: the exact call, and the changes since its request."""
-    approval = context.approvals().find(request.execution_id)
+    return approval_detail(context, context.approvals().find(request.execution_id))
+
+
+def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
+    """Return an approval with its tool and the changes since its request."""
+    chat = context.chat(approval.chat_id)
     waits = approval.state == "pending"
     tool_ids = _tool_ids(context, approval.tool_id)
     hidden = not all(map(context.visibility.sees, tool_ids))
@@ -146,8 +163,10 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
         annotations=found.tool.annotations if found else Annotations(),
         code=_code(context, found) if found and same else None,
         may_settle=all(_may_settle(context, one) for one in tool_ids),
-        changes=_changes_since(context, approval) if waits else (),
+        changes=_changes_since(chat, approval) if waits else (),
         tool_changed=waits and not hidden and not same,
+        active_branch=chat.active_branch(),
+        replaces=_replaced(chat, approval),
     )
 
 
@@ -182,9 +201,18 @@ def _may_settle(context: Context, tool_id: str) -> bool:
     return context.visibility.may_approve(NamedTool(tool_id)).allowed
 
 
-def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
+def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
+    """Return the approval that this one replaced, and the files that had changed."""
+    older = next(
+        (one for one in chat.approvals() if one.superseded_by == approval.execution_id), None
+    )
+    if older is None:
+        return None
+    return ReplacedApproval.of(older, changes=chat.changes(older.base, approval.base))
+
+
+def _changes_since(chat: ChatStore, approval: Approval) -> list[FileChange]:
     """Return the changes from the files at the time of the request to the current ones."""
-    chat = context.chat(approval.chat_id)
     before = chat.state(approval.base).tree
     if chat.active_branch() != approval.branch:
         now = chat.state(chat.branch(approval.branch).manifest_id).tree

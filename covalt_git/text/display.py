@@ -2,7 +2,8 @@ r"""Escaping of hidden characters for display, as ``\u{...}``.
 
 Hidden characters can make different names look equal, hide a part of a command from its reviewer, or
 change the order of a text (UTS 39, UTR 36, "Trojan Source" CVE-2021-42574).  Use ``in_line`` for names and
-for texts that users decide on, ``in_lines`` if they have several lines, and ``running`` for prose.  Data
+for texts that users decide on, ``in_lines`` if they have several lines, ``arguments`` for the JSON of a
+call, and ``running`` for prose.  Data
 (JSON output, API, downloads, the text in an editor) is never escaped.
 
 The kinds of characters come from Unicode 16.0.0 in every version of Python (``unicode_table.py``):
@@ -60,8 +61,16 @@ _KINDS: Final[dict[str, Kind]] = {
     "V": "visible",
 }
 _VISIBLE: Final = frozenset({"pictograph", "letter", "visible"})
-_JOINER: Final = re.compile("[\u200c\u200d\ufe0f]")
+_BLANKS_OF_PROSE: Final = "\u00a0\u2009\u202f\u3000"
+"""Spaces that typography uses inside of a line, such as before a French ``!``."""
+
+_JOINER: Final = re.compile(f"[\u200c\u200d\ufe0f{_BLANKS_OF_PROSE}]")
 _KEYCAP: Final = "\u20e3"
+
+LONG_RUN: Final = 8
+"""Length of a run of spaces from which ``arguments`` prints its length instead."""
+
+_LONG_RUN: Final = re.compile(f" {{{LONG_RUN},}}")
 
 
 def kind(character: str) -> Kind:
@@ -85,6 +94,25 @@ def in_line(text: str) -> str:
     return _escaped(text, "", _VISIBLE, escape)
 
 
+def arguments(json_text: str) -> str:
+    r"""Return the JSON of a call's arguments on one line, for the user who decides whether it runs.
+
+    A long run of spaces could move the end of a command out of sight, so it is printed as
+    ``\{400 spaces}``.  No text in JSON contains this, because JSON writes a backslash as two.
+    """
+    return count_spaces(in_line(json_text))
+
+
+def count_spaces(text: str, counted: Callable[[str], str] | None = None) -> str:
+    r"""Return a text with ``\{400 spaces}`` for each long run of spaces; ``counted`` returns its mark."""
+    return _LONG_RUN.sub(lambda run: (counted or run_of_spaces)(run[0]), text)
+
+
+def run_of_spaces(run: str) -> str:
+    r"""Return ``\{400 spaces}`` for 400 spaces."""
+    return f"\\{{{len(run)} spaces}}"
+
+
 def in_lines(text: str, escape_one: Callable[[str], str] = escape) -> str:
     """Return a text of several lines, such as a log; only tabs and line feeds are not escaped.
 
@@ -99,8 +127,8 @@ def shorten(text: str, most: int = 80) -> str:
 
 
 def running(text: str, escape_one: Callable[[str], str] = escape) -> str:
-    """Return prose; blanks are not escaped, and joiners and emoji selectors only if they have no effect."""
-    allowed = {*_VISIBLE, "blank"}
+    """Return prose; joiners, emoji selectors and typographic blanks are escaped only if they have no effect."""
+    allowed = _VISIBLE
     parts, end = [], 0
     for found in _JOINER.finditer(text):
         if is_joined(text, found.start()):
@@ -112,14 +140,16 @@ def running(text: str, escape_one: Callable[[str], str] = escape) -> str:
 def is_joined(text: str, place: int) -> bool:
     """Return whether a joiner or emoji selector changes the appearance of the adjacent characters.
 
-    These are U+200C and U+200D between two non-ASCII letters or two emoji, and U+FE0F after a pictograph
-    or in a keycap.
+    These are U+200C and U+200D between two non-ASCII letters or two emoji, U+FE0F after a pictograph or in
+    a keycap, and a typographic blank between two visible characters.
     """
     before, after = text[max(place - 1, 0) : place], text[place + 1 : place + 2]
     if not before:
         return False
     if text[place] == "\ufe0f":
         return kind(before) == "pictograph" or (before in "0123456789#*" and after == _KEYCAP)
+    if text[place] in _BLANKS_OF_PROSE:
+        return before != " " and after not in {"", " "} and {kind(before), kind(after)} <= _VISIBLE
     if not after or not _JOINER.match(text[place]):
         return False
     if before == "\ufe0f" and is_joined(text, place - 1):

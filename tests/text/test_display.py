@@ -93,7 +93,8 @@ def test_unicode_16_decides_in_every_python() -> None:
 )
 def test_code_point_is_kept_or_escaped_by_its_kind(view: Callable[[str], str], also: str) -> None:
     """The first and last code point of each run of one kind are tried."""
-    kept = {"visible", "letter", "pictograph"} | ({"blank"} if view is display.running else set())
+    kept = {"visible", "letter", "pictograph"}
+    also += "\u00a0\u2009\u202f\u3000" if view is display.running else ""
     runs = [list(run) for _, run in itertools.groupby(EVERY, display.kind)]
     ends = [one for run in runs for one in (run[0], run[-1])]
 
@@ -121,17 +122,22 @@ def test_command_shows_tag_characters_and_line_ends() -> None:
     )
 
 
-@given(st.text(st.characters() | st.sampled_from("\u200c\u200d\ufe0f\u2764\u0646\u202e\n1\u20e3")))
+@given(
+    st.text(
+        st.characters()
+        | st.sampled_from("\u200c\u200d\ufe0f\u00a0\u2800\u2764\u0646\u202e\n1\u20e3")
+    )
+)
 def test_prose_without_its_joined_characters_is_shown_as_lines_with_spaces(text: str) -> None:
     joined = [place for place in range(len(text)) if display.is_joined(text, place)]
 
     assert [text[place] for place in joined] == [
-        one for one in display.running(text) if one in "\u200c\u200d\ufe0f"
+        one for one in display.running(text) if one in "\u200c\u200d\ufe0f\u00a0\u2009\u202f\u3000"
     ]
     assert display.running(text, escape_one=lambda _: "") == "".join(
         one
         for place, one in enumerate(text)
         if place in joined
         or one in "\t\n"
-        or display.kind(one) in {"visible", "letter", "pictograph", "blank"}
+        or display.kind(one) in {"visible", "letter", "pictograph"}
     )

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.calls.replay import ReplayNeedsApprovalError
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, can_ask, chat_argument, print_json
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
-from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.errors import WrongCallError
+from covalt_git.json_values import canonical_json
 from covalt_git.operations.chats import replays
 from covalt_git.text import display
 
@@ -64,10 +66,13 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
     """Replay a call; if it needs approval, ask the user at the terminal."""
     try:
         return ask(replays.replay_call, **which, approve=approve)
-    except CovaltError as error:
-        if error.code != "asks_first" or wants_json() or not can_ask():
+    except ReplayNeedsApprovalError as error:
+        if wants_json() or not can_ask():
             raise
         output.say(error.message, bold=True)
+        output.say(
+            f"arguments: {display.arguments(canonical_json.dumps(error.arguments).decode())}"
+        )
         if not click.confirm("run it again?"):
             raise
     return ask(replays.replay_call, **which, approve=True)

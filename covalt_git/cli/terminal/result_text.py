@@ -31,7 +31,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
         if record.error.hint:
             output.say(hint_text(record.error.hint))
     else:
-        output.say(f"result: {_inline(record.result)}", prose=True)
+        output.say(f"result: {_inline(record.result)}")
     if record.output:
         output.say("printed:")
         _text(record.output, _show_command(chat_id, manifest_id))
@@ -96,14 +96,14 @@ def _text(text: str, rest: str, *, most: int = MOST_LINES) -> None:
     """Print the first lines of a text, and ``rest``, the command that prints all of it."""
     lines = text.splitlines()
     for line in lines[:most]:
-        output.say(f"  {line}", prose=True)
+        output.say(f"  {line}")
     if len(lines) > most:
         more = output.plural(len(lines) - most, "more line")
         output.say(f"  ... {more}: {display.in_line(rest)}", dim=True)
 
 
 def _inline(value: Any) -> str:
-    return display.shorten(json.dumps(value, ensure_ascii=False), 500)
+    return display.shorten(display.arguments(json.dumps(value, ensure_ascii=False)), 500)
 
 
 def result(chat_id: str, manifest_id: str, value: Any, printed: str) -> None:

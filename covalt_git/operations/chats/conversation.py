@@ -13,7 +13,9 @@ from pydantic import Field
 from covalt_git.access import NamedTool
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
+from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import main_argument
+from covalt_git.operations.approvals import ApprovalDetail, approval_detail
 from covalt_git.operations.chats.manifests import ManifestRow, manifest_row
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation
@@ -66,10 +68,12 @@ class UnfinishedCall(CallLine):
     """A call that is pending or running."""
 
     message_id: str | None
+    args: JsonObject
     execution_id: str | None = Field(description="Its approval, if it needs one.")
     reasons: tuple[str, ...] = Field(description="Why it needs approval.")
     expires_at: str | None = Field(description="When the approval expires.")
     may_settle: bool = Field(description="Whether the role may approve and deny it.")
+    approval: ApprovalDetail | None = Field(description="While it is pending: what would run.")
 
 
 class ConversationPage(Result):
@@ -207,4 +211,5 @@ def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> Unfinis
         reasons=approval.reasons if approval and waits else (),
         expires_at=approval.expires_at if approval and waits else None,
         may_settle=waits and context.visibility.may_approve(NamedTool(call.tool_id)).allowed,
+        approval=approval_detail(context, approval) if approval and waits else None,
     )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, get_args
 from flask import Blueprint, flash, render_template, request
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import ApprovalState
 from covalt_git.operations import approvals
+from covalt_git.operations.chats import branches
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
-from covalt_server.render.results import as_code
 from covalt_server.request_context import ask, context
 
 if TYPE_CHECKING:
@@ -28,11 +27,9 @@ def approval_list() -> str:
     """List the pending approvals, or those in another state, newest first."""
     state = request.args.get("state", "pending")
     found = ask(approvals.list_approvals, state=state).approvals
-    # Not with Jinja's filter, which escapes <, >, & and ': the user has to read the arguments.
-    arguments = [canonical_json.dumps(one.args).decode() for one in found]
     return render_template(
         "approval_list.html",
-        approvals=[*zip(found, arguments, strict=True)][::-1],
+        approvals=found[::-1],
         state=state,
         states=STATES,
     )
@@ -42,17 +39,18 @@ def approval_list() -> str:
 def approval(execution_id: str) -> str:
     """Show one approval."""
     shown = ask(approvals.get_approval, execution_id=execution_id)
-    return render_template(
-        "approval.html", approval=shown, arguments=as_code(shown.args, exact=True)
-    )
+    return render_template("approval.html", approval=shown)
 
 
 @pages.post("/approvals/<execution_id>/approve")
 def approve(execution_id: str) -> Response:
     """Approve and run a call, and show its result or its elicitation request.
 
-    If the files or the tool changed since the request, nothing runs; the page of a new approval is shown.
+    With ``switch``, the call's branch is checked out first.  If the files or the tool changed since the request,
+    nothing runs; the page of a new approval is shown, with the changes.
     """
+    if "switch" in request.form:
+        _switch(execution_id, request.form["switch"])
     made = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
     try:
         return elicitation.redirect_when_ready(made)
@@ -65,6 +63,16 @@ def approve(execution_id: str) -> Response:
         if request.form.get("to") == "chat":
             return layout.back("conversation.chat", chat_id=made.call.chat_id, _anchor="end")
         return layout.back("approvals.approval", execution_id=again.execution_id)
+
+
+def _switch(execution_id: str, branch: str) -> None:
+    """Check out the branch of a call that the user may approve.
+
+    The approval is checked first, so that a call that cannot run changes no files.
+    """
+    shown = ask(approvals.get_approval, execution_id=execution_id)
+    if shown.state == "pending" and shown.may_settle and shown.branch == branch:
+        ask(branches.switch_branch, chat_id=shown.chat_id, branch=branch)
 
 
 @pages.post("/approvals/<execution_id>/deny")

@@ -39,7 +39,6 @@ def call(chat_id: str, call_id: str) -> str:
         "call.html",
         call=found,
         shown=result,
-        arguments=as_code(found.args, exact=True),
         result=None if result is None or result.is_plain else as_code(found.result),
         diff=_changed(found, result),
         patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),

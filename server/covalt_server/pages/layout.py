@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from covalt_git.errors import CovaltError
 from covalt_git.text import display
 from covalt_server import request_context
-from covalt_server.render import call_lines, code
+from covalt_server.render import call_lines, code, results
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -65,6 +65,7 @@ def install(app: Flask, port: int) -> None:
 def escape_hidden(app: Flask) -> None:
     """Make the templates of an app escape invisible characters in every text."""
     app.add_template_filter(_prose, "prose")
+    app.add_template_filter(results.as_arguments, "arguments")
     app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = _displayed

@@ -66,7 +66,8 @@ def tool_picker() -> str:
 def tool(tool_id: str) -> str:
     """Show a tool and the form to call it; ``?args=`` or ``?example=`` fills the form."""
     found = _tool(tool_id)
-    return _page(found, _opened(found), chat_id=request.args.get("chat"))
+    linked = _linked()
+    return _page(found, _opened(found, linked), chat_id=request.args.get("chat"), linked=linked)
 
 
 @pages.post("/tools/<tool_id>")
@@ -102,21 +103,32 @@ def _tool(tool_id: str) -> ToolDetail:
     return ask(tools.get_tool, tool_id=tool_id[:200])
 
 
-def _opened(found: ToolDetail) -> Submitted:
+def _linked() -> Any:
+    """Return the arguments in the URL; None without them.  The author of a link chose them, not the user."""
+    try:
+        return canonical_json.loads(request.args["args"])
+    except (KeyError, canonical_json.NotJsonError):
+        return None
+
+
+def _opened(found: ToolDetail, linked: Any) -> Submitted:
     """Return the form with the arguments in the URL, or the schema's defaults."""
     schema, examples = found.input_schema, found.examples
     example = request.args.get("example", -1, type=int)
     if 0 <= example < len(examples):
         return form_values.opened(schema, examples[example].args, examples=examples)
-    try:
-        given: Any = canonical_json.loads(request.args["args"])
-    except (KeyError, canonical_json.NotJsonError):
+    if linked is None:
         return form_values.opened(schema, examples=examples)
-    return form_values.opened(schema, given, examples=examples)
+    return form_values.opened(schema, linked, examples=examples)
 
 
 def _page(
-    found: ToolDetail, form: Submitted, *, chat_id: str | None, result: Markup | None = None
+    found: ToolDetail,
+    form: Submitted,
+    *,
+    chat_id: str | None,
+    result: Markup | None = None,
+    linked: Any = None,
 ) -> str:
     known = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
@@ -127,6 +139,7 @@ def _page(
         tool=found,
         form=form,
         result=result,
+        linked=linked,
         chats=known,
         chosen=chosen or NEW_CHAT,
         schema=as_code(found.input_schema),

@@ -75,6 +75,7 @@ _COLOURED = {
 }
 _INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
+_WHITESPACE = '<span class="w">'
 _MARKS = {
     "<!doctype html": "html",
     "<html": "html",
@@ -102,12 +103,12 @@ def highlighted(
         path: the path of its file.
         numbered: whether lines have numbers, and ids such as ``L12``.
         until: time limit of highlighting, on the monotonic clock.
-        exact: whether all invisible characters are escaped, for texts that the user decides about;
-            otherwise only those that have no effect, as in prose.
+        exact: for texts that the user decides about: all invisible characters are escaped, long runs
+            of spaces are counted, and nothing is left out; otherwise as in prose.
         most: the number of lines after which the rest is folded.
     """
     text = _newlines(text)
-    shown = _beginning(text)
+    shown = text if exact else _beginning(text)  # the user decides about all of it
     lines = _colored(
         shown,
         language_of(shown, language=language, path=path),
@@ -239,7 +240,15 @@ def _numbered(lines: Iterable[str], *, width: int) -> Iterator[str]:
 
 
 def _with_visible_characters(line: str, *, exact: bool = False) -> str:
-    return (display.in_lines if exact else display.running)(line, _marked)
+    if not exact:
+        return display.running(line, _marked)
+    text = line.removeprefix(_WHITESPACE).lstrip(" ")  # JSON indents nested values by many spaces
+    indentation = line[: len(line) - len(text)]
+    return indentation + display.in_lines(display.count_spaces(text, _counted), _marked)
+
+
+def _counted(run: str) -> str:
+    return f'<span class="unseen-character">{display.run_of_spaces(run)}</span>'
 
 
 def _marked(character: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
 from covalt_git.checks.pages import artifact_problems
 from covalt_git.git_store.objects import is_binary_content
 from covalt_git.git_store.patches import change_patch
@@ -23,8 +25,6 @@ from covalt_server.render.previews import CSV, Table, preview, table_of_csv, tab
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from markupsafe import Markup
 
     from covalt_git.errors import Problem
     from covalt_git.models.calls import RenderPlan
@@ -98,11 +98,17 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
     return replace(found, renderer=plan.renderer, body=body)
 
 
+def as_arguments(value: Any) -> Markup:
+    """Return all arguments of a call, wrapped, for the user who decides whether it runs."""
+    listing = as_code(value, exact=True)
+    return Markup('<div class="arguments wrapped">{}</div>').format(listing)
+
+
 def as_code(value: Any, *, exact: bool = False) -> Markup:
-    """Return a JSON value as highlighted text; arguments are ``exact``."""
+    """Return a JSON value as highlighted text; arguments are ``exact``, without numbers of lines."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     most = None if exact else MOST_LINES
-    return code.highlighted(text, language="json", exact=exact, most=most)
+    return code.highlighted(text, language="json", exact=exact, most=most, numbered=not exact)
 
 
 def _value(value: Any) -> Shown:

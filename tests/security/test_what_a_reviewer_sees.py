@@ -1,0 +1,290 @@
+"""A reviewer sees all that would run, above the button that runs it, on every page and in the terminal."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, Locator, Page, ViewportSize
+
+from covalt_git.json_values import canonical_json
+from covalt_git.text import display
+from covalt_server.pages import layout
+from tests.api_client import Api
+from tests.command import Terminal
+from tests.live_server import Live, live
+from tests.server.visitor import Visitor
+
+TEMPLATES = Path(layout.__file__).parents[1] / "templates"
+RUNS = re.compile(r"url_for\('(?:approvals\.approve|tools\.call)'")
+PAGES = {
+    "conversation.html": "/chats/c1",
+    "approval.html": "/approvals/{execution_id}",
+    "message.html": "/chats/c1/messages/{message_id}",
+    "tool.html": "/tools/app-builder:run_command?chat=c1&args={link}",
+}
+"""The templates with a button that runs a call, and the URL of each."""
+
+WITHOUT_BUTTON = ("/approvals", "/chats/c1/calls/{id}")
+COMMANDS = {
+    "long": "echo " + "lorem ipsum " * 330 + "; rm -rf ~",
+    "unbroken": "echo " + "x" * 4000 + ";rm",
+    "spaces": "git status" + " " * 400 + "&& rm -rf ~",
+    "hidden": "ls \u00a0\u2800\u3164\u202e\u200b\U000e0041 [400 spaces] \\{9 spaces} \\u{41}; rm",
+}
+WRITTEN = re.compile(r"\\\\|\\u\{([0-9a-f]+)\}|\\\{(\d+) spaces\}")
+BUTTON = "button:has-text('Approve and run'), form#call button.primary"
+
+
+def arguments_of(shown: str) -> Any:
+    """Return the value of arguments that are printed for a reviewer."""
+
+    def character(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return " " * int(found[2]) if found[2] else found[0]
+
+    return json.loads(WRITTEN.sub(character, shown), strict=False)
+
+
+def templates_that_run_calls() -> set[str]:
+    """Return the pages whose templates, or the macros that these import, post to a view that runs a call."""
+    texts = {file.name: file.read_text(encoding="utf-8") for file in TEMPLATES.glob("*.html")}
+    running = {name for name, text in texts.items() if RUNS.search(text)}
+    while True:
+        users = {n for n, text in texts.items() if any(f'from "{one}"' in text for one in running)}
+        if users <= running:
+            return {name for name in running if not name.startswith("_")}
+        running |= users
+
+
+@pytest.fixture
+def served(api: Api) -> Iterator[Live]:
+    with live(api.root) as own:
+        yield own
+
+
+@pytest.fixture(params=[375, 1280])
+def screen(chromium: Browser, served: Live, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A signed-in browser that runs no script."""
+    size = ViewportSize(width=request.param, height=800)
+    with chromium.new_context(java_script_enabled=False, viewport=size) as context:
+        page = context.new_page()
+        page.goto(served.door)
+        yield page
+
+
+def is_in_sight(pre: Locator, width: int) -> bool:
+    """Return whether no box clips a listing, and no part of it is outside of the screen."""
+    clipped = pre.evaluate(
+        """pre => {
+          const range = document.createRange();
+          range.selectNodeContents(pre);
+          const rects = [...range.getClientRects()];
+          for (let box = pre; box; box = box.parentElement) {
+            const {left, right, top, bottom} = box.getBoundingClientRect();
+            const clips = getComputedStyle(box).overflowX !== "visible" || getComputedStyle(box).overflowY !== "visible";
+            if (clips && rects.some((one) => one.width && (one.left < left - 1 || one.right > right + 1 || one.top < top - 1 || one.bottom > bottom + 1))) return box.outerHTML.slice(0, 200);
+          }
+          return "";
+        }"""
+    )
+    box = pre.bounding_box()
+    return not clipped and box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+
+
+def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
+    assert templates_that_run_calls() == PAGES.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_pages_show_all_arguments_above_the_button(
+    api: Api, served: Live, screen: Page, name: str
+) -> None:
+    args = {"command": COMMANDS[name], "cwd": "."}
+    message_id = api.post("add_message", chat_id="c1", text="Go on")["message_id"]
+    tool = {"tool_id": "app-builder:run_command", "args": args, "message_id": message_id}
+    call = api.post("call_tool", chat_id="c1", **tool)
+    link = quote(canonical_json.dumps(args))
+    assert screen.viewport_size
+    width = screen.viewport_size["width"]
+
+    for path in (*PAGES.values(), *WITHOUT_BUTTON):
+        screen.goto(served.url + path.format(**call, link=link))
+        (listing,) = screen.locator(".arguments pre").all()
+        buttons = screen.locator(BUTTON).all()
+
+        assert arguments_of(listing.inner_text()) == args, path
+        assert is_in_sight(listing, width), path
+        assert len(buttons) == (path in PAGES.values()), path
+        for button in buttons:
+            above, below = listing.bounding_box(), button.bounding_box()
+            assert above
+            assert below
+            assert above["y"] + above["height"] <= below["y"], path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_print_all_arguments(
+    api: Api, cli: Callable[..., tuple[int, str]], name: str
+) -> None:
+    args = {"command": COMMANDS[name], "cwd": "."}
+    call = api.call("app-builder:run_command", **args)
+
+    shown = cli("approval", "show", call["execution_id"])[1]
+    (line,) = [one for one in shown.splitlines() if one.startswith("arguments: ")]
+
+    assert arguments_of(line.removeprefix("arguments: ")) == args
+
+
+@given(st.text(st.sampled_from(' \\{}0489spacesu\u00a0\u2800\u3164\n\t"') | st.characters()))
+def test_arguments_are_printed_without_loss_and_without_hidden_characters(text: str) -> None:
+    shown = display.arguments(json.dumps({"a": text}, ensure_ascii=False))
+
+    assert arguments_of(shown) == {"a": text}
+    assert {display.kind(one) for one in shown} <= {"visible", "letter", "pictograph"}
+    assert " " * display.LONG_RUN not in shown
+
+
+def test_chat_show_escapes_blanks_of_arguments_results_and_output(
+    api: Api, cli: Callable[..., tuple[int, str]]
+) -> None:
+    api.call("app-builder:write_file", path="a.txt", content="a\u2800b\u00a0c\u3164\n")
+    api.call("app-builder:read_file", path="a.txt")
+
+    shown = cli("chat", "show", "c1")[1]
+
+    assert "a\\u{2800}b\\u{a0}c\\u{3164}" in shown
+    assert not {*"\u2800\u00a0\u3164"} & {*shown}
+
+
+def test_a_pending_call_shows_its_arguments_without_a_second_request(
+    api: Api,
+) -> None:
+    api.call("app-builder:run_command", command="echo pwned")
+
+    source = Visitor(api.app).open("/chats/c1").source
+    (waiting,) = re.findall(r'<li class="step waiting.*?</li>', source, re.DOTALL)
+
+    assert "echo pwned" in waiting.partition('class="arguments')[2]
+    assert "hx-get" not in waiting
+
+
+@pytest.fixture
+def other_branch(api: Api) -> Any:
+    """A pending call of main, while idea is active."""
+    api.write("a.txt", "one")
+    call = api.call("app-builder:run_command", command="cat a.txt")
+    api.post("create_branch", chat_id="c1", name="idea")
+    api.post("switch_branch", chat_id="c1", branch="idea")
+    return call
+
+
+def test_a_button_switches_the_branch_and_runs_the_call(api: Api, other_branch: Any) -> None:
+    (api.workspace / "typed.txt").write_text("not lost")
+    for path in (f"/approvals/{other_branch['execution_id']}", "/chats/c1?branch=main"):
+        visitor = Visitor(api.app)
+        shown = visitor.open(path)
+        (form,) = [one for one in shown.forms if one.action.endswith("/approve")]
+        assert [text for _, _, text in form.buttons] == ["Switch to main and run", "Deny"]
+
+    visitor.send(form, "Switch to main and run")
+
+    assert api.get("get_call", chat_id="c1", call_id=other_branch["id"])["status"] == "success"
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
+    assert "typed.txt" in api.files("idea")
+
+
+def test_a_switch_that_is_not_possible_is_an_error_page_and_changes_nothing(
+    api: Api, other_branch: Any
+) -> None:
+    visitor = Visitor(api.app)
+    shown = visitor.open(f"/approvals/{other_branch['execution_id']}")
+    (form,) = [one for one in shown.forms if one.action.endswith("/approve")]
+    api.post("deny_call", execution_id=other_branch["execution_id"])
+
+    answer = visitor.send(form, "Switch to main and run")
+
+    assert answer.status == 409
+    assert "already denied" in answer.text
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "idea"
+
+
+@pytest.mark.parametrize("to", ["/approvals/{execution_id}", "/chats/c1"])
+def test_changed_files_are_listed_where_the_button_is(api: Api, to: str) -> None:
+    api.write("a.txt", "one")
+    api.write("b.txt", "two")
+    call = api.call("app-builder:run_command", command="cat a.txt")
+    (api.workspace / "a.txt").write_text("other")
+    (api.workspace / "b.txt").unlink()
+    (api.workspace / "new.txt").write_text("new")
+    visitor = Visitor(api.app)
+    shown = visitor.open(to.format(**call))
+    (form,) = [one for one in shown.forms if one.action.endswith("/approve")]
+    before = shown.source.partition(form.action)[0]
+
+    for kind, path in (("modified", "a.txt"), ("deleted", "b.txt"), ("added", "new.txt")):
+        assert re.search(rf'<li class="{kind}">.*\s*{re.escape(path)} ', before)
+    assert (
+        f"/diff?old={api.get('get_approval', execution_id=call['execution_id'])['base']}" in before
+    )
+
+    again = visitor.send(form, "Request a new approval")
+
+    assert "replaces an earlier one" in " ".join(again.text.split())
+    assert re.search(r'<li class="deleted">.*\s*b\.txt ', again.source.rpartition("/approve")[0])
+    detail = api.get("list_approvals")["approvals"][-1]
+    newest = api.get("get_approval", execution_id=detail["execution_id"])
+    assert [one["path"] for one in newest["replaces"]["changes"]] == ["a.txt", "b.txt", "new.txt"]
+
+
+def test_the_error_of_a_command_lists_the_changed_files(
+    api: Api, cli: Callable[..., tuple[int, str]]
+) -> None:
+    api.write("a.txt", "one")
+    call = api.call("app-builder:run_command", command="cat a.txt")
+    (api.workspace / "a.txt").write_text("other")
+
+    shown = cli("approval", "show", call["execution_id"])[1]
+    approved = cli("approval", "approve", call["execution_id"], "--no-terminal", "tested")
+
+    assert "  ~ a.txt" in shown
+    assert approved[0] == 1
+    assert "  ~ a.txt" in approved[1]
+
+
+def test_the_hint_of_a_command_with_another_branch_active_can_be_pasted(
+    cli: Callable[..., tuple[int, str]], other_branch: Any
+) -> None:
+    execution_id = other_branch["execution_id"]
+    printed = cli("approval", "approve", execution_id, "--no-terminal", "tested")[1]
+    hint = "covalt-git chat checkout c1 main && covalt-git approval approve " + execution_id
+
+    assert hint in printed
+
+
+def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: Any) -> None:
+    asked = Terminal("approval", "approve", other_branch["execution_id"], cwd=api.root)
+    asked.answers("switch to 'main' and approve it? [y/N]: ", "y")
+
+    assert "success" in asked.end()
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
+
+
+def test_a_prompt_of_a_replay_shows_all_arguments(api: Api, other_branch: Any) -> None:
+    api.post("switch_branch", chat_id="c1", branch="main")
+    args = {"command": "cat a.txt" + " " * 400 + "; echo pwned"}
+    call = api.call("app-builder:run_command", **args)
+    api.post("deny_call", execution_id=other_branch["execution_id"])
+    api.post("approve_call", execution_id=call["execution_id"])
+    asked = Terminal("chat", "replay", "c1", call["id"], cwd=api.root)
+    asked.until("cat a.txt\\{400 spaces}; echo pwned")
+    asked.answers("run it again? [y/N]: ", "n")
+
+    asked.end()
+    assert asked.exit_code == 1
