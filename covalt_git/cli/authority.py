@@ -55,6 +55,11 @@ def show(toolset_id: str | None) -> None:
         _print_toolset(one)
     if not found.toolsets:
         output.say("no toolsets")
+    if found.not_trusted:
+        output.say("\nnot trusted on this machine:", fg="yellow")
+        for permission in found.not_trusted:
+            output.say(f"  {permission}")
+        output.say("  hint: covalt-git trust")
 
 
 @command.command("diff")

@@ -88,6 +88,10 @@ def show_toolset(toolset_id: str) -> None:
             output.say(f"{title}: {', '.join(declared)}")
     for lack in found.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
+    for permission in found.not_trusted:
+        output.say(f"not trusted on this machine: {permission}", fg="yellow")
+    if found.not_trusted:
+        output.say("  hint: covalt-git trust", fg="yellow")
     print_problems(found.problems, context().project.root)
 
 

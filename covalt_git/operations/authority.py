@@ -12,6 +12,8 @@ from covalt_git.errors import Problem
 from covalt_git.git_store.outer_repository import merge_base
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.toolsets.permissions import untrusted_words
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,9 @@ class Authority(Result):
     """Permissions of each toolset, limited to the tools that the role sees."""
 
     toolsets: tuple[ToolsetOverview, ...]
+    not_trusted: tuple[str, ...] = Field(
+        description="Permissions that do not act on this machine, because its user has not trusted them."
+    )
 
 
 class UnreadState(Result):
@@ -82,7 +87,16 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
     everything = len(tools) == len(snapshot.tools())
     visible = None if everything else {tool.tool_id for tool in tools}
     found = overview(snapshot, visible)
-    return Authority(toolsets=tuple(one for one in found if toolset_id in (None, one.toolset_id)))
+    toolsets = tuple(one for one in found if toolset_id in (None, one.toolset_id))
+    return Authority(
+        toolsets=toolsets,
+        not_trusted=tuple(
+            words
+            for toolset in toolsets
+            for words in untrusted_words(read_toolset(context.root, toolset.toolset_id))
+            if everything
+        ),
+    )
 
 
 @operation(local=True)

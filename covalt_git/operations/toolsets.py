@@ -21,6 +21,7 @@ from covalt_git.operations.validation import GrantLacking
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
 from covalt_git.toolsets.new_toolset import Template
+from covalt_git.toolsets.permissions import untrusted_words
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 
@@ -131,6 +132,9 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
     lacking: tuple[GrantLacking, ...] = Field(
         description="The requested grants that it lacks, each with the command that adds it."
     )
+    not_trusted: tuple[str, ...] = Field(
+        description="The permissions that do not act on this machine, because its user has not trusted them."
+    )
     manifest: JsonObject | None = Field(
         description="The toolset.yaml without defaults; null if it cannot be read."
     )
@@ -204,6 +208,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=missing_grants(toolset) if everything else (),
+        not_trusted=untrusted_words(toolset) if everything else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),

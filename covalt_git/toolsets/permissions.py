@@ -22,6 +22,12 @@ def permissions_of(toolset: Toolset) -> list[Permission]:
     return permissions
 
 
+def untrusted_words(toolset: Toolset) -> tuple[str, ...]:
+    """Return the permissions of a toolset that the user of this machine has not trusted, as texts."""
+    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset))
+    return tuple(permission.words for permission in lacking)
+
+
 def check_trusted(toolset: Toolset, tool: Tool | None = None, *, sandboxed: bool = True) -> None:
     """Check that the user has trusted the permissions of a toolset on this machine.
 

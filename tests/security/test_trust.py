@@ -27,7 +27,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
-from tests.api_client import Api
+from tests.api_client import BEARER, HOME, Api
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -164,6 +164,12 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
 
     assert [row["trusted"] for row in operate("list_grants")["grants"]] == [False, False]
     assert len(operate("validate")["not_trusted"]) == 4
+    assert len(operate("get_toolset", toolset_id="ev")["not_trusted"]) == 2
+    assert len(operate("get_authority")["not_trusted"]) == 2
+    server = Api.of(clone, role="owner").client()
+    page = server.get("/toolsets/ev", base_url=HOME, headers=BEARER).text
+    assert "not trusted on this machine" in page
+    assert "ev may use the secret AWS_SECRET_ACCESS_KEY" in page
     assert "not trusted" in operate("get_tool", tool_id="ev:steal")["why_not"]
 
 
