@@ -8,12 +8,16 @@ them.
 A text argument may be a path, and a path has many spellings.  So a condition on arguments compares each text as
 written and as a normalized path.  A rule that requires approval applies if either matches; a rule that waives it
 applies only if both match, so that another spelling of a path never avoids approval.
+
+A text argument may be a command for a shell, and then a pattern that waives approval does not match a text that
+runs more than one command (:mod:`covalt_git.access.shell_arguments`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.access.shell_arguments import is_shell_argument, may_run_more
 from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.names import matches, matches_text
 from covalt_git.paths import normal_path
@@ -73,8 +77,16 @@ def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
     enough = any if rule.require else all
     return all(
         enough(_is_like(*form) for form in _forms(_find(args, path), value))
+        and (rule.require or not _runs_more(tool, path, _find(args, path), value))
         for path, value in rule.when.args.items()
     )
+
+
+def _runs_more(tool: Tool, path: str, found: object, wanted: Any) -> bool:
+    """Return whether a waiver's pattern matches a text for a shell that may run other commands too."""
+    if not isinstance(wanted, str) or "*" not in wanted or not isinstance(found, str):
+        return False
+    return is_shell_argument(tool.input_schema, path) and may_run_more(wanted, found)
 
 
 def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:

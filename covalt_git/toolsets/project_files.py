@@ -6,6 +6,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from covalt_git.access.shell_arguments import is_shell_argument
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
 from covalt_git.manifests.data_folder import data_problems
@@ -137,7 +138,25 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
         message = "without default_role, the user of this machine may call no tool unless --role names a role"
         hint = f"add the line default_role: {own}"
         found.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
+    found += _wide_waivers(config)
     return without(values, [*config.problems, *found])
+
+
+def _wide_waivers(config: Reading[ProjectConfig]) -> Iterator[Problem]:
+    """Yield a warning for each pattern that waives approval of commands by their beginning, or of all commands."""
+    for position, rule in enumerate(config.value.approvals if config.value else ()):
+        for path, value in rule.when.args.items():
+            is_pattern = not rule.require and isinstance(value, str) and value.endswith("*")
+            if not is_pattern or not is_shell_argument({}, path):
+                continue
+            message = (
+                "waives approval of every command"
+                if not value.strip("*")
+                else f"{value!r} waives approval by how a command begins: options and files can make it run others"
+            )
+            hint = "write the whole command, such as git status, one rule for each"
+            at: Loc = ("approvals", position, "when", "args", path)
+            yield config.warning(codes.WIDE_WAIVER, at, message, hint=hint)
 
 
 def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:

@@ -1,0 +1,90 @@
+"""A waiver of a shell's argument by a pattern waives no second command."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.access import confirmation
+from covalt_git.access.shell_arguments import METACHARACTERS
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.tool import Tool
+
+
+def asks(pattern: Any, args: dict[str, Any], *, path: str = "cmd", schema: Any = None) -> bool:
+    tool = Tool(
+        tool_id="fs:sh",
+        toolset_id="fs",
+        name="Sh",
+        description="",
+        kind="python",
+        input_schema=schema or {"type": "object"},
+        confirmation=("toolset",),
+    )
+    rule = {"pattern": "fs.sh", "when": {"args": {path: pattern}}, "require": False}
+    return bool(
+        confirmation(ProjectConfig.model_validate({"version": 1, "approvals": [rule]}), tool, args)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git status; touch pwned",
+        "git status && touch pwned",
+        "git status | sh",
+        "git status & touch pwned",
+        "git status > /etc/x",
+        "git log $(touch pwned)",
+        "git log `touch pwned`",
+        "git status\ntouch pwned",
+        "git status\rtouch pwned",
+        "git log <(touch pwned)",
+    ],
+)
+def test_a_command_after_the_waived_one_needs_approval(text: str) -> None:
+    assert not asks("git *", {"cmd": "git status"})
+    assert asks("git *", {"cmd": text})
+
+
+@given(st.text(max_size=20), st.sampled_from(sorted(METACHARACTERS)), st.text(max_size=20))
+def test_no_pattern_waives_a_character_that_it_has_not(
+    before: str, character: str, after: str
+) -> None:
+    assert asks("git *", {"cmd": f"git {before}{character}{after}"})
+    assert asks("*", {"cmd": f"{before}{character}{after}"})
+
+
+def test_a_pattern_with_the_character_and_a_whole_command_match_as_written() -> None:
+    assert not asks("git log * | head", {"cmd": "git log -3 | head"})
+    assert asks("git log * | head", {"cmd": "git log; x | head"})
+    assert not asks("cd x; make", {"cmd": "cd x; make"})
+
+
+@pytest.mark.parametrize(
+    "path", ["command", "CMD", "Script", "shell", "code", "options.cmd", "code.0"]
+)
+def test_arguments_of_a_shell_are_known_by_name(path: str) -> None:
+    value: Any = "git a; b"
+    for name in reversed(path.split(".")):
+        value = [value] if name.isdigit() else {name: value}
+
+    assert asks("git *", value, path=path)
+
+
+def test_arguments_of_a_shell_are_known_by_their_schema() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"steps": {"type": "array", "items": {"$ref": "#/$defs/Line"}}},
+        "$defs": {
+            "Line": {"type": "object", "properties": {"run": {"type": "string", "x-shell": True}}}
+        },
+    }
+
+    assert asks("git *", {"steps": [{"run": "git a; b"}]}, path="steps.0.run", schema=schema)
+    assert not asks("git *", {"steps": [{"run": "git a; b"}]}, path="steps.0.run")
+
+
+def test_other_arguments_match_as_before() -> None:
+    assert not asks("notes/*", {"path": "notes/a;b.md"}, path="path")
