@@ -43,7 +43,9 @@ class Credential(NamedTuple):
 
 
 def _shape(begins: str, kind: str, pattern: str) -> tuple[tuple[str, ...], str, str]:
-    return tuple(begins.split()), kind, rf"(?<![A-Za-z0-9_-]){pattern}(?![A-Za-z0-9_])"
+    # Before a token may be the end of a flag or a default (`--token-`, `${T:-`), an escape of JSON or of a URL.
+    before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+    return tuple(begins.split()), kind, rf"{before}{pattern}(?![A-Za-z0-9])"
 
 
 _SHAPES = (
@@ -104,7 +106,9 @@ _PRIVATE_KEY = (
     r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
 )
 
-_KEY_WORDS = ("key", "secret", "password", "passwd", "passphrase", "token", "authorization")
+_KEY_WORDS = (
+    *("key", "secret", "password", "passwd", "passphrase", "token", "authorization", "auth"),
+)
 _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
 _KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)[_-]?\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
@@ -121,6 +125,13 @@ _USER_AND_PASSWORD = re.compile(
     re.VERBOSE,
 )
 
+_CONNECTION_PASSWORD = re.compile(
+    r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}
+        (?P<value> [^;\s"'`<>{}$*\\]{6,200} ) (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A password in a connection string; a line without ``;`` is none."""
+
 _PLACEHOLDER = (
     r"(?i)example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"
     r"|xxxx|0000000|1234567|abcdefg|\*\*\*|(.)\1{5}"
@@ -133,6 +144,7 @@ _KNOWN_BITS = 2.5
 """The same for tokens of known formats: only placeholders that people typed have less."""
 
 _WORDS = r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?"
+_LONG_HEX = r"(?i)[0-9a-f]{32,}"
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
 
@@ -140,7 +152,8 @@ _SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
 def credentials(text: str) -> list[Credential]:
     """Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``."""
     found = list(islice(_of_known_shape(text), MAX_FOUND))
-    for guess in islice(chain(_assigned(text), _in_addresses(text)), MAX_FOUND):
+    guesses = chain(_assigned(text), _in_addresses(text), _in_connection_strings(text))
+    for guess in islice(guesses, MAX_FOUND):
         start, end = guess.place, guess.place + len(guess.value)
         if not any(start < one.place + len(one.value) and one.place < end for one in found):
             found.append(guess)
@@ -215,6 +228,18 @@ def _in_addresses(text: str) -> Iterator[Credential]:
             yield Credential(found.start("value"), kind, value, certain=False)
 
 
+def _in_connection_strings(text: str) -> Iterator[Credential]:
+    """Yield the passwords of texts such as ``Server=db;User Id=app;Password=...``, as ADO.NET and ODBC have them."""
+    for found in _CONNECTION_PASSWORD.finditer(text) if ";" in text else ():
+        value = found["value"]
+        begins = text.rfind("\n", 0, found.start()) + 1
+        line = text[begins:].partition("\n")[0]
+        plain = ";" not in line or re.fullmatch(_PLAIN_PASSWORDS, value.lower())
+        if not plain and not re.search(_PLACEHOLDER, value):
+            kind = "a connection string with a password in it"
+            yield Credential(found.start("value"), kind, value, certain=False)
+
+
 def _places(text: str, word: str) -> Iterator[int]:
     """Yield the positions of a word; this is much faster than one pattern of all words."""
     at = text.find(word)
@@ -225,7 +250,13 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 def _is_random(value: str) -> bool:
     """Return whether a value looks generated, and not like words, versions or paths."""
-    if re.search(_PLACEHOLDER, value) or _bits(value) < _RANDOM_BITS:
+    if re.search(_PLACEHOLDER, value):
+        return False
+    if re.fullmatch(
+        _LONG_HEX, value
+    ):  # 16 letters have at most 4 bits, and a random value may have 3
+        return _bits(value) >= _KNOWN_BITS
+    if _bits(value) < _RANDOM_BITS:
         return False
     parts = [part for part in re.split(r"[_.~/+=-]", value) if part]
     if all(re.fullmatch(_WORDS, part) for part in parts):

@@ -53,6 +53,9 @@ _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\..*", re.IGNORECASE
 )
 _NAMING = ("name", "id", "tool_id")
+_DISTINCT = 8
+"""The length from which a value is not a part of another word by chance."""
+
 _GENERIC = CONNECTIONS | {
     *("mcp_servers", "mcpservers", "servers", "mcp", "toolsets", "actions", "tools", "api", "http")
 }
@@ -69,6 +72,7 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     """Return a document with references in place of its credentials, and what was replaced."""
     replacer = _Replacer(_tokens(value))
     replacer.visit(value, _Place())
+    replacer.repeat(value)
     return with_values(value, replacer.texts), replacer.found
 
 
@@ -125,6 +129,22 @@ class _Replacer:
             if text != value:
                 self.texts[place.loc] = text
 
+    def repeat(self, value: Any) -> None:
+        """Replace the credentials that were found in the other texts of the document too, as in a description.
+
+        A name, not the text, told that such a value is a credential.  So short values and words are left.
+        """
+        literals = {literal: name for literal, name in self._names.items() if _is_distinct(literal)}
+        for loc, original in texts(value) if literals else ():
+            text = self.texts.get(loc, original)
+            for literal in sorted(literals, key=len, reverse=True):
+                if literal in text:
+                    name = literals[literal]
+                    text = text.replace(literal, f"${{{name}}}")
+                    self.found.append(Note(loc, _message(name), name))
+            if text != original:
+                self.texts[loc] = text
+
     def _visit_item(self, value: Any, flag: Any, place: _Place) -> None:
         if _is_argument_of(flag, value):
             self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
@@ -143,8 +163,7 @@ class _Replacer:
             name = unused(_secret_name(name, place), self._names.values(), "_")
             self._names[literal] = name
         found = self._names[literal]
-        message = f"the credential is not copied: the output refers to the secret {found}"
-        self.found.append(Note(place.loc, message, found))
+        self.found.append(Note(place.loc, _message(found), found))
         return f"${{{found}}}"
 
 
@@ -167,6 +186,15 @@ def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str
                     yield one["before"], one["value"], one["name"]
     for token in tokens:
         yield "", token, key
+
+
+def _message(name: str) -> str:
+    return f"the credential is not copied: the output refers to the secret {name}"
+
+
+def _is_distinct(literal: str) -> bool:
+    """Return whether a value is so long, or so mixed, that another text contains it only as a copy."""
+    return len(literal) >= _DISTINCT and not literal.isalpha()
 
 
 def _has_password(text: str) -> bool:

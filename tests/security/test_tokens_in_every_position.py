@@ -1,0 +1,115 @@
+"""A token of a known format is found wherever a document has it, before anything is written or exported."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.credentials.leaks import credentials
+from covalt_git.formats.literal_credentials import replace_credentials
+from tests.credentials.test_leaks import HEX, KNOWN, made
+
+TOKENS = {name: value for name, value in KNOWN.items() if not name.startswith("private-key")}
+AROUND = [
+    "{}",
+    "${{T:-{}}}",
+    "${{env:T:-{}}}",
+    "--token-{}",
+    "--token={}",
+    "prefix-{}",
+    "prefix_{}",
+    "https://api.example.com/?q={}&x=1",
+    "https://api.example.com/{}/x",
+    "a%20{}",
+    "Bearer {}",
+    "line\n{}\n",
+    "('{}')",
+]
+keys = st.sampled_from(["name", "description", "args", "env", "x-note", "default", "url", "T"])
+documents = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(0, 99)
+    | st.sampled_from(["", "text", "a b", "git log"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def planted(document: object, text: str, choose: random.Random) -> object:
+    """Return a document with a text at a random place."""
+    if isinstance(document, dict) and document and choose.random() < 0.8:
+        key = choose.choice(sorted(document))
+        return {**document, key: planted(document[key], text, choose)}
+    if isinstance(document, list) and document and choose.random() < 0.8:
+        position = choose.randrange(len(document))
+        inner = planted(document[position], text, choose)
+        return [*document[:position], inner, *document[position + 1 :]]
+    return choose.choice([text, [text, document], {"x": document, "y": text}])
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", sorted(TOKENS))
+def test_a_token_is_seen_whatever_is_around_it(name: str, around: str) -> None:
+    value = TOKENS[name]
+    text = around.format(value)
+
+    assert any(found.value in value or value in found.value for found in credentials(text))
+    assert any(found.certain for found in credentials(json.dumps({"a": text})))
+
+
+@given(documents, st.sampled_from(sorted(TOKENS.values())), st.sampled_from(AROUND), st.randoms())
+def test_no_conversion_writes_a_token(
+    document: object, value: str, around: str, choose: random.Random
+) -> None:
+    changed, notes = replace_credentials(planted(document, around.format(value), choose))
+
+    assert value not in json.dumps(changed)
+    assert value not in json.dumps(changed, ensure_ascii=False)
+    assert notes
+
+
+@given(st.sampled_from(sorted(TOKENS.values())))
+def test_a_value_that_is_replaced_once_is_replaced_everywhere(value: str) -> None:
+    secret = "hunter2-of-our-team"
+    document = {
+        "env": {"PASSWORD": secret, "T": value},
+        "notes": [f"log in with {secret}", {"deep": f"curl -u me:{secret} {value}"}],
+    }
+
+    changed, _ = replace_credentials(document)
+
+    assert secret not in json.dumps(changed)
+    assert value not in json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Server=db.internal;User Id=app;Password=hunter2-of-us;Encrypt=true",
+        "Driver={ODBC};PWD=correcthorse9;Uid=sa",
+        f"auth: {made(40, HEX)}",
+        f"api_key: {made(32, HEX)}",
+        f"token = '{made(64, HEX)}'",
+        f"secret: {made(44)}=",
+    ],
+)
+def test_passwords_and_random_values_after_names_of_secrets_are_seen(text: str) -> None:
+    assert len(credentials(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"digest: sha256:{made(64, HEX)}",
+        "author: somebody-with-a-long-name",
+        "Password=${DB_PASSWORD};Server=x",
+        "Password=<YOUR_PASSWORD>;Server=x",
+        "task-01a21e87fdbf7b9c89e6",
+        f"commit {made(40, HEX)}",
+    ],
+)
+def test_digests_names_and_references_are_no_credentials(text: str) -> None:
+    assert credentials(text) == []
