@@ -10,7 +10,7 @@ from covalt_git.cli.context import print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_project
-from covalt_git.trust import Consents, own_code
+from covalt_git.trust import Consents
 
 
 @click.command(cls=JsonCommand)
@@ -24,7 +24,7 @@ def command(folder: Path) -> None:
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
-    Consents.of(folder).trust([own_code()])
+    Consents.of(folder).trust_as_made_here()
     if REPOSITORY in made:
         commit_project(folder, made)
     print_json({"root": str(folder.absolute()), "made": made})

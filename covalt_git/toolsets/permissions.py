@@ -63,10 +63,8 @@ def waived_by_manifest(toolset: Toolset) -> Iterator[Permission]:
     """
     if toolset.manifest is None or toolset.state.imported:
         return
-    default = toolset.manifest.defaults.requires_confirmation
     for tool in toolset.manifest.tools:
-        own = tool.requires_confirmation
-        if tool.http is not None and (default if own is None else own) is False:
+        if tool.http is not None and tool.requires_confirmation is False:
             yield waived(toolset.id, tool.id)
     for server in toolset.manifest.mcp_servers:
         if server.requires_confirmation is False:

@@ -133,11 +133,18 @@ class Consents(NamedTuple):
         names = set[str]()
         with contextlib.suppress(FileNotFoundError):
             names = {file.name for file in self.folder.iterdir()}
-        return [
+        lacking = [
             permission
             for permission in wanted
             if self._of(permission).file.name not in names or not self._of(permission).exists
         ]
+        if lacking and self._made_here.exists and not _has_fetched(self.root):
+            # Only the user of this machine can have written them.  They are stored, so that they stay trusted when
+            # the user adds a remote; only then can others change the files.
+            with contextlib.suppress(OSError):
+                self.trust(lacking)
+            return []
+        return lacking
 
     def check(self, permissions: Iterable[Permission]) -> None:
         """Check that the user has trusted all of these permissions.
@@ -154,6 +161,17 @@ class Consents(NamedTuple):
         for permission in permissions:
             self._of(permission).give(reason)
 
+    def trust_as_made_here(self) -> None:
+        """Trust a project that the user makes on this machine, as long as it fetches nothing from elsewhere."""
+        self._made_here.give()
+
+    @property
+    def _made_here(self) -> Consent:
+        fact = {"project": str(self.root), "made": "here"}
+        return Consent(
+            self.folder / "made-here.json", fact, "this project was made on this machine"
+        )
+
     def distrust(self, permissions: Iterable[Permission]) -> list[Permission]:
         """Withdraw the trust in permissions; return those that were trusted."""
         return [permission for permission in permissions if self._of(permission).withdraw()]
@@ -166,6 +184,22 @@ class Consents(NamedTuple):
         fact = {"project": str(self.root), "permits": permission.fact}
         name = f"{permission.digest.partition(':')[2]}.json"
         return Consent(self.folder / name, fact, permission.words)
+
+
+def _has_fetched(root: Path) -> bool:
+    """Return whether commits of others can have reached the repository around ``root``: it has a remote, or fetched."""
+    for folder in (root, *root.parents):
+        git = folder / ".git"
+        if git.is_dir():
+            try:
+                config = (git / "config").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                return True
+            # `git pull URL` needs no remote; an included file may declare some.
+            return (git / "FETCH_HEAD").exists() or "[remote" in config or "[include" in config
+        if git.exists():  # a linked worktree or a submodule
+            return True
+    return False
 
 
 def trust_folder(folder: Path) -> None:

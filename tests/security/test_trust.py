@@ -235,6 +235,21 @@ def test_data_that_git_tracks_is_not_used(author: Path, tmp_path: Path) -> None:
     assert owner(clone)("list_approvals")["approvals"] == []
 
 
+def test_a_project_made_here_needs_no_trust_until_others_can_change_it(
+    tmp_path: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    root = tmp_path / "own"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    rules = 'version: 1\napprovals:\n  - {pattern: "app-builder.*", require: false}\n'
+    (root / "covalt.yaml").write_text(rules)
+    assert len(Project.open(root).config.approvals) == 1
+
+    git(root, "remote", "add", "origin", "https://git.example/x")
+    assert len(Project.open(root).config.approvals) == 1
+    (root / "covalt.yaml").write_text(rules.replace("app-builder", "*"))
+    assert Project.open(root).config.approvals == ()
+
+
 @pytest.mark.parametrize("version", [2, 4])
 def test_tracked_data_is_found_in_each_version_of_the_index(author: Path, version: int) -> None:
     (author / "data").mkdir(exist_ok=True)
