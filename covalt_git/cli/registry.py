@@ -8,9 +8,10 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from covalt_git import yaml_text
-from covalt_git.cli.context import ask, ask_to_print, print_json
+from covalt_git.cli.context import ask, ask_to_print, context, print_json
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import tool_registry
 
@@ -37,6 +38,7 @@ def list_tools(protocol: str) -> None:
     found = ask_to_print(tool_registry.list_registered_tools, protocol=protocol)
     rows = [_line(one) for one in found.tools]
     output.table(rows, titles=_TITLES, empty="no tool is registered")
+    print_problems(found.problems, context().project.root)
 
 
 @command.command("show")

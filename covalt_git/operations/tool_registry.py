@@ -80,6 +80,9 @@ class RegisteredTools(Result):
 
     tools: tuple[RegisteredTool, ...]
     digest: str = Field(description="Digest of all entries, for add_grant.")
+    problems: tuple[Problem, ...] = Field(
+        description="The errors of entries, which are not in the list; for admins."
+    )
 
 
 class ToolRemoved(Result):
@@ -95,6 +98,10 @@ def list_registered_tools(context: Context, request: ListRegisteredTools) -> Reg
     tools = {tool.tool_id: tool for tool in toolset.tools}
     return RegisteredTools(
         digest=toolset.digest,
+        # The tools of these entries are unknown, so only an admin is sure to may see them.
+        problems=tuple(
+            one for one in toolset.problems if context.is_admin and one.severity == "error"
+        ),
         tools=tuple(
             _row(context, entry, toolset, tools.get(_full_id(entry.tool_id)))
             for entry in _visible_entries(context).values()
@@ -118,9 +125,7 @@ def register_tool(context: Context, request: RegisterTool) -> RegisteredTool:
     """
     entry = tool_registry.check_new_entry(request.entry)
     _check_may_change(context, entry.tool_id)
-    tool_registry.add_entry(context.project.root, entry)
-    context.update_toolset_index()
-    return _find(context, entry.tool_id)
+    return _written(context, tool_registry.add_entry(context.project.root, entry))
 
 
 @operation(changes=True, errors=(404,))
@@ -131,9 +136,7 @@ def replace_registered_tool(context: Context, request: ReplaceRegisteredTool) ->
         message = f"must be {request.tool_id!r} (got {entry.tool_id!r})"
         raise invalid(Problem("entry.tool_id", 0, 0, "invalid_request", message))
     _check_may_change(context, request.tool_id)
-    tool_registry.replace_entry(context.project.root, entry)
-    context.update_toolset_index()
-    return _find(context, entry.tool_id)
+    return _written(context, tool_registry.replace_entry(context.project.root, entry))
 
 
 @operation(changes=True, errors=(404,))
@@ -179,6 +182,13 @@ def _find(context: Context, tool_id: str) -> RegisteredTool:
         raise tool_registry.ToolNotFoundError(tool_id, entries)
     toolset = _toolset(context)
     return _row(context, entries[tool_id], toolset, toolset.tool(_full_id(tool_id)))
+
+
+def _written(context: Context, entry: ToolEntry) -> RegisteredTool:
+    """Return the result of a write, also if another request has removed the entry since."""
+    context.update_toolset_index()
+    toolset = _toolset(context)
+    return _row(context, entry, toolset, toolset.tool(_full_id(entry.tool_id)))
 
 
 def _toolset(context: Context) -> Toolset:

@@ -62,16 +62,28 @@ def check_new_entry(body: JsonObject) -> ToolEntry:
     """
     values = {key: value for key, value in body.items() if key not in SERVER_KEYS}
     values["protocols"] = values.get("protocols") or list(DEFAULT_PROTOCOLS)
+    return _as_read(values)[1]
+
+
+def _as_read(values: JsonObject) -> tuple[str, ToolEntry]:
+    """Return the text of an entry's file, and the entry that its readers get from it.
+
+    The path is as in the project, because some rules depend on the name of the file.
+
+    Raises:
+        BadEntryError: with all errors that they would find.
+    """
     try:
-        content = entry_text(values).encode()
+        text = entry_text(values)
+        content = text.encode()
     except (NotJsonError, UnicodeEncodeError) as error:
         raise BadEntryError(f"the entry cannot be stored: {error}") from None
-    reading, problems = check_entry(content, "entry")
+    reading, problems = check_entry(content, f"toolsets/{REGISTRY_FOLDER}/entry.yaml")
     errors = [one for one in problems if one.severity == "error"]
     if errors or reading.value is None:
         message = "; ".join(one.message for one in errors)
         raise BadEntryError(message, hint=errors[0].hint)
-    return reading.value
+    return text, reading.value
 
 
 def registered_entries(root: Path) -> dict[str, ToolEntry]:
@@ -85,8 +97,8 @@ def registered_entries(root: Path) -> dict[str, ToolEntry]:
     return {one.tool_id: one for one in sorted(entries, key=lambda one: one.tool_id)}
 
 
-def add_entry(root: Path, entry: ToolEntry) -> None:
-    """Write the entry of a new tool.
+def add_entry(root: Path, entry: ToolEntry) -> ToolEntry:
+    """Write the entry of a new tool, and return it with the registry's timestamps.
 
     Raises:
         CovaltError: ``tool_exists``, if the id or the tool's name exists, also with an equal entry.
@@ -102,11 +114,11 @@ def add_entry(root: Path, entry: ToolEntry) -> None:
                 code="tool_exists",
                 http_status=409,
             )
-        _write(root, entry)
+        return _write(root, entry)
 
 
-def replace_entry(root: Path, entry: ToolEntry) -> None:
-    """Replace the entry of a tool.  The grant of another entry ends.
+def replace_entry(root: Path, entry: ToolEntry) -> ToolEntry:
+    """Replace the entry of a tool, and return it as written.  The grant of another entry ends.
 
     Raises:
         ToolNotFoundError: if the tool is not registered.
@@ -116,7 +128,7 @@ def replace_entry(root: Path, entry: ToolEntry) -> None:
     with _writing(root):
         _check_exists(root, tool_id)
         old = registered_entries(root).get(tool_id)
-        _write(root, entry, old.registered_at if old else None)
+        return _write(root, entry, old.registered_at if old else None)
 
 
 def remove_entry(root: Path, tool_id: str) -> None:
@@ -149,11 +161,12 @@ def _check_exists(root: Path, tool_id: str) -> None:
         raise ToolNotFoundError(tool_id)
 
 
-def _write(root: Path, entry: ToolEntry, registered_at: str | None = None) -> None:
+def _write(root: Path, entry: ToolEntry, registered_at: str | None = None) -> ToolEntry:
     now = timestamps.now()
     times = {"registered_at": registered_at or now, "updated_at": now}
-    path = entry_path(root, entry.tool_id)
-    atomic_write.replace(path, entry_text(entry.stored() | times))
+    text, written = _as_read(entry.stored() | times)
+    atomic_write.replace(entry_path(root, entry.tool_id), text)
+    return written
 
 
 @contextmanager

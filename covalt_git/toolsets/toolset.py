@@ -32,6 +32,7 @@ from covalt_git.manifests.skills import read_skills, skill_resources
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
+    REGISTRY_FOLDER,
     STATE_FOLDER,
     BundleFiles,
     Contents,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_lock import ToolLock
 
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
+_ENTRIES = f"toolsets/{REGISTRY_FOLDER}/"
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,15 @@ class Toolset:
 
     @property
     def sound(self) -> bool:
-        """Whether it has no errors.  Errors of a lock only affect the tools of that lock."""
-        return all(problem.severity != "error" for problem in self.own_problems)
+        """Whether it has no errors.
+
+        Errors of a lock only affect the tools of that lock, errors of an entry only its registered tool.
+        """
+        return all(
+            problem.severity != "error"
+            for problem in self.own_problems
+            if not problem.path.startswith(_ENTRIES)
+        )
 
     @property
     def own_problems(self) -> tuple[Problem, ...]:

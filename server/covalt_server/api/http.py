@@ -136,18 +136,22 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
         NotJsonBodyError: if the body has another media type.
         InvalidRequestError: if it is not JSON, or does not match.
     """
-    if request.mimetype != "application/json":
-        raise NotJsonBodyError("the body must be JSON", hint="send Content-Type: application/json")
     # Parsed from JSON again: pydantic's strict mode accepts lists for tuples in JSON only.
     return parse(wanted, json.dumps(json_object()))
 
 
 def json_object() -> JsonObject:
-    """Return the JSON object in the body, whatever its media type is.
+    """Return the JSON object in the body.
+
+    A page of another site can send other media types, or none, without asking the server first
+    ("simple" requests of Fetch 2.2.2), so its user's browser could send an object for it.
 
     Raises:
+        NotJsonBodyError: if the body has another media type.
         InvalidRequestError: if the body is not a JSON object.
     """
+    if request.mimetype != "application/json":
+        raise NotJsonBodyError("the body must be JSON", hint="send Content-Type: application/json")
     raw = request.get_data(cache=False)
     try:
         value = canonical_json.loads(raw.decode("utf-8"))

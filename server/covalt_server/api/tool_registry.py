@@ -18,7 +18,7 @@ from covalt_git.operations.registry import InvalidRequestError
 from covalt_git.toolsets.tool_registry import RegistryUnavailableError
 from covalt_server.api import openapi
 from covalt_server.api.errors import phrase
-from covalt_server.api.http import REFUSALS, TROUBLE, json_object, single
+from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE, json_object, single
 from covalt_server.request_context import ask, project
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def _documented(route: _Route) -> JsonObject:
         return {str(status): {"description": phrase(status), "content": content}}
 
     found: JsonObject = {"summary": route.summary, "responses": answer(route.status, route.schema)}
-    refused = {*REFUSALS, *TROUBLE, 409, 413} if route.sends else {*REFUSALS, *TROUBLE, 404}
+    refused = (
+        {*REFUSALS, *TROUBLE, 409, *BODY_REFUSALS} if route.sends else {*REFUSALS, *TROUBLE, 404}
+    )
     for one in sorted(refused):
         found["responses"] |= answer(one, _ERROR)
     if route.parameters:

@@ -72,11 +72,6 @@ def test_an_invalid_request_has_a_code_and_a_description(api: Api, body: bytes, 
     assert why in refused(answer, 400, "invalid_request")
 
 
-def test_a_body_needs_no_media_type(api: Api) -> None:
-    answer = ask(api, "POST", "/v1/tools", data=b'{"tool_id": "x", "name": "X"}')
-    assert answer.status_code == 201
-
-
 def test_an_id_can_have_slashes_and_does_not_change(api: Api) -> None:
     path = "/v1/tools/com.example:a//b"
     ask(api, "POST", "/v1/tools", {"tool_id": "com.example:a//b", "name": "A"})
