@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal, Visibility
 from covalt_git.manifests.data_folder import check_data, data_files
+from covalt_git.manifests.machine_folders import check_links
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
@@ -60,9 +61,11 @@ class Project:
         Raises:
             NotAProjectError: if there is no project.
             BrokenConfigError: if its ``covalt.yaml`` has errors.
+            LinkedFolderError: if a folder that commands write is a link.
             TrackedDataError: if git tracks its ``data/``, which may then be another user's.
         """
         root = find_root(start)
+        check_links(root)
         check_data(root)
         config = trusted_config(read_config(root), Consents.of(root))
         return cls(root, config, Principal(LOCAL_USER, role))

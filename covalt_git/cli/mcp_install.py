@@ -14,6 +14,7 @@ from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.manifests.machine_folders import check_no_link
 from covalt_git.serving.server_registry import pages_url
 from covalt_git.text import line_diff
 
@@ -70,6 +71,9 @@ def command(
         _show(file)
     writes = changed and (yes or _user_confirms(file))
     if writes:
+        root = project().root
+        if file.path.is_relative_to(root):
+            check_no_link(root, file.path)
         mcp_hosts.write(file)
     if wants_json():
         result = {"path": str(file.path), "entry": file.entry, "written": writes}

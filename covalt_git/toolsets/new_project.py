@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.outer_repository import commit_files, create_work_repository
+from covalt_git.manifests.machine_folders import check_links, check_no_link
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST, PYCACHE
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text
@@ -82,6 +83,7 @@ def create_project(folder: Path) -> list[str]:
     Existing files are not changed.  ``git init`` runs only if the folder is not in a git repository.
 
     Raises:
+        LinkedFolderError: if a folder or a file that it writes is a link.
         CovaltError: ``project_exists``, when the folder is already a project.
     """
     if (folder / CONFIG).exists():
@@ -95,6 +97,9 @@ def create_project(folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise CovaltError(f"{str(folder)!r} is not a folder", hint="choose another name") from None
+    check_links(folder)
+    for name in (CONFIG, ".gitignore", *(f"toolsets/{sample}" for sample in SAMPLES)):
+        check_no_link(folder, folder / name)
     created = []
     for sample in SAMPLES:
         target = folder / "toolsets" / sample

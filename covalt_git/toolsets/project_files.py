@@ -10,6 +10,7 @@ from covalt_git.access.shell_arguments import is_shell_argument
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
 from covalt_git.manifests.data_folder import data_problems
+from covalt_git.manifests.machine_folders import link_problems
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
@@ -125,6 +126,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
     problems += data_problems(root)
+    problems += link_problems(root)
     return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
 
 
