@@ -92,6 +92,20 @@ def may_register(config: ProjectConfig, principal: Principal) -> bool:
     return role.register_tools or role.admin
 
 
+def may_manage_chats(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether the role of ``principal`` may do what no tool does: delete chats, edit messages, push.
+
+    In a project without roles, the user of this machine may.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    _, role = _role_of(config, principal)
+    if role is None:
+        return not config.roles
+    return role.chats == "manage" or role.admin
+
+
 def may_decide_over_mcp(
     config: ProjectConfig, principal: Principal, tool: Subject, *, requested_by: str
 ) -> bool:

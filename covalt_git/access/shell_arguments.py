@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from covalt_git.json_values import pointer
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.json_values import JsonObject
 
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
@@ -24,26 +28,16 @@ METACHARACTERS: Final = frozenset(";&|<>$`\n\r()")
 A carriage return separates commands in the shells of Windows, which may read the same argument.
 """
 
-_MOST_REFERENCES = 20
-
 
 def is_shell_argument(schema: JsonObject, path: str) -> bool:
     """Return whether a shell reads the argument at a dotted path: by a name on the path, or by its schema."""
     names = path.split(".")
     if any(name.lower() in SHELL_NAMES for name in names):
         return True
-    node: Any = schema
-    for name in names:
-        node = _resolved(node, schema)
-        if not isinstance(node, dict):
-            return False
-        if node.get(SHELL_SCHEMA) is True:
-            return True
-        properties = node.get("properties")
-        inner = properties.get(name) if isinstance(properties, dict) else None
-        node = node.get("items") if inner is None and name.isdigit() else inner
-    node = _resolved(node, schema)
-    return isinstance(node, dict) and node.get(SHELL_SCHEMA) is True
+    try:
+        return any(node.get(SHELL_SCHEMA) is True for node in _nodes(schema, names))
+    except pointer.BadReferenceError:  # a schema that cannot be followed waives nothing
+        return True
 
 
 def may_run_more(pattern: str, text: str) -> bool:
@@ -51,13 +45,14 @@ def may_run_more(pattern: str, text: str) -> bool:
     return not METACHARACTERS.intersection(text) <= set(pattern)
 
 
-def _resolved(node: Any, schema: JsonObject) -> Any:
-    """Return a schema behind its references within the document."""
-    for _ in range(_MOST_REFERENCES):
-        reference = node.get("$ref") if isinstance(node, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return node
-        node = schema
-        for part in reference[2:].split("/"):
-            node = node.get(part) if isinstance(node, dict) else None
-    return node
+def _nodes(schema: JsonObject, names: list[str]) -> Iterator[JsonObject]:
+    """Yield the schemas on the way to an argument."""
+    node: Any = schema
+    for name in (*names, ""):
+        node = pointer.resolve(schema, node)
+        if not isinstance(node, dict):
+            return
+        yield node
+        properties = node.get("properties")
+        inner = properties.get(name) if isinstance(properties, dict) else None
+        node = node.get("items") if inner is None and name.isdigit() else inner

@@ -356,6 +356,7 @@ KINDS: dict[str, Kind] = {
     "approve_own": Kind(
         "may approve its own calls over MCP", "may no longer approve its own calls over MCP"
     ),
+    "chats": Kind("may manage chats", "may no longer manage chats"),
     "register": Kind("may register tools", "may no longer register tools"),
     "answers_to": Kind("accepts the host name {item}", "no longer accepts the host name {item}"),
     "listens": Kind("listens on {value}", "", judge=_listens),

@@ -81,7 +81,7 @@ def _signer_item(line: str) -> str:
 def _role_facts(name: str, role: RoleConfig, at: Callable[..., Place]) -> Iterator[Fact]:
     """Yield the facts of a role; ``at`` returns the place of one of its keys."""
     subject = f"role {name!r}"
-    if not (role.admin or role.allow or role.approve):
+    if not (role.admin or role.allow or role.approve or role.chats):
         return  # such a role permits nothing
     yield Fact(subject, "role", "", None, at(key=True))
     if role.admin:
@@ -90,6 +90,8 @@ def _role_facts(name: str, role: RoleConfig, at: Callable[..., Place]) -> Iterat
         yield Fact(subject, "approve", EVERYTHING, None, at("admin"), implied=True)
     if role.approve_own and (role.admin or role.approve):
         yield Fact(subject, "approve_own", "", None, at("approve_own"))
+    if role.chats == "manage" and not role.admin:
+        yield Fact(subject, "chats", "", None, at("chats"))
     if role.register_tools and not role.admin:
         yield Fact(subject, "register", "", None, at("register"))
     for kind in ("allow", "deny", "approve"):

@@ -24,7 +24,7 @@ def command(folder: Path) -> None:
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
-    Consents.of(folder).trust_as_made_here()
+    Consents.of(folder).trust_new_project()
     if REPOSITORY in made:
         commit_project(folder, made)
     print_json({"root": str(folder.absolute()), "made": made})

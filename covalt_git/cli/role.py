@@ -36,7 +36,11 @@ def list_roles() -> None:
 
 
 def _line(role: roles.RoleRow) -> tuple[str, ...]:
-    marks = {"default": role.default, "acting": role.acting}
+    marks = {
+        "manages chats": role.chats == "manage",
+        "default": role.default,
+        "acting": role.acting,
+    }
     everything = ("everything",) if role.admin else ()
     return (
         role.id,

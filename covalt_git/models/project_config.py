@@ -68,6 +68,11 @@ class RoleConfig(StrictModel):
         alias="register",
         description="Whether it can register, replace and remove registered tools that it can call.",
     )
+    chats: Literal["manage"] | None = Field(
+        None,
+        description="manage: it can delete, rename and import chats, edit messages, push, and export chats whose"
+        " tools it cannot see. Admins can too.",
+    )
     admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
 
 

@@ -7,7 +7,14 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.access import acting, admin_roles, sees_everything
+from covalt_git.access import (
+    acting,
+    admin_roles,
+    allowed_roles,
+    decide,
+    may_manage_chats,
+    sees_everything,
+)
 from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
 
@@ -140,6 +147,62 @@ class Context:
         """
         if not self.is_admin:
             raise self.refusal(f"may not {action}")
+
+    def require_tool(self, tool_id: str) -> None:
+        """Check that the principal may call a built-in tool, for an operation that does the same.
+
+        Raises:
+            ForbiddenError: if its role may not.
+        """
+        from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - most operations read only
+
+        project, tool = self.project, BUILTINS[tool_id]
+        if not decide(project.config, project.principal, "call", tool).allowed:
+            who = acting(project.config, project.principal)
+            role = project.principal.role or project.config.default_role
+            where = f"roles.{role}.allow" if role else "allow of a role"
+            raise ForbiddenError(
+                f"{who} may not do this: it may not call {tool_id}",
+                hint=f"add {tool.path} to {where} in covalt.yaml; "
+                f"{allowed_roles(project.config, 'call', tool)}",
+            )
+
+    @property
+    def manages_chats(self) -> bool:
+        """Whether the principal may do what no tool does in a chat, such as delete it."""
+        return may_manage_chats(self.project.config, self.project.principal)
+
+    def require_chat_management(self) -> None:
+        """Check that the principal may do what no tool does in a chat, such as delete it.
+
+        Raises:
+            ForbiddenError: if its role may not.
+        """
+        if not self.manages_chats:
+            who = acting(self.project.config, self.project.principal)
+            role = self.project.principal.role or self.project.config.default_role
+            where = f"the role {role!r}" if role else "a role, and use it with --role,"
+            raise ForbiddenError(
+                f"{who} may not manage chats", hint=f"add chats: manage to {where} in covalt.yaml"
+            )
+
+    def require_export(self, chat: ChatStore) -> None:
+        """Check that the principal may get a chat's store, whose records have the calls of all tools.
+
+        Raises:
+            ForbiddenError: if a tool that the chat has called is hidden from its role.
+        """
+        if self.is_admin or self.manages_chats:
+            return
+        # The store decides, not the index, which is a cache.
+        calls = (chat.manifest(oid).record.call for oid in chat.reachable())
+        called = {call.tool_id for call in calls if call is not None}
+        if not all(map(self.visibility.sees, called)):
+            who = acting(self.project.config, self.project.principal)
+            raise ForbiddenError(
+                f"{who} may not clone or export this chat: its records have calls of tools that are hidden from it",
+                hint="a role with chats: manage in covalt.yaml may",
+            )
 
     def refusal(self, what: str) -> ForbiddenError:
         """Return the error that the principal's role ``may not ...``, with the roles that may."""

@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from covalt_git.operations.context import Context
 
 
+MANAGE_CHATS = "chats: manage"
+"""The need of operations that change chats and that no built-in tool does."""
+
+
 class Request(BaseModel):
     """Base class of requests; unknown fields are errors."""
 
@@ -177,6 +181,9 @@ class Operation(Generic[RequestT, ResultT]):
         errors: The HTTP statuses of its own errors.
         admin: Description of an action that requires a role with ``admin: true``, such as "grant
             anything"; empty if access is decided for each object.
+        needs: What the role needs in a chat: the id of the built-in tool that does the same, such as
+            "workspace:write_file", or :data:`MANAGE_CHATS`; empty if the operation only reads, or decides about
+            each object itself.
         upload_limit: For a request with uploads, its maximum size in bytes.
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
     """
@@ -188,6 +195,7 @@ class Operation(Generic[RequestT, ResultT]):
     changes: bool
     errors: tuple[int, ...]
     admin: str
+    needs: str
     upload_limit: Callable[[Context], int] | None
     local: bool
 
@@ -213,6 +221,10 @@ class Operation(Generic[RequestT, ResultT]):
         """
         if self.admin:
             context.require_admin(self.admin)
+        if self.needs == MANAGE_CHATS:
+            context.require_chat_management()
+        elif self.needs:
+            context.require_tool(self.needs)
         return self.run(context, request)
 
     @property
@@ -236,6 +248,7 @@ def operation(
     changes: bool = False,
     errors: tuple[int, ...] = (),
     admin: str = "",
+    needs: str = "",
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
@@ -247,7 +260,7 @@ def operation(
         _, hint = hints.values()
         request, alternative = get_args(hint) or (hint, None)
         return Operation(
-            run, request, alternative, result, changes, errors, admin, upload_limit, local
+            run, request, alternative, result, changes, errors, admin, needs, upload_limit, local
         )
 
     return decorate

@@ -1,5 +1,7 @@
 """Operation on roles: list the roles of ``covalt.yaml``."""
 
+from typing import Literal
+
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, operation
 
@@ -14,6 +16,7 @@ class RoleRow(Result):
     deny: tuple[str, ...]
     approve: tuple[str, ...]
     register_tools: bool
+    chats: Literal["manage"] | None
     default: bool
     acting: bool
 

@@ -138,7 +138,7 @@ class Consents(NamedTuple):
             for permission in wanted
             if self._of(permission).file.name not in names or not self._of(permission).exists
         ]
-        if lacking and self._made_here.exists and not _has_fetched(self.root):
+        if lacking and self._local_origin.exists and not _has_fetched(self.root):
             # Only the user of this machine can have written them.  They are stored, so that they stay trusted when
             # the user adds a remote; only then can others change the files.
             with contextlib.suppress(OSError):
@@ -161,12 +161,12 @@ class Consents(NamedTuple):
         for permission in permissions:
             self._of(permission).give(reason)
 
-    def trust_as_made_here(self) -> None:
+    def trust_new_project(self) -> None:
         """Trust a project that the user makes on this machine, as long as it fetches nothing from elsewhere."""
-        self._made_here.give()
+        self._local_origin.give()
 
     @property
-    def _made_here(self) -> Consent:
+    def _local_origin(self) -> Consent:
         fact = {"project": str(self.root), "made": "here"}
         return Consent(
             self.folder / "made-here.json", fact, "this project was made on this machine"

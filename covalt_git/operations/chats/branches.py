@@ -11,7 +11,7 @@ from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.chats import Branch
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import ChatRequest, Result, operation
+from covalt_git.operations.registry import MANAGE_CHATS, ChatRequest, Result, operation
 from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import BranchDeleted
@@ -85,7 +85,7 @@ class BranchSwitched(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     """Rename a branch; if it is active, it stays active.
 
@@ -96,7 +96,7 @@ def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     return BranchRenamed(branch=renamed)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """Delete a branch that is not active.
 
@@ -121,7 +121,7 @@ def list_branches(context: Context, request: ChatRequest) -> BranchList:
     return BranchList(branches=tuple(context.chat(request.chat_id).branches()))
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs="workspace:branch")
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     """Create a branch at a commit or at the current workspace, without checking it out."""
     chat = context.chat(request.chat_id)
@@ -135,7 +135,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Check out a branch; uncommitted changes are committed to the current branch first."""
     chat = context.chat(request.chat_id)

@@ -16,6 +16,7 @@ from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
+    MANAGE_CHATS,
     ChatRequest,
     EmptyRequest,
     PathText,
@@ -285,7 +286,7 @@ def create_chat(context: Context, request: CreateChat) -> ChatRow:
         return _row(context, chat)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def rename_chat(context: Context, request: RenameChat) -> ChatRow:
     """Change the title of a chat; its id stays."""
     chat = context.chat(request.chat_id)
@@ -301,6 +302,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     Pending calls are not copied.
     """
     chat = context.chat(request.chat_id)
+    context.require_export(chat)
     chats = context.project.chats
     with context.writing(chat) as writer:
         start = request.from_manifest
@@ -322,6 +324,7 @@ def export_chat(context: Context, request: ExportChat) -> ResultFile:
     changes (see ``save_edits``), pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
+    context.require_export(chat)
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         size = exporting.export(chat, file, branch=request.branch).size
@@ -337,6 +340,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     The bundle does not contain pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
+    context.require_export(chat)
     with context.writing(chat) as writer:
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
@@ -347,7 +351,9 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
 
 
-@operation(changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES)
+@operation(
+    changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES, needs=MANAGE_CHATS
+)
 def import_chat(context: Context, request: ImportChat) -> ChatImported:
     """Import a bundle as a new chat.
 
@@ -361,7 +367,7 @@ def import_chat(context: Context, request: ImportChat) -> ChatImported:
     return _imported(context, found)
 
 
-@operation(changes=True, errors=(409,), local=True)
+@operation(changes=True, errors=(409,), local=True, needs=MANAGE_CHATS)
 def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
     """Import a bundle of any size, or the branches of a git repository, as a new chat.
 
@@ -384,7 +390,7 @@ def _imported(context: Context, found: importing.ImportedChat) -> ChatImported:
     )
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollected:
     """Delete unreachable objects of a chat and repack its store.
 
@@ -393,7 +399,7 @@ def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollect
     return _collect(context, request.chat_id, now=request.now)
 
 
-@operation(changes=True)
+@operation(changes=True, needs=MANAGE_CHATS)
 def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarbageCollected:
     """Collect the garbage of all chats; a chat that cannot be read does not stop the others."""
     collected, failed = [], []
@@ -414,7 +420,7 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
     return GarbageCollected.of(done, chat_id=chat_id)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     """Delete a chat with its history and its workspace permanently."""
     chats, chat_id = context.project.chats, request.chat_id

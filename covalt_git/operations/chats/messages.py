@@ -10,7 +10,7 @@ from covalt_git.conversations import messages
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import ChatRequest, Result, operation
+from covalt_git.operations.registry import MANAGE_CHATS, ChatRequest, Result, operation
 from covalt_git.operations.results import Change, MessageFacts, Notes
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def add_message(context: Context, request: AddMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs="workspace:branch")
 def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     """Start a branch, ``retry-1`` and so on, for another answer to a message of the role ``user``.
 
@@ -148,7 +148,7 @@ def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
 def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     """Add a changed version of a message, on a new branch, ``edit-1`` and so on.
 
@@ -166,7 +166,7 @@ def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
 def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
     """Check out the branch with the most messages after a message; of several, the newest."""
     with context.writing(context.chat(request.chat_id)) as writer:
@@ -174,7 +174,7 @@ def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlac
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409))
+@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
 def continue_message(context: Context, request: ContinueMessage) -> MessagePlace:
     """Continue after a message and its calls, on the branch that ends with it or on a new branch.
 

@@ -98,6 +98,7 @@ def advertise_refs(chat_id: str) -> Response:
     if service not in {FETCH, PUSH}:
         raise _not_smart()
     chat = request_context.context().chat(chat_id)
+    _check_role(chat, service)
     visible = pushing.fetchable(chat) if service == FETCH else pushing.pushable(chat)
     version = 1 if _VERSION_1.search(request.headers.get("Git-Protocol", "")) else 0
     parts = visible.advertise(service, version)
@@ -112,6 +113,7 @@ def fetch(chat_id: str) -> Response:
     with ExitStack() as opened:
         # Not the request's context, because the response outlives it.
         chat = opened.enter_context(request_context.project().chats.open(chat_id))
+        _check_role(chat, FETCH)
         parts = serving.fetch(pushing.fetchable(chat), stream)
         answer = _answer(parts, f"application/x-{FETCH}-result")
         answer.call_on_close(opened.pop_all().close)
@@ -124,10 +126,24 @@ def push(chat_id: str) -> Response:
     _check_type(PUSH, {"identity"})
     stream = request.stream
     chat = request_context.context().chat(chat_id)
+    _check_role(chat, PUSH)
     pushed = serving.read_push(stream, chat.store.object_format)
     report = _pushed(chat, pushed, stream)
     parts = serving.report_push(pushed, report) if pushed.commands else ()
     return _answer(b"".join(parts), f"application/x-{PUSH}-result")
+
+
+def _check_role(chat: ChatStore, service: str) -> None:
+    """Check that the server's role may clone a chat, or push to it.  Each request asks: none needs the one before.
+
+    Raises:
+        ForbiddenError: if it may not.
+    """
+    context = request_context.context()
+    if service == PUSH:
+        context.require_chat_management()
+    else:
+        context.require_export(chat)
 
 
 def _pushed(

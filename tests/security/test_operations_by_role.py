@@ -1,0 +1,152 @@
+"""What a role may do outside of tools: every operation declares what it needs, and every face asks for it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from covalt_git.cli import main
+from covalt_git.errors import CovaltError
+from covalt_git.operations.context import ForbiddenError
+from tests.api_client import TOKEN, Api, make_project
+from tests.live_server import live
+from tests.operation_cases import CASES, OPERATIONS
+from tests.operations_client import Operations, uploads
+
+NEEDS: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("operations_by_role.yaml").read_text()
+)
+CONFIG = """\
+version: 1
+roles:
+  reader: {allow: [workspace.read_file, workspace.list_files]}
+  writer: {allow: ["workspace.*"]}
+  manager: {allow: [workspace.read_file], chats: manage}
+  owner: {admin: true}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = make_project(tmp_path / "project")
+    (root / "covalt.yaml").write_text(CONFIG)
+    owner = Operations(root, role="owner")
+    owner("create_chat", chat_id="c1")
+    owner.commit("c1", **{"a.txt": "a"})
+    return root
+
+
+def declared(name: str) -> str:
+    operation = OPERATIONS[name]
+    if operation.admin:
+        return "admin"
+    return operation.needs or NEEDS.get(name, "")
+
+
+def test_every_operation_has_an_entry_which_it_declares() -> None:
+    assert sorted(NEEDS) == sorted(OPERATIONS)
+    assert {name: declared(name) for name in NEEDS} == NEEDS
+
+
+def test_an_operation_that_changes_chats_needs_more_than_reading() -> None:
+    for name, need in NEEDS.items():
+        if need == "reads":
+            assert not OPERATIONS[name].changes, name
+
+
+@pytest.mark.parametrize("role", ["reader", "writer", "manager", "owner"])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, need in NEEDS.items() if need.startswith(("workspace:", "chats:", "admin"))],
+)
+def test_a_role_performs_only_what_it_may(root: Path, name: str, role: str) -> None:
+    need = NEEDS[name]
+    may = role == "owner" or (
+        role == "writer" if need.startswith("workspace:") else need != "admin" and role == "manager"
+    )
+    request = json.loads(json.dumps(CASES[name]["request"]).replace("{root}", str(root)))
+    for key in ("file", "files"):
+        if isinstance(request.get(key), dict | list):
+            request[key] = uploads(**{"x.txt": b"x"})
+    try:
+        Operations(root, role=role)(name, **request)
+    except ForbiddenError:
+        assert not may
+    except CovaltError:
+        assert may, "the refusal comes first, before anything about the request is known"
+    else:
+        assert may
+
+
+def test_a_reader_deletes_branches_uploads_and_edits_nothing_over_the_api(root: Path) -> None:
+    api = Api.of(root, role="reader")
+    before = Operations(root, role="owner")("get_chat", chat_id="c1")
+
+    for name, fields in {
+        "delete_chat": {},
+        "create_branch": {"name": "x"},
+        "collect_garbage": {},
+        "update_workspace_file": {"path": "a.txt", "content": "b"},
+        "save_edits": {},
+        "rename_chat": {"title": "x"},
+    }.items():
+        answer = api.tell(name, chat_id="c1", **fields)
+        assert (answer.status_code, answer.get_json()["error"]) == (403, "forbidden"), name
+
+    assert Operations(root, role="owner")("get_chat", chat_id="c1") == before
+
+
+@pytest.fixture
+def called(root: Path) -> Path:
+    """The project after a call of a tool that the reader may not see."""
+    args = {"path": "b.txt", "content": "s3cret"}
+    owner = Operations(root, role="owner")
+    answer = owner("call_tool", chat_id="c1", tool_id="app-builder:write_file", args=args)
+    assert answer["status"] == "success"
+    return root
+
+
+@pytest.mark.parametrize(("role", "may"), [("reader", False), ("writer", False), ("manager", True)])
+def test_a_store_with_calls_of_hidden_tools_is_not_exported(
+    called: Path, role: str, *, may: bool, tmp_path: Path
+) -> None:
+    operate = Operations(called, role=role)
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("export_chat", {}),
+        ("export_chat_to", {"path": tmp_path / "c1.bundle"}),
+        ("fork_chat", {"new_chat_id": "c2"}),
+    ]
+    for name, more in requests:
+        if may:
+            operate(name, chat_id="c1", **more)
+        else:
+            assert "hidden from it" in operate.error(name, chat_id="c1", **more).message
+    assert Api.of(called, role=role).ask("export_chat", chat_id="c1").status_code == (
+        200 if may else 403
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", str(called), "--role", role, "chat", "export", "c1", "-o", str(tmp_path / "x")])
+    assert ended.value.code == (0 if may else 1)
+
+
+@pytest.mark.parametrize(("role", "may"), [("reader", False), ("manager", True)])
+def test_git_clones_and_pushes_only_what_the_role_may(
+    called: Path, role: str, *, may: bool, tmp_path: Path
+) -> None:
+    store = str(called / "data/chats/c1/store.git")
+    with live(called, role=role) as server:
+        url = f"{server.url.replace('//', f'//x:{TOKEN}@')}/git/c1"
+        cloned = git("clone", "-q", url, str(tmp_path / "clone"))
+        pushed = git("-C", store, "push", "-q", url, "HEAD:refs/heads/x")
+
+    assert [cloned, pushed] == [may, may]
+
+
+def git(*args: str) -> bool:
+    """Run git without questions; return whether it succeeded."""
+    environment = os.environ | {"GIT_TERMINAL_PROMPT": "0"}
+    return subprocess.run(["git", *args], check=False, env=environment).returncode == 0
