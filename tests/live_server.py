@@ -36,10 +36,8 @@ class Live:
 
 
 @contextmanager
-def live(
-    root: Path, *, prepare: Callable[[Flask], None] = lambda _: None, role: str | None = None
-) -> Iterator[Live]:
-    """Serve a project as ``role``; ``prepare`` may add to the app before the first request."""
+def live(root: Path, *, prepare: Callable[[Flask], None] = lambda _: None) -> Iterator[Live]:
+    """Serve a project; ``prepare`` may add to the app before the first request."""
 
     def noted(environ: dict[str, Any], start: Any) -> Iterator[bytes]:
         query = environ.get("QUERY_STRING")
@@ -49,6 +47,6 @@ def live(
             yield from answer
 
     with listening(noted) as port:
-        found = Live(create_app(root, token=TOKEN, port=port, role=role), port)
+        found = Live(create_app(root, token=TOKEN, port=port), port)
         prepare(found.app)
         yield found

@@ -86,7 +86,7 @@ def overview(
         servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
         tools = tuple(
-            _tool(callable_tools[fact.subject], config, part.facts)
+            _tool(callable_tools[fact.subject], config, part.facts, visible)
             for fact in part.facts
             if fact.kind == "tool" and (visible is None or fact.subject in visible)
         )
@@ -121,11 +121,18 @@ def overview(
     return tuple(found)
 
 
-def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOverview:
+def _tool(
+    tool: Tool,
+    config: ProjectConfig,
+    facts: tuple[Fact, ...],
+    visible: Collection[str] | None,
+) -> ToolOverview:
     of_tool = {fact.kind: fact for fact in facts if fact.subject == tool.tool_id}
     does = "is called over its server"
     if "entrypoint" in of_tool:
         does = str(of_tool["entrypoint"].value)
+    elif tool.alias_of is not None and visible is not None and tool.alias_of not in visible:
+        does = "forwards its calls to another tool"  # which does not exist for the role
     elif tool.alias_of is not None:
         does = KINDS["forwards"].words(of_tool["forwards"])
     elif tool.http is not None:

@@ -26,8 +26,10 @@ from covalt_git.trust import Consents, config_permissions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from covalt_git.grants.status import MissingGrant
     from covalt_git.manifests.fixes import Fixed
     from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading
+    from covalt_git.toolsets.toolset import Toolset
 
     Wanted = Callable[[str], bool]
 
@@ -136,7 +138,7 @@ def _validation(context: Context, root: Path, request: Validate, wanted: Wanted)
         toolsets=len(reading.toolsets),
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
         unchecked=tuple(one for one in _unreadable(reading) if wanted(one)),
-        lacking=_lacking(reading),
+        lacking=_lacking(context, reading),
         not_trusted=_not_trusted(context.root, reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
@@ -220,18 +222,34 @@ def _not_trusted(root: Path, reading: ProjectReading) -> tuple[str, ...]:
     return tuple(permission.words for permission in Consents.of(root).lacking(permissions))
 
 
-def _lacking(reading: ProjectReading) -> tuple[GrantLacking, ...]:
-    """Return the grants that toolsets lack; these are not errors of a file."""
+def _lacking(context: Context, reading: ProjectReading) -> tuple[GrantLacking, ...]:
+    """Return the grants that toolsets lack; these are not errors of a file.
+
+    A registered tool is left out if the role may not see it, or the tool to which it forwards its calls.
+    """
     used = [one for one in reading.toolsets if one.sound and one.enabled and one.requests_grants]
     if not used:
         return ()
     from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few toolsets need a grant
 
+    toolsets = [read_toolset(reading.root, toolset.id) for toolset in used]
     return tuple(
-        GrantLacking.of(one)
-        for toolset in used
-        for one in missing_grants(read_toolset(reading.root, toolset.id))
+        GrantLacking.of(grant)
+        for toolset in toolsets
+        for grant in missing_grants(toolset)
+        if grant.kind != "tool" or _shows_target(context, toolset, grant)
     )
+
+
+def _shows_target(context: Context, toolset: Toolset, grant: MissingGrant) -> bool:
+    """Return whether the role may see a registered tool and the tool to which it forwards its calls."""
+    tool = toolset.tool(f"{toolset.id}:{grant.name}")
+    ids = (tool.tool_id, tool.alias_of) if tool is not None else ()
+    try:
+        visibility = context.visibility
+    except CovaltError:  # the project cannot be opened, so the rights of the role are unknown
+        return False
+    return all(visibility.sees(tool_id) for tool_id in ids if tool_id is not None)
 
 
 def _fixable(root: Path, found: Sequence[Problem]) -> int:

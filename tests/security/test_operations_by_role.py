@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
+from flask import Flask
 
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.operations.context import ForbiddenError
+from covalt_server.app import create_git_app
 from tests.api_client import TOKEN, Api, make_project
-from tests.live_server import live
 from tests.operation_cases import CASES, OPERATIONS
 from tests.operations_client import Operations, uploads
+from tests.wsgi_server import listening
 
 NEEDS: dict[str, str] = yaml.safe_load(
     Path(__file__).with_name("operations_by_role.yaml").read_text()
@@ -138,8 +140,10 @@ def test_git_clones_and_pushes_only_what_the_role_may(
     called: Path, role: str, *, may: bool, tmp_path: Path
 ) -> None:
     store = str(called / "data/chats/c1/store.git")
-    with live(called, role=role) as server:
-        url = f"{server.url.replace('//', f'//x:{TOKEN}@')}/git/c1"
+    apps: list[Flask] = []
+    with listening(lambda environ, start: apps[0](environ, start)) as port:  # noqa: PLW0108 - made with its port
+        apps.append(create_git_app(called, token=TOKEN, port=port, role=role))
+        url = f"http://x:{TOKEN}@127.0.0.1:{port}/git/c1"
         cloned = git("clone", "-q", url, str(tmp_path / "clone"))
         pushed = git("-C", store, "push", "-q", url, "HEAD:refs/heads/x")
 
@@ -150,3 +154,25 @@ def git(*args: str) -> bool:
     """Run git without questions; return whether it succeeded."""
     environment = os.environ | {"GIT_TERMINAL_PROMPT": "0"}
     return subprocess.run(["git", *args], check=False, env=environment).returncode == 0
+
+
+def test_an_alias_does_not_name_a_hidden_tool(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "covalt.yaml").write_text(CONFIG + '  other: {allow: ["registered.*"]}\n')
+    entry = {
+        "tool_id": "al",
+        "name": "Al",
+        "protocol_meta": {"mcp": {"tool": "app-builder.run_command"}},
+    }
+    Operations(root, role="owner")("register_tool", entry=entry)
+    shown = []
+
+    for role in ("owner", "other"):
+        for command in ("validate", "authority show registered"):
+            with pytest.raises(SystemExit):
+                main(["-C", str(root), "--role", role, *command.split()])
+            printed = capsys.readouterr()
+            shown.append("run_command" in printed.out + printed.err)
+
+    assert shown == [True, True, False, False]
