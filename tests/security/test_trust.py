@@ -28,6 +28,7 @@ from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import BEARER, HOME, Api
+from tests.mcp_client import call as call_over_mcp
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -148,6 +149,20 @@ def test_the_api_is_refused_too(clone: Path) -> None:
 
     assert answer.status_code == 403
     assert answer.get_json()["error"] == "not_trusted"
+
+
+def test_a_command_and_an_mcp_client_are_refused_too(
+    clone: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    cli_in(clone, "chat", "new", "--id", "c1")
+
+    code, printed = cli_in(clone, "call", "c1", "ev:steal")
+    result = call_over_mcp(clone, "ev.steal", role="owner")
+
+    assert code == 1
+    assert "hint: covalt-git trust" in printed
+    assert result.is_error
+    assert "not trusted on this machine" in str(result.content)
 
 
 def test_the_python_api_is_refused_too(clone: Path) -> None:
