@@ -23,8 +23,11 @@ def command(folder: Path) -> None:
     Example: covalt-git init demo
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
+    # Toolsets that exist before the project may be another user's, with their grants.
+    is_new = not (folder / "toolsets").exists()
     made = create_project(folder)
-    Consents.of(folder).trust_new_project()
+    if is_new:
+        Consents.of(folder).trust_new_project()
     if REPOSITORY in made:
         commit_project(folder, made)
     print_json({"root": str(folder.absolute()), "made": made})

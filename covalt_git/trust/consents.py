@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git import timestamps
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 from covalt_git.system.private_files import read_private, user_folder
 from covalt_git.system.remove_tree import remove_tree
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "trusted"
 _TRUSTED_FOLDERS = "trusted-folders"
+_ORIGIN = "data/made-here"
 _SHOWN = 3
 
 
@@ -138,7 +140,8 @@ class Consents(NamedTuple):
             for permission in wanted
             if self._of(permission).file.name not in names or not self._of(permission).exists
         ]
-        if lacking and self._local_origin.exists and not _has_fetched(self.root):
+        origin = self._local_origin() if lacking else None
+        if origin is not None and origin.exists and not _has_fetched(self.root):
             # Only the user of this machine can have written them.  They are stored, so that they stay trusted when
             # the user adds a remote; only then can others change the files.
             with contextlib.suppress(OSError):
@@ -162,12 +165,22 @@ class Consents(NamedTuple):
             self._of(permission).give(reason)
 
     def trust_new_project(self) -> None:
-        """Trust a project that the user makes on this machine, as long as it fetches nothing from elsewhere."""
-        self._local_origin.give()
+        """Trust a project that the user makes on this machine, as long as it fetches nothing from elsewhere.
 
-    @property
-    def _local_origin(self) -> Consent:
-        fact = {"project": str(self.root), "made": "here"}
+        The path alone would also be that of another project, unpacked there later.  So a random id in ``data/``, which
+        no author of another project knows, says that the folder is still the same project.
+        """
+        atomic_write.replace(self.root / _ORIGIN, new_id(), private=True)
+        origin = self._local_origin()
+        assert origin is not None
+        origin.give()
+
+    def _local_origin(self) -> Consent | None:
+        try:
+            text = (self.root / _ORIGIN).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        fact = {"project": str(self.root), "made_here": text}
         return Consent(
             self.folder / "made-here.json", fact, "this project was made on this machine"
         )

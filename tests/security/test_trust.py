@@ -265,6 +265,21 @@ def test_a_project_made_here_needs_no_trust_until_others_can_change_it(
     assert Project.open(root).config.approvals == ()
 
 
+def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
+    tmp_path: Path, clone: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    shutil.rmtree(clone / ".git")
+    root = tmp_path / "own"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    shutil.rmtree(root)
+    shutil.copytree(clone, root)
+    assert call(root) == "not_trusted"
+
+    (root / "covalt.yaml").unlink()
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    assert len(Consents.of(root).lacking(permissions_of(read_toolset(root, "ev")))) == 2
+
+
 @pytest.mark.parametrize("version", [2, 4])
 def test_tracked_data_is_found_in_each_version_of_the_index(author: Path, version: int) -> None:
     (author / "data").mkdir(exist_ok=True)
