@@ -6,17 +6,33 @@ Every command asks whether git tracks the project's ``data/``.
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_SHORT_NAMES = 4
-"""Version of the index that stores only the end of a name that begins like the one before."""
+_SHORT_NAMES = b"\0\0\0\4"
+"""Version of an index that stores only the end of a name that begins like the one before."""
+
+_SPLIT = b"link"
+"""Signature of the extension of a split index; the word may also be part of a name, which only costs a search."""
 
 _POINTER = b"gitdir: "
+
+
+class UnreadableIndexError(CovaltError):
+    """The index of the repository around a project cannot be read."""
+
+    code = "unreadable_index"
+    http_status = 409
+
+    def __init__(self, file: Path, *, hint: str = "git status") -> None:
+        super().__init__(
+            f"{str(file)!r} cannot be read, so it is unknown whether git tracks data/", hint=hint
+        )
 
 
 def index_file(folder: Path) -> Path | None:
@@ -26,9 +42,13 @@ def index_file(folder: Path) -> Path | None:
 
 
 def tracked_files(folder: Path, name: str) -> Iterator[str]:
-    """Yield the paths of tracked files below ``folder/name``, relative to ``folder``; none if the index is unreadable.
+    """Yield the paths of tracked files below ``folder/name``, or itself, relative to ``folder``.
 
-    An index may have a million names.  So it is searched for the name as bytes first, and parsed only with a hit.
+    A submodule, a file or a link at ``folder/name`` is an entry with exactly that name.  An index may have a million
+    names.  So it is searched for the name as bytes first, and parsed only with a hit.
+
+    Raises:
+        UnreadableIndexError: if the index exists but cannot be read, so that anything may be tracked.
     """
     found = _repository(folder)
     if found is None:
@@ -36,19 +56,39 @@ def tracked_files(folder: Path, name: str) -> Iterator[str]:
     top, file = found
     above = folder.resolve().relative_to(top).as_posix()
     base = os.fsencode("" if above == "." else f"{above}/")
-    wanted = base + os.fsencode(name) + b"/"
+    wanted = base + os.fsencode(name)
     try:
         content = file.read_bytes()
-        (version,) = struct.unpack(">I", content[4:8])
-    except (OSError, struct.error):
+    except FileNotFoundError:  # nothing was ever added
         return
-    if version != _SHORT_NAMES and wanted not in content:
+    except OSError as error:
+        raise UnreadableIndexError(file) from error
+    may_be_tracked = wanted + b"/" in content or wanted + b"\0" in content
+    # A split index has most of its names in another file.  Dulwich reads that one only, so that names in the index
+    # itself can be searched for, but not told from longer ones such as metadata/.
+    shared = [*file.parent.glob("sharedindex.*")] if _SPLIT in content else []
+    if not shared and not may_be_tracked and content[4:8] != _SHORT_NAMES:
         return
-    from dulwich.index import Index  # noqa: PLC0415 - every command comes here, few need it
-
-    for path in Index(os.fspath(file)):
-        if path.startswith(wanted):
+    for path in dict.fromkeys(path for index in shared or [file] for path in _names(index)):
+        if path == wanted or path.startswith(wanted + b"/"):
             yield os.fsdecode(path[len(base) :])
+    if shared and may_be_tracked:
+        raise UnreadableIndexError(file, hint="git update-index --no-split-index")
+
+
+def _names(file: Path) -> list[bytes]:
+    from dulwich.index import Index  # noqa: PLC0415 - every command comes here, few need it
+    from dulwich.object_format import SHA1, SHA256  # noqa: PLC0415
+
+    for object_format in (
+        SHA1,
+        SHA256,
+    ):  # the index does not name it, but its checksum has only one of these sizes
+        try:
+            return list(Index(os.fspath(file), object_format=object_format))
+        except Exception:  # noqa: BLE001, S112 - a stranger may have written the index; dulwich raises many types
+            continue
+    raise UnreadableIndexError(file)
 
 
 def _repository(folder: Path) -> tuple[Path, Path] | None:

@@ -280,6 +280,60 @@ def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
     assert len(Consents.of(root).lacking(permissions_of(read_toolset(root, "ev")))) == 2
 
 
+def test_data_that_is_a_submodule_is_not_used(author: Path) -> None:
+    module = author / "data"
+    module.mkdir(exist_ok=True)
+    (module / "x").write_text("x")
+    git(module, "init", "-q")
+    commit(module)
+    (author / ".gitignore").write_text("")
+    commit(author)
+
+    with pytest.raises(CovaltError) as refused:
+        Project.open(author)
+    assert refused.value.code == "data_is_tracked"
+
+
+@pytest.mark.parametrize("options", [("--split-index",), ("--index-version", "3")])
+def test_an_index_that_cannot_be_read_as_a_whole_is_no_proof(
+    author: Path, options: tuple[str, ...]
+) -> None:
+    (author / "data").mkdir(exist_ok=True)
+    (author / "data/x").write_text("x")
+    git(author, "add", "-f", "data/x")
+    git(author, "update-index", *options)
+
+    with pytest.raises(CovaltError) as refused:
+        Project.open(author)
+    assert refused.value.code == "data_is_tracked"
+
+
+@pytest.mark.parametrize("options", [(), ("--split-index",), ("--index-version", "4")])
+def test_names_that_contain_data_are_not_the_folder(author: Path, options: tuple[str, ...]) -> None:
+    for path in ("metadata/x", "data-lab/x", "x/data/y", "links.py", "database"):
+        (author / path).parent.mkdir(parents=True, exist_ok=True)
+        (author / path).write_text("x")
+    (author / "data").mkdir(exist_ok=True)
+    commit(author)
+    git(author, "update-index", *options)
+
+    assert Project.open(author).root == author
+
+
+def test_a_repository_with_sha256_is_checked_too(tmp_path: Path) -> None:
+    root = tmp_path / "wide"
+    (root / "data").mkdir(parents=True)
+    (root / "covalt.yaml").write_text("version: 1\n")
+    git(root, "init", "-q", "--object-format=sha256")
+    assert Project.open(root).root == root
+    (root / "data/x").write_text("x")
+    git(root, "add", "-f", "data/x")
+
+    with pytest.raises(CovaltError) as refused:
+        Project.open(root)
+    assert refused.value.code == "data_is_tracked"
+
+
 @pytest.mark.parametrize("version", [2, 4])
 def test_tracked_data_is_found_in_each_version_of_the_index(author: Path, version: int) -> None:
     (author / "data").mkdir(exist_ok=True)
