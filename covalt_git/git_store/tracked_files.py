@@ -20,6 +20,9 @@ _SHORT_NAMES = b"\0\0\0\4"
 _SPLIT = b"link"
 """Signature of the extension of a split index; the word may also be part of a name, which only costs a search."""
 
+_MOST = 0xFFF
+"""The length of a name in an index, at most; longer names have this one."""
+
 _POINTER = b"gitdir: "
 
 
@@ -29,9 +32,10 @@ class UnreadableIndexError(CovaltError):
     code = "unreadable_index"
     http_status = 409
 
-    def __init__(self, file: Path, *, hint: str = "git status") -> None:
+    def __init__(self, file: Path) -> None:
         super().__init__(
-            f"{str(file)!r} cannot be read, so it is unknown whether git tracks data/", hint=hint
+            f"{str(file)!r} cannot be read, so it is unknown whether git tracks data/",
+            hint="git status",
         )
 
 
@@ -64,16 +68,32 @@ def tracked_files(folder: Path, name: str) -> Iterator[str]:
     except OSError as error:
         raise UnreadableIndexError(file) from error
     may_be_tracked = wanted + b"/" in content or wanted + b"\0" in content
-    # A split index has most of its names in another file.  Dulwich reads that one only, so that names in the index
-    # itself can be searched for, but not told from longer ones such as metadata/.
+    # A split index has most of its names in another file, and dulwich reads that one only.
     shared = [*file.parent.glob("sharedindex.*")] if _SPLIT in content else []
     if not shared and not may_be_tracked and content[4:8] != _SHORT_NAMES:
         return
     for path in dict.fromkeys(path for index in shared or [file] for path in _names(index)):
         if path == wanted or path.startswith(wanted + b"/"):
             yield os.fsdecode(path[len(base) :])
-    if shared and may_be_tracked:
-        raise UnreadableIndexError(file, hint="git update-index --no-split-index")
+    if shared and _has_entry(content, wanted):
+        yield name
+
+
+def _has_entry(content: bytes, wanted: bytes) -> bool:
+    """Return whether an index that dulwich cannot read has an entry at a path or below it.
+
+    An entry has the length of its name just before it (gitformat-index(5)), also with two bytes of more flags in
+    between.  So the same bytes in a longer name, or in the list of cached trees, are no entry.
+    """
+    at = content.find(wanted)
+    while at >= 0:
+        entry = content[at:].partition(b"\0")[0]
+        lengths = {int.from_bytes(content[at - end : at - end + 2]) & _MOST for end in (2, 4)}
+        is_path = entry == wanted or entry.startswith(wanted + b"/")
+        if is_path and min(len(entry), _MOST) in lengths:
+            return True
+        at = content.find(wanted, at + 1)
+    return False
 
 
 def _names(file: Path) -> list[bytes]:

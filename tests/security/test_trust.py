@@ -320,6 +320,17 @@ def test_names_that_contain_data_are_not_the_folder(author: Path, options: tuple
     assert Project.open(author).root == author
 
 
+@pytest.mark.parametrize("path", ["data/x", "data"])
+def test_an_entry_that_is_added_to_a_split_index_is_found(author: Path, path: str) -> None:
+    git(author, "update-index", "--split-index")
+    git(author, "update-index", "--add", "--cacheinfo", f"100644,{'0' * 39}1,{path}")
+    (author / "data").mkdir(exist_ok=True)
+
+    with pytest.raises(CovaltError) as refused:
+        Project.open(author)
+    assert refused.value.code == "data_is_tracked"
+
+
 def test_a_repository_with_sha256_is_checked_too(tmp_path: Path) -> None:
     root = tmp_path / "wide"
     (root / "data").mkdir(parents=True)
