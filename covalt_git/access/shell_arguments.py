@@ -41,8 +41,20 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
 
 
 def may_run_more(pattern: str, text: str) -> bool:
-    """Return whether a text that ``pattern`` matches has a metacharacter that the pattern has not literally."""
-    return not METACHARACTERS.intersection(text) <= set(pattern)
+    """Return whether a ``*`` of a pattern matches a metacharacter in a text that the pattern matches.
+
+    The characters that the pattern has itself are in its fixed parts: ``make && make *`` says that two commands may
+    run, and not a third.  If the text matches in several ways, the first from the left decides.
+    """
+    first, *pieces = pattern.split("*")
+    position = len(first)
+    for number, piece in enumerate(pieces, start=1):
+        is_last = number == len(pieces)
+        end = len(text) - len(piece) if is_last else text.find(piece, position)
+        if not METACHARACTERS.isdisjoint(text[position:end]):
+            return True
+        position = end + len(piece)
+    return False
 
 
 def _nodes(schema: JsonObject, names: list[str]) -> Iterator[JsonObject]:

@@ -209,10 +209,21 @@ def _has_fetched(root: Path) -> bool:
             except OSError:
                 return True
             # `git pull URL` needs no remote; an included file may declare some.
-            return (git / "FETCH_HEAD").exists() or "[remote" in config or "[include" in config
+            declared = "[remote" in config or "[include" in config
+            return declared or (git / "FETCH_HEAD").exists() or _has_foreign_moves(git / "logs")
         if git.exists():  # a linked worktree or a submodule
             return True
     return False
+
+
+def _has_foreign_moves(logs: Path) -> bool:
+    """Return whether a reflog has a commit that came by a patch or a fetch, which leave no other trace."""
+    return any(
+        move in file.read_bytes()
+        for file in logs.rglob("*")
+        if file.is_file()
+        for move in (b"\tam: ", b"\tfetch", b"\tpull", b"\tclone: ")
+    )
 
 
 def trust_folder(folder: Path) -> None:

@@ -56,6 +56,14 @@ def test_no_pattern_waives_a_character_that_it_has_not(
     assert asks("*", {"cmd": f"{before}{character}{after}"})
 
 
+@pytest.mark.parametrize("more", ["& touch x", "&& touch x", "; touch x", "| sh", "$(touch x)"])
+def test_a_character_of_the_pattern_is_waived_only_where_the_pattern_has_it(more: str) -> None:
+    pattern = "npm test && npm *"
+
+    assert not asks(pattern, {"cmd": "npm test && npm run build"})
+    assert asks(pattern, {"cmd": f"npm test && npm x {more}"})
+
+
 def test_a_pattern_with_the_character_and_a_whole_command_match_as_written() -> None:
     assert not asks("git log * | head", {"cmd": "git log -3 | head"})
     assert asks("git log * | head", {"cmd": "git log; x | head"})

@@ -265,6 +265,29 @@ def test_a_project_made_here_needs_no_trust_until_others_can_change_it(
     assert Project.open(root).config.approvals == ()
 
 
+@pytest.mark.parametrize("way", ["am", "fetch"])
+def test_a_patch_of_another_user_is_not_trusted_in_a_project_made_here(
+    tmp_path: Path, cli_in: Callable[..., tuple[int, str]], way: str
+) -> None:
+    root, theirs = tmp_path / "own", tmp_path / "theirs"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    subprocess.run(["git", "clone", "-q", str(root), str(theirs)], check=True)
+    (theirs / "covalt.yaml").write_text(
+        'version: 1\napprovals:\n  - {pattern: "**", require: false}\n'
+    )
+    commit(theirs)
+
+    if way == "am":
+        git(theirs, "format-patch", "-q", "-1", "-o", str(tmp_path / "patches"))
+        git(root, "am", "-q", *map(str, (tmp_path / "patches").iterdir()))
+    else:
+        git(root, "fetch", "-q", "--no-write-fetch-head", str(theirs), "HEAD:refs/heads/theirs")
+        git(root, "checkout", "-q", "theirs")
+
+    assert read_config(root).approvals
+    assert Project.open(root).config.approvals == ()
+
+
 def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
     tmp_path: Path, clone: Path, cli_in: Callable[..., tuple[int, str]]
 ) -> None:
