@@ -12,6 +12,7 @@ from covalt_git.cli.context import print_json, project
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import conversions
 from covalt_git.system import atomic_write
@@ -67,6 +68,7 @@ def command(*, report: Path | None, **how: Any) -> None:
         text = json.dumps(
             done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
         )
+        check_output(report)
         atomic_write.replace(report, f"{text}\n")
     failed = bool(how["strict"] and done.lost)
     print_json(done, exit_code=int(failed))

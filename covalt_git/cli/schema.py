@@ -8,6 +8,7 @@ import click
 
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.models.published_schemas import NAMES, file_name, schema_text
 
 
@@ -27,6 +28,7 @@ def command(name: str | None, out: Path | None) -> None:
         return
     files = {out: name} if name else {out / file_name(one): one for one in NAMES}
     for file, one in files.items():
+        check_output(file)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(schema_text(one), encoding="utf-8", newline="\n")

@@ -10,13 +10,14 @@ folder, where no clone can write, lists the folders to which such links may lead
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import Problem
+from covalt_git.manifests.project_root import CONFIG
 from covalt_git.problems import codes
+from covalt_git.system.links import LinkedFolderError, find_link, links_in, refusal
 from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
@@ -26,17 +27,14 @@ WRITTEN = (
     *(".covalt", ".covalt/schemas", "toolsets", "toolsets/state", "toolsets/state/registered"),
     *("toolsets/locks", "data"),
 )
-"""Folders that commands write to; in ``data`` also everything in it and in ``data/chats``."""
+"""Folders that commands write to."""
 
-_DATA = ("data", "data/chats")
+_DATA = ("data", "data/chats", "data/cache", "data/toolsets")
+"""Folders whose entries commands write, too."""
+
+_GENERATED = (".covalt/schemas", "toolsets/state", "toolsets/state/registered", "toolsets/locks")
+"""Folders of generated files: a link in place of one would be read, and written, outside of the project."""
 _LINKED_FOLDERS = "linked-folders"
-
-
-class LinkedFolderError(CovaltError):
-    """A symbolic link in place of a folder or a file that commands write."""
-
-    code = "linked_folder"
-    http_status = 409
 
 
 def check_links(root: Path) -> None:
@@ -46,7 +44,7 @@ def check_links(root: Path) -> None:
         LinkedFolderError: with the first link.
     """
     for path in _links(root):
-        raise LinkedFolderError(_message(root, path), hint=_hint(root, path))
+        raise LinkedFolderError(_message(root, path), hint=_hint(path))
 
 
 def check_no_link(root: Path, path: Path) -> None:
@@ -55,42 +53,54 @@ def check_no_link(root: Path, path: Path) -> None:
     Raises:
         LinkedFolderError: with the link.
     """
-    relative = path.relative_to(root)
-    for part in (*reversed(relative.parents[:-1]), relative):
-        if (root / part).is_symlink():
-            name = part.as_posix()
-            raise LinkedFolderError(_message(root, name), hint=_hint(root, name))
+    link = find_link(root, path)
+    if link is not None:
+        name = link.relative_to(root).as_posix()
+        raise LinkedFolderError(_message(root, name), hint=_hint(name))
+
+
+def check_output(path: Path) -> None:
+    """Check that a file that the user names is not behind a link of a project.
+
+    Every folder above is asked whether it is a project, because the target of a link can contain one too.
+
+    Raises:
+        LinkedFolderError: with the link.
+    """
+    absolute = path.absolute()
+    for root in absolute.parents:
+        if not (root / CONFIG).exists():
+            continue
+        link = find_link(root, absolute.parent) if absolute.parent != root else None
+        if link is not None and not _is_permitted(link):
+            raise refusal(link)
 
 
 def link_problems(root: Path) -> list[Problem]:
     """Return a problem for each folder that commands write to and that is a link."""
     return [
-        Problem(path, 0, 0, codes.LINKED_FOLDER, _message(root, path), _hint(root, path))
+        Problem(path, 0, 0, codes.LINKED_FOLDER, _message(root, path), _hint(path))
         for path in _links(root)
     ]
 
 
 def _links(root: Path) -> Iterator[str]:
     """Yield the paths of links, without looking behind a link."""
-    for path in WRITTEN:
+    for path in (*WRITTEN, *_DATA[1:]):
         # After a link in a parent, the names in it are those of another folder.
         if not _below_link(root, path) and (root / path).is_symlink():
             if path in _DATA and _is_permitted(root / path):
                 continue
             yield path
+    for path in _GENERATED:
+        yield from (f"{path}/{name}" for name in _links_in(root, path))
     for path in _DATA:
-        yield from (name for name in _entries(root, path) if not _is_permitted(root / name))
+        links = (f"{path}/{name}" for name in _links_in(root, path))
+        yield from (link for link in links if link not in _DATA and not _is_permitted(root / link))
 
 
-def _entries(root: Path, path: str) -> Iterator[str]:
-    if _below_link(root, path) or (root / path).is_symlink():
-        return
-    try:
-        with os.scandir(root / path) as entries:
-            links = sorted(entry.name for entry in entries if entry.is_symlink())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    yield from (f"{path}/{name}" for name in links)
+def _links_in(root: Path, path: str) -> list[str]:
+    return [] if _below_link(root, path) else links_in(root / path)
 
 
 def _below_link(root: Path, path: str) -> bool:
@@ -109,9 +119,10 @@ def _message(root: Path, path: str) -> str:
     return f"{path!r} is a symbolic link to {str(target)!r}: commands would write outside of the project"
 
 
-def _hint(root: Path, path: str) -> str:
-    if path.split("/", 1)[0] == "data":
-        target, file = (root / path).resolve(), user_folder() / _LINKED_FOLDERS
-        permit = f"(umask 077; mkdir -p {shlex.quote(str(file.parent))}; echo {shlex.quote(str(target))} >> {shlex.quote(str(file))})"
-        return f"rm {path}; or, if you made the link: {permit}"
-    return f"rm {shlex.quote(path)}"
+def _hint(path: str) -> str:
+    remove = f"rm {shlex.quote(path)}"
+    if path.split("/", 1)[0] != "data":
+        return remove
+    # No command that permits the link: a model that follows hints would permit an attack.
+    file = user_folder() / _LINKED_FOLDERS
+    return f"{remove}; if you made the link yourself, add its target to {str(file)!r}, see covalt-git explain CG404"

@@ -38,6 +38,8 @@ def lock_file(root: Path, namespace: str) -> Path:
 
 def read_state(file: Path, display_path: str) -> Reading[ToolsetState]:
     """Read a toolset's state file; without the file, return the default state."""
+    if _is_linked(file):
+        return Reading(display_path, None, None)
     if not file.exists():
         return Reading(display_path, ToolsetState(), None)
     return read_yaml(file, display_path, ToolsetState)
@@ -48,12 +50,22 @@ def read_lock(file: Path, display_path: str) -> Reading[ToolLock]:
 
     The parsed content is cached, as each call of a tool reads its toolset again.
     """
+    if _is_linked(file):
+        return Reading(display_path, None, None)
     try:
         return parsed_lock(
             yaml_text.read_file(file, display_path, max_bytes=_MAX_LOCK_BYTES), display_path
         )
     except yaml_text.YamlProblems as error:
         return Reading(display_path, None, None, error.problems)
+
+
+def _is_linked(file: Path) -> bool:
+    """Return whether a generated file is a link, or in a linked folder of the project.
+
+    It is then a file of another folder, so not even its problems are shown; link_problems reports the link.
+    """
+    return any(part.is_symlink() for part in (file, file.parent, file.parent.parent))
 
 
 @lru_cache(maxsize=32)

@@ -240,7 +240,7 @@ def toolset_ids(folder: Path) -> list[str]:
 
     Folders whose names are not UTF-8 are left out, as their ids could not be written.
     """
-    if not folder.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
         found = [

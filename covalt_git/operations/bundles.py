@@ -15,6 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs import verify
 from covalt_git.installs.local_changes import FileDifference, differences
 from covalt_git.installs.signatures import sign, signature_path
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, ResultFile, ToolsetRequest, operation
@@ -150,6 +151,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
     """Write a toolset to a ZIP file, and its signature to FILE.sig; neither file may exist."""
     toolset, content, placeholders = _packed(context, request)
     path, key = request.path or Path(bundle_name(toolset)), request.key
+    check_output(path)
     with ExitStack() as made:
         made.enter_context(atomic_write.create(path)).write(content)
         if key:

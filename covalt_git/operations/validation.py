@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
@@ -154,6 +155,7 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
     found = _problems(read_project(context.root, context.progress), wanted)
     before = read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
     entries = update(found, before, wanted)
+    check_output(request.baseline)
     atomic_write.replace(request.baseline, baseline_text(entries))
     return BaselineWritten(problems=entries.total())
 

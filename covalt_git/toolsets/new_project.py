@@ -131,6 +131,7 @@ def write_schemas(folder: Path) -> None:
     for name in NAMES:
         file = folder / SCHEMAS / file_name(name)
         file.parent.mkdir(parents=True, exist_ok=True)
+        check_no_link(folder, file)
         file.write_text(schema_text(name), encoding="utf-8", newline="\n")
 
 

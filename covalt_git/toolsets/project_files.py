@@ -214,7 +214,7 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
     checked = {path for toolset in toolsets for path in toolset.locks}
     problems: list[Problem] = []
     folder = root / "toolsets" / LOCK_FOLDER
-    for file in sorted(folder.glob("*.yaml")):
+    for file in _generated(folder):
         if file.name == MANIFEST and "toolset" not in owned:
             continue  # a toolset in the wrong place, which _stray_problems reports
         lock = read_lock(file, shown_path(file, root))
@@ -245,7 +245,7 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
                 message = f"a toolset cannot be named {name!r}, as the built-in tools are"
             hint = f"rename it: mv {display_path}/{name} {display_path}/my-{name}"
             strays.append(Problem(f"{display_path}/{name}", 0, 0, codes.BAD_ID, message, hint))
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for entry in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
         if readable(entry.name) != entry.name:
             place = f"{display_path}/{readable(entry.name)}"
             message = "the file name is not UTF-8; covalt-git ignores the file"
@@ -253,10 +253,17 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
     return strays
 
 
+def _generated(folder: Path) -> list[Path]:
+    """Return the YAML files of a folder of ``toolsets/``; none behind a link, where they are another project's."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return []
+    return sorted(file for file in folder.glob("*.yaml") if not file.is_symlink())
+
+
 def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> Iterator[Problem]:
     known = {toolset.id for toolset in toolsets}
     folder = root / "toolsets" / STATE_FOLDER
-    for file in sorted(folder.glob("*.yaml")):
+    for file in _generated(folder):
         if file.stem not in known and file.name != MANIFEST:
             path, message = shown_path(file, root), f"there is no toolset {file.stem!r}"
             hint = f"remove it: rm {path}"

@@ -141,7 +141,9 @@ def _busy(chat_id: str, holder: str) -> ChatBusyError:
 def _opened(folder: Path, chat_id: str, name: str) -> Iterator[int]:
     """Open a file of the lock, and create it if it is missing."""
     try:
-        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(
+            folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+        )
     except FileNotFoundError:
         raise ChatGoneError(chat_id) from None
     try:

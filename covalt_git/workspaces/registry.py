@@ -23,6 +23,7 @@ from covalt_git.git_store.store import GitStore
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock, locked_folder
 from covalt_git.system.atomic_write import fsync, fsync_tree
+from covalt_git.system.links import check_entries
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about
@@ -65,6 +66,11 @@ class DeletionLoss(NamedTuple):
     branches: int | None
     waiting: int | None
     size: int
+
+
+_STORE_FOLDERS = ("", "objects", "objects/pack", "refs", "refs/heads", "refs/covalt")
+_OWN_FOLDERS = ("", *(f"store.git/{name}" for name in _STORE_FOLDERS))
+"""Folders of a chat in which only covalt-git creates entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +117,13 @@ class Chats:
         """Return the folder of a chat.
 
         Raises:
+            LinkedFolderError: if a link is in place of a file or a folder of the chat.
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         if not self.has(chat_id):
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
+        # An unpacked archive can have links in place of the files of a chat; the workspace is entered by handles.
+        check_entries(self.folder / chat_id, _OWN_FOLDERS, but={"workspace"})
         return self.folder / chat_id
 
     def open(self, chat_id: str) -> ChatStore:

@@ -132,10 +132,128 @@ def test_the_user_can_store_data_on_another_disk(
     (root / "data").symlink_to(disk)
     with pytest.raises(CovaltError) as refused:
         Project.open(root)
-    command = refused.value.hint.partition("if you made the link: ")[2]
+    assert str(disk) not in refused.value.hint, (
+        "a model that follows hints must not permit the link"
+    )
 
-    assert os.system(command) == 0
+    permitted = tmp_path / "config/covalt-git/linked-folders"
+    permitted.write_text(f"{disk}\n")
+    permitted.chmod(0o600)
 
     Operations(root)("create_chat", chat_id="c1")
     assert (disk / "chats/c1").is_dir()
     assert Operations(root)("validate")["problems"] == []
+
+
+CHAT_COMMANDS = [
+    ("call", "c1", "app-builder:write_file", '{"path": "a", "content": "b"}'),
+    ("chat", "message", "add", "c1", "hello"),
+    ("chat", "branch", "c1", "idea"),
+    ("chat", "gc", "c1"),
+    ("chat", "rename", "c1", "T"),
+    ("chat", "show", "c1"),
+    ("chat", "delete", "c1", "--yes"),
+]
+CHAT_LINKS = [
+    *("store.git", "store.git/objects", "store.git/objects/pack", "store.git/refs/heads"),
+    *("store.git/HEAD", "workspace", "lock"),
+]
+
+
+def states(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the content and the time of each file, so that also a rewrite of the same content is seen."""
+    return {
+        str(file): (file.read_bytes() if file.is_file() else b"", file.lstat().st_mtime_ns)
+        for file in [folder, *folder.rglob("*")]
+    }
+
+
+def run(root: Path, *args: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", str(root), *args])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("command", CHAT_COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("path", CHAT_LINKS)
+def test_no_command_leaves_a_chat_through_a_link(
+    root: Path, tmp_path: Path, path: str, command: tuple[str, ...]
+) -> None:
+    assert run(root, "chat", "new", "--id", "c1") == 0
+    run(root, "call", "c1", "app-builder:list_files")
+    outside = tmp_path / "outside"
+    link(root, f"data/chats/c1/{path}", outside)
+    before = states(outside)
+
+    run(root, *command)
+
+    assert states(outside) == before
+
+
+@pytest.mark.parametrize("path", ["data/cache/toolsets", "data/toolsets/text-kit"])
+def test_copies_of_toolsets_are_written_through_no_link(
+    root: Path, tmp_path: Path, path: str
+) -> None:
+    run(root, "chat", "new", "--id", "c1")
+    outside = tmp_path / "outside"
+    link(root, path, outside)
+    before = states(outside)
+
+    run(root, "call", "c1", "app-builder:write_file", '{"path": "a", "content": "b"}')
+
+    assert states(outside) == before
+
+
+@pytest.mark.parametrize("path", ["toolsets/state", "toolsets/locks"])
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_validate_prints_nothing_of_a_linked_file(
+    root: Path, tmp_path: Path, path: str, capsys: pytest.CaptureFixture[str], *, is_folder: bool
+) -> None:
+    (root / path).mkdir(exist_ok=True)
+    file = root / path / "data-lab.yaml"
+    file.write_text("private_key_of_another_file: 1\n")
+    linked = path if is_folder else f"{path}/data-lab.yaml"
+    link(root, linked, tmp_path / "outside")
+
+    run(root, "validate")
+
+    printed = capsys.readouterr()
+    assert "private_key_of" not in printed.out + printed.err
+    problems = Operations(root)("validate")["problems"]
+    assert linked in [problem["path"] for problem in problems if problem["code"] == "CG404"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("convert", "{mcp}", "--from", "claude-code", "--to", "toolset", "-o", "{to}/new"),
+        ("validate", "--write-baseline", "--baseline", "{to}/known.json"),
+        ("bundle", "export", "text-kit", "-o", "{to}/x.zip"),
+        ("schema", "--out", "{to}"),
+    ],
+    ids=" ".join,
+)
+def test_no_output_is_written_through_a_linked_toolset(
+    root: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    mcp = tmp_path / "mcp.json"
+    mcp.write_text('{"mcpServers": {"a": {"command": "a"}}}')
+    outside = tmp_path / "outside"
+    link(root, "toolsets/mine", outside)
+    before = states(outside)
+
+    code = run(root, *(word.format(mcp=mcp, to=root / "toolsets/mine") for word in command))
+
+    assert code != 0
+    assert states(outside) == before
+
+
+def test_init_overwrites_no_file_behind_a_linked_schema(root: Path, tmp_path: Path) -> None:
+    schema = min((root / ".covalt/schemas").iterdir())
+    link(root, schema.relative_to(root).as_posix(), tmp_path / "outside")
+    (root / "covalt.yaml").unlink()
+    before = states(tmp_path / "outside")
+
+    assert run(root.parent, "init", str(root)) == 1
+
+    assert states(tmp_path / "outside") == before

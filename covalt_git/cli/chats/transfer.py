@@ -17,6 +17,7 @@ from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import WrongCallError
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.operations.chats import chats, conversation_export
 from covalt_git.system import atomic_write
 from covalt_git.text import display
@@ -101,6 +102,7 @@ def _export_conversation(chat_id: str, path: Path | None, branch: str | None) ->
     if str(path) == "-":
         click.echo(text)
         return
+    check_output(path)
     atomic_write.replace(path, f"{text}\n")
     messages = output.plural(found.messages, "message")
     output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import restoring
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
@@ -345,6 +346,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.snapshot.unstored() if of_folder else ()
+    check_output(request.path)
     with atomic_write.create(request.path) as file:
         done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
     notes = writer.fresh_notes()

@@ -21,6 +21,7 @@ from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.installs.staging import write_entries
+from covalt_git.manifests.machine_folders import check_output
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
@@ -266,6 +267,7 @@ def _check_output(output: Path, target: Format, *, force: bool) -> None:
 
 def _write(done: Conversion, output: Path) -> tuple[str, ...]:
     """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
+    check_output(output)
     is_file = done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
     unfinished = output.parent / f".{output.name}.{new_id()}.new"
     try:

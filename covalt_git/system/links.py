@@ -1,0 +1,57 @@
+"""Symbolic links in place of folders and files that commands write, which a clone or an archive can bring."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+
+class LinkedFolderError(CovaltError):
+    """A symbolic link in place of a folder or a file that commands write."""
+
+    code = "linked_folder"
+    http_status = 409
+
+
+def find_link(root: Path, path: Path) -> Path | None:
+    """Return the first link on the way from ``root``, exclusive, to ``path``, inclusive."""
+    relative = path.relative_to(root)
+    parts = (*reversed(relative.parents[:-1]), relative)
+    return next((root / part for part in parts if (root / part).is_symlink()), None)
+
+
+def links_in(folder: Path) -> list[str]:
+    """Return the names of the links in a folder, sorted; empty if it is missing or a link itself."""
+    if folder.is_symlink():
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_symlink())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def check_entries(folder: Path, inner: Iterable[str], *, but: Collection[str] = ()) -> None:
+    """Check that some folders within a folder have no links as entries, except for names in ``but``.
+
+    Raises:
+        LinkedFolderError: with the first link.
+    """
+    for name in inner:
+        for link in links_in(folder / name):
+            if link not in but:
+                raise refusal(folder / name / link)
+
+
+def refusal(link: Path) -> LinkedFolderError:
+    """Return the error about a link."""
+    return LinkedFolderError(
+        f"{str(link)!r} is a symbolic link to {str(link.readlink())!r}: commands would leave its folder",
+        hint=f"ls -l {link}",
+    )
