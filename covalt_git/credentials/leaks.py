@@ -101,6 +101,9 @@ A pattern is compiled only when a text contains one of its prefixes.
 _SHORTEST = 20
 _BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
 
+_ESCAPE = re.compile(r"%([2-7][0-9A-Fa-f])|\\u00([2-7][0-9A-Fa-f])")
+"""An escape of a printable character of ASCII, in a URL or in JSON."""
+
 _PRIVATE_KEY = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
     r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
@@ -151,7 +154,7 @@ _SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
 
 def credentials(text: str) -> list[Credential]:
     """Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``."""
-    found = list(islice(_of_known_shape(text), MAX_FOUND))
+    found = list(islice(chain(_of_known_shape(text), _escaped(text)), MAX_FOUND))
     guesses = chain(_assigned(text), _in_addresses(text), _in_connection_strings(text))
     for guess in islice(guesses, MAX_FOUND):
         start, end = guess.place, guess.place + len(guess.value)
@@ -200,6 +203,30 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
         for found in re.finditer(_PRIVATE_KEY, text):
             if not re.search(_PLACEHOLDER, found["value"]):
                 yield Credential(found.start(), "a private key", found[0], certain=True)
+
+
+def _escaped(text: str) -> Iterator[Credential]:
+    """Yield the tokens of a text whose characters are escaped as in URLs or JSON, as they are written there.
+
+    A server decodes ``ghp%5F...`` before it reads the token, so this is the same token.
+    """
+    if "%" not in text and "\\u" not in text:
+        return
+    decoded: list[str] = []
+    places: list[int] = []
+    end = 0
+    for escape in _ESCAPE.finditer(text):
+        decoded += text[end : escape.start()]
+        places += range(end, escape.start())
+        decoded.append(chr(int(escape[1] or escape[2], 16)))
+        places.append(escape.start())
+        end = escape.end()
+    decoded += text[end:]
+    places += [*range(end, len(text)), len(text)]
+    for found in _of_known_shape("".join(decoded)):
+        start, stop = places[found.place], places[found.place + len(found.value)]
+        if stop - start != len(found.value):  # otherwise it has no escape, and was found before
+            yield Credential(start, found.kind, text[start:stop], certain=True)
 
 
 def _assigned(text: str) -> Iterator[Credential]:

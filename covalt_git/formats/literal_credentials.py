@@ -44,9 +44,14 @@ _NOT_SECRET = re.compile(
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _FLAG = re.compile(r"(?P<before>--?(?P<name>[\w-]+)[= ])(?P<value>.+)", re.DOTALL)
 _IS_FLAG = re.compile(r"--?[\w-]+")
-_HEADER = re.compile(
-    r"(?P<before>(?P<name>[\w-]+):\s*(?:(?i:bearer|basic|token)\s+)?)(?P<value>\S.*)", re.DOTALL
+_HEADER_NAME = r"(?P<before>(?P<name>[\w-]+):\s*(?:(?i:bearer|basic|token)\s+)?)"
+_HEADERS = (
+    re.compile(rf"\A{_HEADER_NAME}(?P<value>\S.*)", re.DOTALL),
+    re.compile(rf"(?<=['\"]){_HEADER_NAME}(?P<value>[^\s'\"][^'\"]*)"),
+    re.compile(rf"(?<=\s){_HEADER_NAME}(?P<value>[^\s'\"]+)"),
 )
+"""A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
+
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[\w.-]+)=)(?P<value>[^&#\s]+)")
 _REFERENCE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{env:[^}]*\}|\{\{[^}]*\}\}")
 _PLACEHOLDER = re.compile(
@@ -73,7 +78,8 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     replacer = _Replacer(_tokens(value))
     replacer.visit(value, _Place())
     replacer.repeat(value)
-    return with_values(value, replacer.texts), replacer.found
+    changed = with_values(value, replacer.texts)
+    return replacer.without_tokens_in_keys(changed, _Place()), replacer.found
 
 
 def _tokens(value: Any) -> list[str]:
@@ -145,6 +151,26 @@ class _Replacer:
             if text != original:
                 self.texts[loc] = text
 
+    def without_tokens_in_keys(self, value: Any, place: _Place) -> Any:
+        """Return a value with the names of secrets in place of the tokens in its keys."""
+        if isinstance(value, list):
+            return [
+                self.without_tokens_in_keys(item, place._replace(loc=(*place.loc, position)))
+                for position, item in enumerate(value)
+            ]
+        if not isinstance(value, dict) or not self._tokens:
+            return value
+        changed: dict[str, Any] = {}
+        for key, item in value.items():
+            name = key
+            for token in self._tokens:
+                if token in name:  # a reference is no key, but the name of the secret is
+                    reference = self._reference(token, "key", place)
+                    name = name.replace(token, reference[2:-1])
+            loc = (*place.loc, name)
+            changed[unused(name, changed, "_")] = self.without_tokens_in_keys(item, _Place(loc))
+        return changed
+
     def _visit_item(self, value: Any, flag: Any, place: _Place) -> None:
         if _is_argument_of(flag, value):
             self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
@@ -179,7 +205,7 @@ def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str
     if "://" in text and "@" in text and _has_password(text):
         yield "", text, key if key.lower().endswith("url") else f"{key}_url"
         return
-    for pattern in (_FLAG, _HEADER, _PARAMETER):
+    for pattern in (_FLAG, *_HEADERS, _PARAMETER):
         if place.connection == "args" or pattern is _PARAMETER:
             for one in pattern.finditer(text):
                 if _is_secret(one["name"]) and is_literal(one["value"]):

@@ -113,3 +113,58 @@ def test_passwords_and_random_values_after_names_of_secrets_are_seen(text: str) 
 )
 def test_digests_names_and_references_are_no_credentials(text: str) -> None:
     assert credentials(text) == []
+
+
+def escaped(token: str, how: str) -> str:
+    """Return a token with its third and fourth characters escaped, as its receiver reads it."""
+    codes = [how.format(ord(character)) for character in token[2:4]]
+    return token[:2] + "".join(codes) + token[4:]
+
+
+@pytest.mark.parametrize("how", ["%{:02X}", "%{:02x}", "\\u{:04x}"])
+@pytest.mark.parametrize("name", sorted(TOKENS))
+def test_an_escaped_token_is_the_same_token(name: str, how: str) -> None:
+    text = escaped(TOKENS[name], how)
+
+    found = credentials(f"https://h.example/?k={text}&x=1")
+
+    assert any(one.certain and one.value in text for one in found)
+
+
+@pytest.mark.parametrize("name", sorted(TOKENS))
+def test_no_conversion_writes_an_escaped_token(name: str) -> None:
+    text = escaped(TOKENS[name], "%{:02X}")
+    document = {"args": [f"--url=https://h.example/{text}"], "note": text}
+
+    changed, _ = replace_credentials(document)
+
+    assert text not in json.dumps(changed)
+
+
+@given(st.sampled_from(sorted(TOKENS.values())), st.sampled_from(["{}", "A-{}", "x_{}"]))
+def test_no_conversion_writes_a_token_that_is_a_key(value: str, around: str) -> None:
+    document = {"env": {around.format(value): "v", "B": "w"}, "list": [{value: {value: 1}}]}
+
+    changed, notes = replace_credentials(document)
+
+    assert value not in json.dumps(changed)
+    assert len(changed["env"]) == 2
+    assert notes
+
+
+def test_what_follows_a_header_in_a_command_is_kept() -> None:
+    token = TOKENS["github"]
+    command = f"curl -H 'Authorization: Bearer {token}' https://a.example/x && serve"
+
+    changed, _ = replace_credentials({"servers": {"z": {"args": ["-c", command]}}})
+
+    text = changed["servers"]["z"]["args"][1]
+    assert token not in text
+    assert text.startswith("curl -H 'Authorization: Bearer ${")
+    assert text.endswith("}' https://a.example/x && serve")
+
+
+def test_a_header_of_its_own_is_replaced_as_a_whole() -> None:
+    changed, _ = replace_credentials({"args": ["--header", "Authorization: Bearer two words 12"]})
+
+    assert "two words" not in json.dumps(changed)
