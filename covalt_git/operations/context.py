@@ -189,19 +189,22 @@ class Context:
     def require_export(self, chat: ChatStore) -> None:
         """Check that the principal may get a chat's store, whose records have the calls of all tools.
 
+        Check after the refs or objects are read that the principal gets, or under the chat's lock: a call may end
+        at any time.
+
         Raises:
             ForbiddenError: if a tool that the chat has called is hidden from its role.
         """
         if self.is_admin or self.manages_chats:
             return
-        # The store decides, not the index, which is a cache.
-        calls = (chat.manifest(oid).record.call for oid in chat.reachable())
-        called = {call.tool_id for call in calls if call is not None}
-        if not all(map(self.visibility.sees, called)):
+        from covalt_git.workspaces.recorded_tools import recorded_tools  # noqa: PLC0415 - few operations need it
+
+        if not all(map(self.visibility.sees, recorded_tools(chat))):
             who = acting(self.project.config, self.project.principal)
             raise ForbiddenError(
                 f"{who} may not clone or export this chat: its records have calls of tools that are hidden from it",
-                hint="a role with chats: manage in covalt.yaml may",
+                hint="a role with chats: manage in covalt.yaml may; if only deleted branches have such calls, "
+                f"so may this role after covalt-git chat gc {chat.id} --now",
             )
 
     def refusal(self, what: str) -> ForbiddenError:

@@ -19,7 +19,7 @@ from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import DELETED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from covalt_git.git_store.repacking import ObjectUsage
     from covalt_git.workspaces.chat import ChatStore
@@ -90,14 +90,21 @@ def _forget_deleted(chat: ChatStore, until: float) -> tuple[str, ...]:
     return tuple(names)
 
 
+def commit_messages(chat: ChatStore) -> Iterator[str]:
+    """Return the messages of the commits that branches, deleted branches and pending calls reach."""
+    store = chat.store
+    tip = store.read_ref(records.REF)
+    tips = [oid for oid in _tips(chat) if oid != tip and store.read_object(oid)[0] == b"commit"]
+    return records.messages(store, tips)
+
+
 def _drop_records(chat: ChatStore) -> int:
     """Remove the records that no commit, call or approval needs; return their number."""
     store = chat.store
     tip = store.read_ref(records.REF)
     stored = records.entries(store, tip)
-    tips = [oid for oid in _tips(chat) if oid != tip and store.read_object(oid)[0] == b"commit"]
     pending = (one.model_dump_json() for one in [*chat.calls(), *chat.approvals()])
-    used = records.used(store, stored, [*records.messages(store, tips), *pending])
+    used = records.used(store, stored, [*commit_messages(chat), *pending])
     if len(used) < len(stored):
         store.swap_ref(records.REF, tip, records.write(store, used, int(time.time())))
     return len(stored) - len(used)

@@ -117,6 +117,27 @@ def looks_like_record(message: str) -> bool:
     return _SOURCE_TRAILER in message
 
 
+def recorded_tool(message: str) -> str | None:
+    """Return the id of the tool whose call a commit message records; None if it records no call.
+
+    Unlike :func:`read`, also for a foreign commit: its record counts for nothing, but its bytes are those of a call.
+    If the message looks like a record that cannot be read, the id is empty.
+    """
+    if not looks_like_record(message):
+        return None
+    try:
+        record = canonical_json.loads(message.split("\n\n", 2)[1])
+    except (IndexError, canonical_json.NotJsonError):
+        return ""
+    if not isinstance(record, dict):
+        return ""
+    if "call" not in record:
+        return None
+    call = record["call"]
+    tool_id = call.get("tool_id") if isinstance(call, dict) else None
+    return tool_id if isinstance(tool_id, str) else ""
+
+
 def read(
     oid: str, commit: CommitObject, chat_id: str, records: Records, *, foreign: bool = False
 ) -> WorkspaceManifest:

@@ -303,9 +303,11 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     Pending calls are not copied.
     """
     chat = context.chat(request.chat_id)
-    context.require_export(chat)
     chats = context.project.chats
     with context.writing(chat) as writer:
+        context.require_export(
+            chat
+        )  # under the lock, since the call that held it may have been hidden
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
@@ -325,10 +327,12 @@ def export_chat(context: Context, request: ExportChat) -> ResultFile:
     changes (see ``save_edits``), pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
-    context.require_export(chat)
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         size = exporting.export(chat, file, branch=request.branch).size
+        context.require_export(
+            chat
+        )  # after the export, which may contain a call that ended meanwhile
         file.seek(0)
         stack.pop_all()
     return ResultFile(f"{chat.id}.bundle", BYTES, file, size)
@@ -341,14 +345,15 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     The bundle does not contain pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
-    context.require_export(chat)
     with context.writing(chat) as writer:
+        context.require_export(chat)
         writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.snapshot.unstored() if of_folder else ()
     check_output(request.path)
     with atomic_write.create(request.path) as file:
         done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
+        context.require_export(chat)  # the export may contain a call that ended meanwhile
     notes = writer.fresh_notes()
     return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
 

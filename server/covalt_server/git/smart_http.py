@@ -98,8 +98,8 @@ def advertise_refs(chat_id: str) -> Response:
     if service not in {FETCH, PUSH}:
         raise _not_smart()
     chat = request_context.context().chat(chat_id)
-    _check_role(chat, service)
     visible = pushing.fetchable(chat) if service == FETCH else pushing.pushable(chat)
+    _check_role(chat, service)
     version = 1 if _VERSION_1.search(request.headers.get("Git-Protocol", "")) else 0
     parts = visible.advertise(service, version)
     return _answer(b"".join(parts), f"application/x-{service}-advertisement")
@@ -113,8 +113,9 @@ def fetch(chat_id: str) -> Response:
     with ExitStack() as opened:
         # Not the request's context, because the response outlives it.
         chat = opened.enter_context(request_context.project().chats.open(chat_id))
+        visible = pushing.fetchable(chat)
         _check_role(chat, FETCH)
-        parts = serving.fetch(pushing.fetchable(chat), stream)
+        parts = serving.fetch(visible, stream)
         answer = _answer(parts, f"application/x-{FETCH}-result")
         answer.call_on_close(opened.pop_all().close)
     return answer
@@ -134,7 +135,10 @@ def push(chat_id: str) -> Response:
 
 
 def _check_role(chat: ChatStore, service: str) -> None:
-    """Check that the server's role may clone a chat, or push to it.  Each request asks: none needs the one before.
+    """Check that the server's role may clone a chat, or push to it.
+
+    Each request asks, because a client may send any of them first.  The refs to answer with are read before that, so
+    that they do not have a call that ended after the check.
 
     Raises:
         ForbiddenError: if it may not.
