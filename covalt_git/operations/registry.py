@@ -181,7 +181,7 @@ class Operation(Generic[RequestT, ResultT]):
         errors: The HTTP statuses of its own errors.
         admin: Description of an action that requires a role with ``admin: true``, such as "grant
             anything"; empty if access is decided for each object.
-        needs: What the role needs in a chat: the id of the built-in tool that does the same, such as
+        needs: What the role needs in a chat: the ids of the built-in tools that together do the same, such as
             "workspace:write_file", or :data:`MANAGE_CHATS`; empty if the operation only reads, or decides about
             each object itself.
         upload_limit: For a request with uploads, its maximum size in bytes.
@@ -195,7 +195,7 @@ class Operation(Generic[RequestT, ResultT]):
     changes: bool
     errors: tuple[int, ...]
     admin: str
-    needs: str
+    needs: tuple[str, ...]
     upload_limit: Callable[[Context], int] | None
     local: bool
 
@@ -221,10 +221,11 @@ class Operation(Generic[RequestT, ResultT]):
         """
         if self.admin:
             context.require_admin(self.admin)
-        if self.needs == MANAGE_CHATS:
-            context.require_chat_management()
-        elif self.needs:
-            context.require_tool(self.needs)
+        for need in self.needs:
+            if need == MANAGE_CHATS:
+                context.require_chat_management()
+            else:
+                context.require_tool(need)
         return self.run(context, request)
 
     @property
@@ -248,7 +249,7 @@ def operation(
     changes: bool = False,
     errors: tuple[int, ...] = (),
     admin: str = "",
-    needs: str = "",
+    needs: tuple[str, ...] = (),
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:

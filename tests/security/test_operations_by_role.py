@@ -46,7 +46,7 @@ def declared(name: str) -> str:
     operation = OPERATIONS[name]
     if operation.admin:
         return "admin"
-    return operation.needs or NEEDS.get(name, "")
+    return " ".join(operation.needs) or NEEDS.get(name, "")
 
 
 def test_every_operation_has_an_entry_which_it_declares() -> None:
@@ -178,3 +178,49 @@ def test_an_alias_does_not_name_a_hidden_tool(
     Operations(root, role="owner")("add_grant", toolset_id="registered", kind="tool", name="al")
     show = ("authority", "show", "registered")
     assert [names_it(role, *show) for role in ("owner", "other")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        (name, tool)
+        for name, need in NEEDS.items()
+        if need.startswith("workspace:")
+        for tool in need.split()
+    ],
+)
+def test_each_tool_that_an_operation_needs_can_be_denied(root: Path, name: str, tool: str) -> None:
+    denied = (
+        f'  most: {{allow: ["workspace.*"], deny: [{tool.replace(":", ".")}], chats: manage}}\n'
+    )
+    (root / "covalt.yaml").write_text(CONFIG + denied)
+    request = json.loads(json.dumps(CASES[name]["request"]).replace("{root}", str(root)))
+    if name == "upload_files":
+        request["files"] = uploads(**{"x.txt": b"x"})
+
+    error = Operations(root, role="most").error(name, **request)
+
+    assert (error.code, error.http_status) == ("forbidden", 403)
+    assert tool in error.message
+
+
+@pytest.mark.parametrize("role", ["reader", "writer", "manager"])
+def test_a_message_switches_the_branch_only_for_a_role_that_may_switch(
+    root: Path, role: str
+) -> None:
+    owner = Operations(root, role="owner")
+    first = owner("add_message", chat_id="c1", text="first")["message_id"]
+    owner.commit("c1", **{"b.txt": "b"})
+    owner("add_message", chat_id="c1", text="second")
+    operate = Operations(root, role=role)
+
+    for place in ({"parent": first}, {"branch": "mine"}):
+        if role == "writer":
+            operate("add_message", chat_id="c1", text="x", **place)
+            owner("switch_branch", chat_id="c1", branch="main")
+        else:
+            error = operate.error("add_message", chat_id="c1", text="x", **place)
+            assert (error.code, error.http_status) == ("forbidden", 403)
+            assert "workspace.branch" in error.hint
+            assert owner("get_chat", chat_id="c1")["active_branch"] == "main"
+    assert operate("add_message", chat_id="c1", text="third")["branch"] == "main"

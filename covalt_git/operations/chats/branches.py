@@ -85,7 +85,7 @@ class BranchSwitched(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     """Rename a branch; if it is active, it stays active.
 
@@ -96,7 +96,7 @@ def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     return BranchRenamed(branch=renamed)
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """Delete a branch that is not active.
 
@@ -121,7 +121,7 @@ def list_branches(context: Context, request: ChatRequest) -> BranchList:
     return BranchList(branches=tuple(context.chat(request.chat_id).branches()))
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:branch")
+@operation(changes=True, errors=(404, 409), needs=("workspace:branch",))
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     """Create a branch at a commit or at the current workspace, without checking it out."""
     chat = context.chat(request.chat_id)
@@ -135,7 +135,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
+@operation(changes=True, errors=(404, 409), needs=("workspace:checkout",))
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Check out a branch; uncommitted changes are committed to the current branch first."""
     chat = context.chat(request.chat_id)

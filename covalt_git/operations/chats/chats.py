@@ -287,7 +287,7 @@ def create_chat(context: Context, request: CreateChat) -> ChatRow:
         return _row(context, chat)
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def rename_chat(context: Context, request: RenameChat) -> ChatRow:
     """Change the title of a chat; its id stays."""
     chat = context.chat(request.chat_id)
@@ -359,7 +359,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
 
 
 @operation(
-    changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES, needs=MANAGE_CHATS
+    changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES, needs=(MANAGE_CHATS,)
 )
 def import_chat(context: Context, request: ImportChat) -> ChatImported:
     """Import a bundle as a new chat.
@@ -374,7 +374,7 @@ def import_chat(context: Context, request: ImportChat) -> ChatImported:
     return _imported(context, found)
 
 
-@operation(changes=True, errors=(409,), local=True, needs=MANAGE_CHATS)
+@operation(changes=True, errors=(409,), local=True, needs=(MANAGE_CHATS,))
 def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
     """Import a bundle of any size, or the branches of a git repository, as a new chat.
 
@@ -397,7 +397,7 @@ def _imported(context: Context, found: importing.ImportedChat) -> ChatImported:
     )
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollected:
     """Delete unreachable objects of a chat and repack its store.
 
@@ -406,7 +406,7 @@ def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollect
     return _collect(context, request.chat_id, now=request.now)
 
 
-@operation(changes=True, needs=MANAGE_CHATS)
+@operation(changes=True, needs=(MANAGE_CHATS,))
 def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarbageCollected:
     """Collect the garbage of all chats; a chat that cannot be read does not stop the others."""
     collected, failed = [], []
@@ -427,7 +427,7 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
     return GarbageCollected.of(done, chat_id=chat_id)
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     """Delete a chat with its history and its workspace permanently."""
     chats, chat_id = context.project.chats, request.chat_id

@@ -147,7 +147,7 @@ class ConflictResolved(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:restore")
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def merge_branch(context: Context, request: MergeBranch) -> Merged:
     """Merge a branch into the active one; uncommitted changes are committed first.
 
@@ -183,7 +183,7 @@ def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
     return ConflictList(conflicts=conflicts, stopped=_stopped(chat))
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:restore")
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
     """Resolve a conflict: the file gets the chosen version, and the file with the other version is deleted.
 

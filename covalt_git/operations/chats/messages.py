@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TITLE = 200
 _WHICH = "Its id or a suffix of it, the application's id, or its commit's id or a prefix of it."
 _BRANCH = "Name of the new branch; null: numbered."
+_STARTS_BRANCH = ("workspace:branch", "workspace:checkout")
+"""The needs of an operation that can start a branch, and then checks it out."""
 
 
 class GetMessage(ChatRequest):
@@ -128,15 +130,19 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
 def add_message(context: Context, request: AddMessage) -> MessagePlace:
     """Add a message to the conversation; calls refer to it by its id.
 
-    If the parent already has a following message, it starts a new branch, ``continue-1`` and so on.
+    If the parent already has a following message, it starts a new branch, ``continue-1`` and so on.  With a parent or
+    a branch, the role needs the tools ``workspace.branch`` and ``workspace.checkout``.
     """
+    if request.parent is not None or request.branch is not None:
+        for tool_id in _STARTS_BRANCH:
+            context.require_tool(tool_id)
     words = MessageRecord(role=request.role, text=request.text, ref=request.ref)
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.add(writer, words, parent=request.parent, branch=request.branch)
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:branch")
+@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH)
 def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     """Start a branch, ``retry-1`` and so on, for another answer to a message of the role ``user``.
 
@@ -148,7 +154,7 @@ def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs=MANAGE_CHATS)
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
 def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     """Add a changed version of a message, on a new branch, ``edit-1`` and so on.
 
@@ -166,7 +172,7 @@ def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
+@operation(changes=True, errors=(404, 409), needs=("workspace:checkout",))
 def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
     """Check out the branch with the most messages after a message; of several, the newest."""
     with context.writing(context.chat(request.chat_id)) as writer:
@@ -174,7 +180,7 @@ def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlac
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:checkout")
+@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH)
 def continue_message(context: Context, request: ContinueMessage) -> MessagePlace:
     """Continue after a message and its calls, on the branch that ends with it or on a new branch.
 

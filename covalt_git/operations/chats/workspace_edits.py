@@ -154,7 +154,7 @@ def most_upload_bytes(context: Context) -> int:
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:write_file")
+@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",))
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
@@ -175,7 +175,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:write_file")
+@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",))
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
 
@@ -189,7 +189,7 @@ def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> Fil
 
 
 @operation(
-    changes=True, errors=(404, 409), upload_limit=most_upload_bytes, needs="workspace:write_file"
+    changes=True, errors=(404, 409), upload_limit=most_upload_bytes, needs=("workspace:write_file",)
 )
 def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     """Add files to the workspace as one commit.
@@ -218,7 +218,7 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     )
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:write_file")
+@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",))
 def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     """Commit the uncommitted changes of the workspace, if there are any."""
     chat = context.chat(request.chat_id)
@@ -228,7 +228,7 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:restore")
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
     """Restore files from a commit, in a new commit on the active branch.
 
@@ -251,7 +251,7 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:restore")
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     """Undo the last change of the files on the active branch, in a new commit.
 
@@ -263,7 +263,7 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs="workspace:restore")
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
     """Revert the last undo, in a new commit; refused if files have changed since."""
     with context.writing(context.chat(request.chat_id)) as writer:
