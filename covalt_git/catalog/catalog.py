@@ -191,7 +191,19 @@ class Catalog(Visibility):
         found = self.find(text)
         if found.tool.alias_of is None:
             return found
-        return self.find(found.tool.alias_of)._replace(alias=found.tool)
+        return self.find(self._target(found.tool))._replace(alias=found.tool)
+
+    def target(self, tool: Tool) -> str | None:
+        """Return the id of the tool to which an alias forwards calls, if the principal may see a tool of that id."""
+        return tool.alias_of if tool.alias_of is not None and self.sees(tool.alias_of) else None
+
+    def sees_all_in(self, toolset: Toolset) -> bool:
+        """Return whether the principal may see all tools of a toolset, and those that its aliases call.
+
+        Only then may the toolset's files, grants and errors be shown, which name them.
+        """
+        aliases = [tool for tool in toolset.tools if tool.alias_of is not None]
+        return self.sees_all_of(toolset.id, toolset.tool_ids) and all(map(self.target, aliases))
 
     def called(self, tool: Tool) -> tuple[Tool, ...]:
         """Return a tool and, for an alias, the tool to which it forwards calls, if that is visible."""
@@ -233,11 +245,27 @@ class Catalog(Visibility):
             raise (found.tool.enabled and refusal) or _disabled(found)
         if found.tool.alias_of is None:
             return found
-        return self.find_callable(found.tool.alias_of)._replace(alias=found.tool)
+        return self.find_callable(self._target(found.tool))._replace(alias=found.tool)
+
+    def _target(self, alias: Tool) -> str:
+        """Return the id of the tool that an alias calls.
+
+        Raises:
+            CovaltError: ``unknown_tool``, if that tool is hidden; the error does not name it.
+        """
+        target = self.target(alias)
+        if target is None:
+            raise CovaltError(
+                f"{alias.tool_id} forwards its calls to a tool that does not exist",
+                hint="list the tools that exist with `covalt-git tool list`",
+                code="unknown_tool",
+                http_status=404,
+            )
+        return target
 
     def _visible_errors(self, toolset: Toolset) -> list[Problem]:
         """Return the toolset's errors; none if one of them may name a hidden tool."""
-        if not self.sees_all_of(toolset.id, toolset.tool_ids):
+        if not self.sees_all_in(toolset):
             return []
         return [one for one in toolset.problems if one.severity == "error"]
 

@@ -212,7 +212,7 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     """
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
-    if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
+    if not catalog.sees_all_in(toolset):
         raise context.refusal(f"may not see all tools of {toolset.id!r}")
     return toolset
 

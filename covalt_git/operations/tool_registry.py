@@ -69,7 +69,9 @@ class RegisteredTool(Result):
     calls: str = Field(
         description="The request or the tool that a call runs; empty if it cannot be called."
     )
-    entry: JsonObject = Field(description="The complete entry, with unknown keys.")
+    entry: JsonObject = Field(
+        description="The complete entry, with unknown keys, but without a tool that is hidden."
+    )
     granted: bool = Field(description="Whether its current entry is granted.")
     callable: bool = Field(description="Whether it can be called now.")
     why_not: str = Field(description="Why it cannot be called now; empty if it can.")
@@ -207,12 +209,16 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
         why_not = held_back or reason_not_callable(
             context, tool, toolset.state, enabled=toolset.enabled
         )
-    request = entry.request
+    request, stored = entry.request, entry.stored()
+    target = entry.alias_of
+    if target is not None and not context.visibility.sees(target):
+        target = None  # it does not exist for the role
+        del stored["protocol_meta"]["mcp"]["tool"]
     return RegisteredTool.of(
         entry,
         tool=_full_id(entry.tool_id),
-        calls=f"{request.method} {request.url}" if request else entry.alias_of or "",
-        entry=entry.stored(),
+        calls=f"{request.method} {request.url}" if request else target or "",
+        entry=stored,
         granted=tool is not None and tool.held_back is None,
         callable=not why_not,
         why_not=why_not,

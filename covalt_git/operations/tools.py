@@ -122,7 +122,9 @@ class ToolDetail(ToolFacts):
     http: HttpRequest | None
     server: str | None = Field(description="The id of the MCP server that provides it.")
     upstream: str | None = Field(description="Its name on that server.")
-    alias_of: str | None = Field(description="The tool to which a registered tool forwards calls.")
+    alias_of: str | None = Field(
+        description="The tool to which a registered tool forwards calls; null if it is hidden."
+    )
 
 
 class ToolGroup(Result):
@@ -236,6 +238,7 @@ def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
         tool,
         **_facts(context, tool, why_not),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
+        alias_of=context.catalog.target(found.tool),
         recorded=builtin_tools.is_recorded(tool.tool_id),
         schema_from=schema_from,
         limits=effective_limits(tool.limits, context.project.config.limits),

@@ -195,7 +195,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     row = context.toolset_index().toolset_row(toolset.id) or {}
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
-    everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
+    everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     shown = [one for one in servers if catalog.sees_one_of(one.id, ())]
     hidden = dict.fromkeys(ToolsetContent.model_fields, ())
