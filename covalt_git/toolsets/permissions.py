@@ -43,8 +43,11 @@ def check_trusted(toolset: Toolset, tool: Tool | None = None, *, sandboxed: bool
     """
     permissions = permissions_of(toolset)
     if tool is not None and toolset.id == REGISTRY_NAMESPACE:
+        # Only grants of other tools are left out: a grant of a host would act on each registered tool.
         permissions = [
-            permission for permission in permissions if tool.id.name in _tool_names(permission)
+            permission
+            for permission in permissions
+            if not any(names := _tool_names(permission)) or tool.id.name in names
         ]
     if not sandboxed and not toolset.state.imported:
         permissions.append(own_code())

@@ -142,7 +142,7 @@ class Consents(NamedTuple):
         ]
         origin = self._local_origin() if lacking else None
         if origin is not None and origin.exists and not _has_fetched(self.root):
-            # Only the user of this machine can have written them.  They are stored, so that they stay trusted when
+            # No commit of others came to the repository, so its user wrote the files, or copied them.  They are stored, so that they stay trusted when
             # the user adds a remote; only then can others change the files.
             with contextlib.suppress(OSError):
                 self.trust(lacking)
@@ -205,7 +205,7 @@ def _has_fetched(root: Path) -> bool:
         git = folder / ".git"
         if git.is_dir():
             try:
-                config = (git / "config").read_text(encoding="utf-8", errors="replace")
+                config = (git / "config").read_text(encoding="utf-8", errors="replace").lower()
             except OSError:
                 return True
             # `git pull URL` needs no remote; an included file may declare some.
@@ -217,7 +217,12 @@ def _has_fetched(root: Path) -> bool:
 
 
 def _has_foreign_moves(logs: Path) -> bool:
-    """Return whether a reflog has a commit that came by a patch or a fetch, which leave no other trace."""
+    """Return whether a commit may have come by a patch or a fetch, of which only the reflogs have a trace.
+
+    Without a reflog of HEAD, which git may be told not to write, nothing is known.
+    """
+    if not (logs / "HEAD").exists():
+        return True
     return any(
         move in file.read_bytes()
         for file in logs.rglob("*")

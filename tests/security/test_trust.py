@@ -24,7 +24,7 @@ from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
-from covalt_git.toolsets.permissions import permissions_of
+from covalt_git.toolsets.permissions import check_trusted, permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import BEARER, HOME, Api
@@ -286,6 +286,67 @@ def test_a_patch_of_another_user_is_not_trusted_in_a_project_made_here(
 
     assert read_config(root).approvals
     assert Project.open(root).config.approvals == ()
+
+
+@pytest.mark.parametrize("how", ["remote", "no-reflog"])
+def test_a_project_whose_origin_git_does_not_show_is_not_local(
+    tmp_path: Path, cli_in: Callable[..., tuple[int, str]], how: str
+) -> None:
+    root = tmp_path / "own"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    if how == "remote":  # git ignores the case of sections
+        with (root / ".git/config").open("a") as file:
+            file.write('[Remote "origin"]\n\turl = https://git.example/x\n')
+    else:
+        shutil.rmtree(root / ".git/logs")
+    (root / "covalt.yaml").write_text(
+        'version: 1\napprovals:\n  - {pattern: "**", require: false}\n'
+    )
+
+    assert Project.open(root).config.approvals == ()
+
+
+def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path) -> None:
+    root = tmp_path / "own"
+    root.mkdir()
+    (root / "covalt.yaml").write_text("version: 1\n")
+    operate = Operations(root)
+    request = {"http": {"method": "GET", "url": "https://a.example/x"}}
+    for name in ("w", "other"):
+        entry = {"tool_id": name, "name": name, "protocol_meta": request}
+        operate("register_tool", entry=entry | {"protocols": ["http"]})
+        operate("add_grant", toolset_id="registered", kind="tool", name=name)
+    toolset = read_toolset(root, "registered")
+    tool = toolset.tool("registered:w")
+    check_trusted(toolset, tool)
+
+    # A pull adds a grant that no registered tool needs, and that would permit the host of a redirect.
+    state = root / "toolsets/state/registered.yaml"
+    added = {
+        "kind": "network",
+        "hosts": ["b.example"],
+        "digest": toolset.digest,
+        "granted_at": "2026-01-01T00:00:00Z",
+        "granted_by": "them",
+    }
+    state.write_text(
+        state.read_text().replace("grants:\n", f"grants:\n  network: {json.dumps(added)}\n")
+    )
+
+    toolset = read_toolset(root, "registered")
+    assert toolset.problems == ()
+    with pytest.raises(CovaltError) as refused:
+        check_trusted(toolset, tool)
+    assert "b.example" in refused.value.message
+
+    # A grant of another registered tool holds back that one only.
+    state.write_text(state.read_text().replace(f"  network: {json.dumps(added)}\n", ""))
+    Consents.of(root).withdraw_all()
+    operate("add_grant", toolset_id="registered", kind="tool", name="w")
+    toolset = read_toolset(root, "registered")
+    check_trusted(toolset, tool)
+    with pytest.raises(CovaltError):
+        check_trusted(toolset, toolset.tool("registered:other"))
 
 
 def test_another_project_at_the_path_of_an_own_one_is_not_trusted(

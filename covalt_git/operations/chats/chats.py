@@ -305,9 +305,8 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     chat = context.chat(request.chat_id)
     chats = context.project.chats
     with context.writing(chat) as writer:
-        context.require_export(
-            chat
-        )  # under the lock, since the call that held it may have been hidden
+        # Under the lock, because the call that held it may be of a hidden tool.
+        context.require_export(chat)
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
@@ -330,9 +329,8 @@ def export_chat(context: Context, request: ExportChat) -> ResultFile:
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         size = exporting.export(chat, file, branch=request.branch).size
-        context.require_export(
-            chat
-        )  # after the export, which may contain a call that ended meanwhile
+        # After the export, because it may contain a call that ended meanwhile.
+        context.require_export(chat)
         file.seek(0)
         stack.pop_all()
     return ResultFile(f"{chat.id}.bundle", BYTES, file, size)
