@@ -73,6 +73,9 @@ class Project:
     @classmethod
     def cached(cls, root: Path, role: str | None) -> Project:
         """Return the same as :meth:`open`, without reading unchanged files again."""
+        check_links(
+            root
+        )  # each time, because a pull may bring one that changes none of these files
         files = [root / CONFIG, *Consents.of(root).files, *data_files(root)]
         return _OPENED.get((root, role), files, lambda: cls.open(root, role=role))
 

@@ -15,7 +15,6 @@ from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import grant_facts
 from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant, ToolsetState
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
-from covalt_git.toolsets.permissions import waived_by_manifest
 from covalt_git.toolsets.state_store import (
     changeable,
     find_server,
@@ -107,9 +106,7 @@ def add_grant(
     if isinstance(grant, NetworkGrant | SecretGrant):
         decided = grant.model_copy(update={"hosts": tuple(sorted(hosts))})
     state = ToolsetState(grants={key: decided})
-    Consents.of(root).trust(
-        [*state_permissions(toolset.id, state), *waived_by_manifest(toolset)], reason
-    )
+    Consents.of(root).trust(state_permissions(toolset.id, state), reason)
     return key, grant
 
 

@@ -99,6 +99,8 @@ def override_tool(
         write_state(state_file(root, toolset.id), reading.valid)
     if changes.get("requires_confirmation") is False:
         Consents.of(root).trust([waived(toolset.id, name)])
+    elif after.get("requires_confirmation") is not False:
+        Consents.of(root).distrust([waived(toolset.id, name)])
     return ToolOverridden(
         tool_id=tool_id,
         project=LocalOverride.model_validate(after),

@@ -18,7 +18,7 @@ def permissions_of(toolset: Toolset) -> list[Permission]:
     """Return the permissions of a toolset: those of its state file, and the approvals that its manifest waives."""
     permissions = state_permissions(toolset.id, toolset.state)
     if toolset.state.grants:
-        permissions += waived_by_manifest(toolset)
+        permissions += _waived_by_manifest(toolset)
     return permissions
 
 
@@ -58,11 +58,11 @@ def _tool_names(permission: Permission) -> tuple[Any, Any]:
     return permission.fact.get("tool"), permission.fact.get("waiver")
 
 
-def waived_by_manifest(toolset: Toolset) -> Iterator[Permission]:
-    """Yield the approvals that the manifest of a toolset of the project waives; they act only with a grant.
+def _waived_by_manifest(toolset: Toolset) -> Iterator[Permission]:
+    """Yield the approvals that the manifest of a toolset of the project waives.
 
-    A grant outlives a change of this field, so that a pull could
-    remove the approval of a tool that sends requests.
+    They need trust if the toolset has grants: a grant outlives a change of this field, so a pull could remove the
+    approval of a tool that sends requests.
     """
     if toolset.manifest is None or toolset.state.imported:
         return

@@ -349,6 +349,47 @@ def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path)
         check_trusted(toolset, toolset.tool("registered:other"))
 
 
+def test_a_grant_does_not_trust_the_approvals_that_a_manifest_waives(tmp_path: Path) -> None:
+    root = tmp_path / "clone"
+    (root / "toolsets/ev").mkdir(parents=True)
+    (root / "covalt.yaml").write_text("version: 1\n")
+    (root / "toolsets/ev/toolset.yaml").write_text(
+        'id: ev\nname: Ev\nversion: "1"\ntools:\n'
+        "  - {id: post, requires_confirmation: false, http: {method: POST, url: 'https://a.example/x'}}\n"
+    )
+
+    Operations(root)("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
+
+    assert call_of(root, "ev:post").message.endswith("ev may call post without approval")
+    Operations(root)("trust_project")
+    assert Consents.of(root).lacking(permissions_of(read_toolset(root, "ev"))) == []
+
+
+def call_of(root: Path, tool_id: str) -> CovaltError:
+    operate = Operations(root)
+    operate("create_chat", chat_id="c1")
+    return operate.error("call_tool", chat_id="c1", tool_id=tool_id, args={})
+
+
+def test_a_waiver_that_the_user_cleared_and_a_pull_restores_is_not_trusted(clone: Path) -> None:
+    operate = owner(clone)
+    operate("override_tool", tool_id="ev:steal", requires_confirmation=False)
+    state = (clone / "toolsets/state/ev.yaml").read_text()
+    assert "ev may call steal without approval" not in operate("validate")["not_trusted"]
+    operate("override_tool", tool_id="ev:steal", clear=("requires_confirmation",))
+
+    (clone / "toolsets/state/ev.yaml").write_text(state)
+
+    assert "ev may call steal without approval" in operate("validate")["not_trusted"]
+
+
+def test_permissions_that_changed_since_the_review_are_not_trusted(clone: Path) -> None:
+    error = owner(clone).error("trust_project", permissions=("sha256:" + "0" * 64,))
+
+    assert error.code == "moved"
+    assert all(not row["trusted"] for row in owner(clone)("list_permissions")["permissions"])
+
+
 def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
     tmp_path: Path, clone: Path, cli_in: Callable[..., tuple[int, str]]
 ) -> None:
