@@ -115,7 +115,8 @@ def may_decide_over_mcp(
     that may approve the tool, and must not be the one that requested the call, unless ``approve_own`` is set.
 
     All clients over stdio act for the user of this machine: a client chooses its name itself, and a model with a
-    shell can start a second client.  So without ``approve_own`` they decide about no call, whoever requested it.
+    shell can start a second client.  So without ``approve_own`` such a
+    client cannot approve or deny any call, including the calls of agents with tokens.
     """
     name = config.default_role if principal.role is None else principal.role
     role = config.roles.get(name or "")

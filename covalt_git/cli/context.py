@@ -11,6 +11,7 @@ import click
 from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
+from covalt_git.cli.trust_question import offer_trust
 from covalt_git.errors import WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
@@ -85,9 +86,7 @@ def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
     try:
         return operation(context(), **fields)
     except NotTrustedError:
-        from covalt_git.cli.trust import offer_trust  # noqa: PLC0415 - most projects are trusted
-
-        if not offer_trust():
+        if not can_ask() or not offer_trust(context()):
             raise
     return operation(context(), **fields)
 

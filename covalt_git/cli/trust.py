@@ -9,16 +9,15 @@ import click
 
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, can_ask, print_json
-from covalt_git.cli.groups import JsonCommand, wants_json
+from covalt_git.cli.context import ask, print_json
+from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
+from covalt_git.cli.trust_question import confirm_trust
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import trust
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from covalt_git.operations.trust import PermissionRow, TrustList
+    from covalt_git.operations.trust import TrustList
 
 
 @click.command(cls=JsonCommand)
@@ -67,7 +66,7 @@ def _trust(reason: str | None) -> None:
         output.say("every permission of this project is trusted on this machine")
         return
     check_user(reason)
-    if reason is None and not confirm(new):
+    if reason is None and not confirm_trust(new):
         raise SystemExit(1)
     digests = tuple(permission.digest for permission in new)
     done = ask(trust.trust_project, permissions=digests, reason=reason)
@@ -75,30 +74,9 @@ def _trust(reason: str | None) -> None:
     output.say(f"trusted: {output.plural(len(new), 'permission')} of {done.project}")
 
 
-def confirm(permissions: Sequence[PermissionRow]) -> bool:
-    """Print permissions that are not trusted, and ask whether to trust them."""
-    output.say("Not trusted on this machine:", err=wants_json())
-    for permission in permissions:
-        output.say(f"  {permission.permits}", err=wants_json())
-    if click.confirm("trust them?", err=wants_json()):
-        return True
-    output.say("they still do not act on this machine", err=wants_json())
-    return False
-
-
-def offer_trust() -> bool:
-    """Ask at a terminal to trust the project; return whether the user did, so that the command can go on."""
-    if not can_ask():
-        return False
-    found = ask(trust.list_permissions)
-    new = [permission for permission in found.permissions if not permission.trusted]
-    if not new or not confirm(new):
-        return False
-    ask(trust.trust_project, permissions=tuple(permission.digest for permission in new))
-    return True
-
-
 def _print_list(found: TrustList) -> None:
     print_json(found)
-    rows = [(("no", "yes")[one.trusted], one.permits) for one in found.permissions]
+    rows = [
+        (("no", "yes")[permission.trusted], permission.permits) for permission in found.permissions
+    ]
     output.table(rows, titles=("TRUSTED", "PERMISSION"), empty="this project has no permissions")

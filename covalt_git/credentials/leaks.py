@@ -133,7 +133,7 @@ _CONNECTION_PASSWORD = re.compile(
         (?P<value> [^;\s"'`<>{}$*\\]{6,200} ) (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A password in a connection string; a line without ``;`` is none."""
+"""A password in a connection string, whose line also has a semicolon."""
 
 _PLACEHOLDER = (
     r"(?i)example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"

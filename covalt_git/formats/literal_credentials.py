@@ -138,7 +138,8 @@ class _Replacer:
     def repeat(self, value: Any) -> None:
         """Replace the credentials that were found in the other texts of the document too, as in a description.
 
-        A name, not the text, told that such a value is a credential.  So short values and words are left.
+        Such a value was recognized by the name of its field.  Short values and plain words stay, because other texts
+        may contain them by chance.
         """
         literals = {literal: name for literal, name in self._names.items() if _is_distinct(literal)}
         for loc, original in texts(value) if literals else ():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import StaleError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
@@ -67,38 +67,41 @@ class FolderTrusted(Result):
 def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
     """List the permissions that the project's files contain, and whether each is trusted on this machine."""
     root = context.project.root
-    permissions = project_permissions(root)
-    lacking = {permission.digest for permission in untrusted_permissions(root)}
     return TrustList(
         project=str(root.resolve()),
         permissions=tuple(
             PermissionRow(
                 toolset_id=permission.toolset_id,
                 permits=permission.words,
-                trusted=permission.digest not in lacking,
+                trusted=trusted,
                 digest=permission.digest,
             )
-            for permission in permissions
+            for permission, trusted in _permissions(root)
         ),
     )
 
 
-@operation(changes=True, admin=_WHAT, local=True)
+@operation(changes=True, errors=(409,), admin=_WHAT, local=True)
 def trust_project(context: Context, request: TrustProject) -> TrustList:
-    """Trust permissions of the project on this machine, exactly as they are now."""
+    """Trust permissions of the project on this machine, exactly as they are now.
+
+    If a reviewed permission no longer exists, nothing is trusted and the error is ``moved``.
+    """
     root = context.project.root
-    reviewed = request.permissions
-    lacking = untrusted_permissions(root)
-    if reviewed is not None:
-        known = {permission.digest for permission in project_permissions(root)}
-        for digest in reviewed:
-            if digest not in known:  # the files changed after the review
-                raise UnknownNameError("permission", digest, known, list_with="covalt-git trust")
-    for permission in lacking:
-        if reviewed is not None and permission.digest not in reviewed:
+    permissions = _permissions(root)
+    known = {permission.digest for permission, _ in permissions}
+    reviewed = known if request.permissions is None else set(request.permissions)
+    if not reviewed <= known:
+        raise StaleError(
+            "the permissions of the project have changed since your review",
+            hint="review them again: covalt-git trust",
+        )
+    for permission, trusted in permissions:
+        if trusted or permission.digest not in reviewed:
             continue
-        if _SECRET_COMMAND in permission.fact:
-            _secret_command(root).allow(request.reason)
+        command = _secret_command(root)
+        if _SECRET_COMMAND in permission.fact and command is not None:
+            command.allow(request.reason)
         else:
             Consents.of(root).trust([permission], request.reason)
     return list_permissions(context)
@@ -109,8 +112,9 @@ def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
     """Withdraw the trust in all permissions of the project on this machine."""
     root = context.project.root
     Consents.of(root).withdraw_all()
-    if SecretCommand.of(root, read_config(root).secret_command) is not None:
-        _secret_command(root).forbid()
+    command = _secret_command(root)
+    if command is not None:
+        command.forbid()
     return list_permissions(context)
 
 
@@ -122,38 +126,32 @@ def trust_projects_below(context: Context, request: TrustFolder) -> FolderTruste
     return FolderTrusted(folder=str(folder))
 
 
-def project_permissions(root: Path) -> list[Permission]:
-    """Return the permissions of all toolsets and of ``covalt.yaml``.
+def _permissions(root: Path) -> list[tuple[Permission, bool]]:
+    """Return the permissions of ``covalt.yaml`` and of all toolsets, and whether each is trusted.
 
     The project's own Python tools are one of them if this machine has no sandbox.
     """
+    from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
+
     permissions = config_permissions(read_config(root))
-    command = SecretCommand.of(root, read_config(root).secret_command)
-    if command is not None:
-        fact = {_SECRET_COMMAND: list(command.argv)}
-        permissions.append(Permission(fact, f"covalt.yaml: run {command} for granted secrets"))
     toolsets = [read_toolset(root, toolset_id) for toolset_id in toolset_ids(root / "toolsets")]
     for toolset in toolsets:
         permissions += permissions_of(toolset)
-    from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
-
-    own_python = any(one.has_python_tools and not one.state.imported for one in toolsets)
+    own_python = any(
+        toolset.has_python_tools and not toolset.state.imported for toolset in toolsets
+    )
     if own_python and not sandbox_levels.is_sandbox():
         permissions.append(own_code())
-    return permissions
+    lacking = {permission.digest for permission in Consents.of(root).lacking(permissions)}
+    decided = [(permission, permission.digest not in lacking) for permission in permissions]
+    command = _secret_command(root)
+    if command is not None:
+        words = f"covalt.yaml: run {command} for granted secrets"
+        # It runs outside of the sandbox, so a trusted folder does not cover it.
+        permission = Permission({_SECRET_COMMAND: list(command.argv)}, words)
+        decided.append((permission, command.is_allowed))
+    return decided
 
 
-def untrusted_permissions(root: Path) -> list[Permission]:
-    """Return the permissions that the user of this machine has not trusted."""
-    permissions = project_permissions(root)
-    consents = Consents.of(root)
-    commands = [one for one in permissions if _SECRET_COMMAND in one.fact]
-    lacking = consents.lacking(one for one in permissions if one not in commands)
-    # A secret_command runs outside of the sandbox, so that no trusted folder covers it.
-    return lacking + [one for one in commands if not _secret_command(root).is_allowed]
-
-
-def _secret_command(root: Path) -> SecretCommand:
-    command = SecretCommand.of(root, read_config(root).secret_command)
-    assert command is not None
-    return command
+def _secret_command(root: Path) -> SecretCommand | None:
+    return SecretCommand.of(root, read_config(root).secret_command)

@@ -5,8 +5,8 @@ make these decisions for the user of this machine.
 """
 
 from covalt_git.trust.consents import Consent, Consents, NotTrustedError
+from covalt_git.trust.permission import Permission
 from covalt_git.trust.permissions import (
-    Permission,
     config_permissions,
     own_code,
     state_permissions,

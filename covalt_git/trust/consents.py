@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.trust.permissions import Permission
+    from covalt_git.trust.permission import Permission
 
 _FOLDER = "trusted"
 _TRUSTED_FOLDERS = "trusted-folders"
@@ -219,7 +219,7 @@ def _has_fetched(root: Path) -> bool:
 def _has_foreign_moves(logs: Path) -> bool:
     """Return whether a commit may have come by a patch or a fetch, of which only the reflogs have a trace.
 
-    Without a reflog of HEAD, which git may be told not to write, nothing is known.
+    Git can be configured to write no reflogs.  Then the origin of the commits is unknown, so the result is True.
     """
     if not (logs / "HEAD").exists():
         return True

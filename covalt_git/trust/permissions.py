@@ -7,7 +7,7 @@ review.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from covalt_git.json_values import canonical_json
 from covalt_git.models.server_definition import command_line
@@ -19,6 +19,7 @@ from covalt_git.models.toolset_state import (
     ToolGrant,
 )
 from covalt_git.text import display
+from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,25 +31,6 @@ if TYPE_CHECKING:
 
 _NOT_PERMITTED = {"granted_at", "granted_by", "hosts"}
 """Fields of a grant that do not change what it permits; its hosts are permissions of their own."""
-
-
-class Permission(NamedTuple):
-    """One permission of a project.
-
-    Attributes:
-        fact: What it permits, exactly; equal facts are the same permission.
-        words: The same for a user, with hidden characters escaped.
-        toolset_id: The toolset that it is for; None if it is for the project.
-    """
-
-    fact: JsonObject
-    words: str
-    toolset_id: str | None = None
-
-    @property
-    def digest(self) -> str:
-        """The digest of the fact."""
-        return canonical_json.digest(self.fact)
 
 
 def state_permissions(toolset_id: str, state: ToolsetState) -> list[Permission]:
@@ -156,7 +138,8 @@ def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
             requiring.append(fact)
             permissions.append(None)
             continue
-        when = canonical_json.dumps(fact["when"]).decode() if fact.get("when") else ""
+        conditions = {name: value for name, value in fact.get("when", {}).items() if value}
+        when = canonical_json.dumps(conditions).decode() if conditions else ""
         words = (
             f"covalt.yaml: call {rule.pattern} without approval{f' when {when}' if when else ''}"
         )

@@ -1,0 +1,39 @@
+"""Question at a terminal whether to trust the permissions of a project on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli.groups import wants_json
+from covalt_git.cli.terminal import output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.operations.context import Context
+    from covalt_git.operations.trust import PermissionRow
+
+
+def confirm_trust(permissions: Sequence[PermissionRow]) -> bool:
+    """Print permissions that are not trusted, and return whether the user trusts them."""
+    output.say("Not trusted on this machine:", err=wants_json())
+    for permission in permissions:
+        output.say(f"  {permission.permits}", err=wants_json())
+    if click.confirm("trust them?", err=wants_json()):
+        return True
+    output.say("they still do not act on this machine", err=wants_json())
+    return False
+
+
+def offer_trust(context: Context) -> bool:
+    """Ask the user at a terminal to trust the project's permissions; return whether they are trusted now."""
+    from covalt_git.operations import trust  # noqa: PLC0415 - most projects are trusted
+
+    permissions = trust.list_permissions(context).permissions
+    new = [permission for permission in permissions if not permission.trusted]
+    if not new or not confirm_trust(new):
+        return False
+    trust.trust_project(context, permissions=tuple(permission.digest for permission in new))
+    return True
