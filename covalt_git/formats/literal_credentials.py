@@ -76,10 +76,11 @@ def is_literal(text: str) -> bool:
 def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     """Return a document with references in place of its credentials, and what was replaced."""
     replacer = _Replacer(_tokens(value))
+    # The keys first: places in the report and names of secrets are made of them.
+    value = replacer.without_tokens_in_keys(value, _Place())
     replacer.visit(value, _Place())
     replacer.repeat(value)
-    changed = with_values(value, replacer.texts)
-    return replacer.without_tokens_in_keys(changed, _Place()), replacer.found
+    return with_values(value, replacer.texts), replacer.found
 
 
 def _tokens(value: Any) -> list[str]:
@@ -172,6 +173,12 @@ class _Replacer:
             changed[unused(name, changed, "_")] = self.without_tokens_in_keys(item, _Place(loc))
         return changed
 
+    def _without_tokens(self, name: str) -> str:
+        """Return a name without the tokens in it, or ``key`` if nothing is left."""
+        for token in self._tokens:
+            name = name.replace(token, "")
+        return name if any(map(str.isalnum, name)) else "key"
+
     def _visit_item(self, value: Any, flag: Any, place: _Place) -> None:
         if _is_argument_of(flag, value):
             self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
@@ -187,7 +194,9 @@ class _Replacer:
     def _reference(self, literal: str, name: str, place: _Place) -> str:
         """Return the reference to a credential; equal credentials have one name."""
         if literal not in self._names:
-            name = unused(_secret_name(name, place), self._names.values(), "_")
+            place = place._replace(owners=tuple(map(self._without_tokens, place.owners)))
+            name = _secret_name(self._without_tokens(name), place)
+            name = unused(name, self._names.values(), "_")
             self._names[literal] = name
         found = self._names[literal]
         self.found.append(Note(place.loc, _message(found), found))

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -168,3 +169,24 @@ def test_a_header_of_its_own_is_replaced_as_a_whole() -> None:
     changed, _ = replace_credentials({"args": ["--header", "Authorization: Bearer two words 12"]})
 
     assert "two words" not in json.dumps(changed)
+
+
+@pytest.mark.parametrize("name", sorted(TOKENS))
+@pytest.mark.parametrize("value", ["v", "hunter2-of-our-team"])
+def test_no_name_of_a_secret_is_made_of_a_token(name: str, value: str) -> None:
+    token = TOKENS[name]
+    documents = [
+        {"env": {token: value}},
+        {"servers": {token: {"env": {"PASSWORD": value}}}},
+        {"servers": [{"name": token, "headers": {"Authorization": f"Bearer {value}"}}]},
+        {"args": [f"--{token}", value, f"--{token}-token={value}"]},
+    ]
+
+    for document in documents:
+        changed, notes = replace_credentials(document)
+
+        written = json.dumps(
+            [changed, [note.__dict__ if hasattr(note, "__dict__") else note for note in notes]]
+        )
+        assert token.lower() not in written.lower()
+        assert re.sub(r"\W", "_", token).lower() not in written.lower()
