@@ -86,7 +86,7 @@ def check_server_grant(toolset: Toolset, server: McpServer) -> None:
 
     Raises:
         GrantNeededError: with the command that grants it.
-        NotTrustedError: if another user granted it.
+        NotTrustedError: if the user of this machine has not trusted it.
     """
     may = granted(toolset.id, toolset.state, toolset.digest)
     may.check_server(server, toolset.files.hashes)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | None) -> None:
     """Trust the permissions of this project on this machine.
 
-    Grants, accepted tools of MCP servers and waived approvals are files of the project.  If another user
-    made them, they do not act on your machine until you trust them here.  The command prints those that
-    you have not trusted yet, and asks at a terminal.  What you grant on this machine is trusted at once.
+    Grants, accepted tools of MCP servers and waived approvals are files of the project, so a clone brings
+    those of its author.  They act on your machine only after you trust them here.  The command prints those
+    that you have not trusted yet, and asks at a terminal.  What you grant on this machine is trusted at once.
 
     A script states a reason with --no-terminal.  The trust is for this folder and ends for each permission
     that changes.
