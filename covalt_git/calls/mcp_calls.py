@@ -23,6 +23,7 @@ from covalt_git.models.server_definition import references_of
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
@@ -153,15 +154,16 @@ def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
 
 
 def _grant_check(root: Path, found: Found, server: Definition) -> Callable[[], bool]:
-    """Return a function that returns whether a server is still granted, enabled and unchanged.
+    """Return a function that returns whether a server is still granted, trusted, enabled and unchanged.
 
-    It reads the toolset's files only if they have changed.  The server stays when the manifest is invalid for
+    It reads the toolset's files only if they or the user's consents have changed.  The server stays when the manifest is invalid for
     the first time, because the author may just be saving it.
     """
     toolset_id, server_id = found.toolset.id, server.name.server_id
     files = (
         root / "toolsets" / toolset_id,
         root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml",
+        *Consents.of(root).files,
     )
     checked = signature(*files)
     declared = server_of(found.toolset, server_id)

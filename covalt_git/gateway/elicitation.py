@@ -177,9 +177,29 @@ def input_required(inquiry: Inquiry, call: str | None = None) -> types.InputRequ
 
 def _request(question: Question, **more: str) -> Any:
     params = {**more, **question.params}
-    if question.method == "elicitation/create" and isinstance(params.get("message"), str):
-        params["message"] = display.in_lines(params["message"])
+    if question.method == "elicitation/create":
+        params = {name: _shown(name, value) for name, value in params.items()}
     return _REQUEST.validate_python({"method": question.method, "params": params})
+
+
+_LABELS = frozenset({"message", "title", "description"})
+_VALUES = frozenset({"const", "enum", "default"})
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return a question's field with hidden characters escaped in what a user reads, not in what the answer repeats."""
+    match value:
+        case str() if name in _LABELS:
+            return display.in_lines(value)
+        case list() if name == "enumNames":
+            return [_shown("title", label) for label in value]
+        case list() if name not in _VALUES:
+            return [_shown("", item) for item in value]
+        case dict() if name == "properties":  # its keys are names of fields
+            return {key: _shown("", field) for key, field in value.items()}
+        case dict() if name not in _VALUES:
+            return {key: _shown(key, item) for key, item in value.items()}
+    return value
 
 
 def state_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:

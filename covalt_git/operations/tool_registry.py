@@ -138,6 +138,7 @@ def replace_registered_tool(context: Context, request: ReplaceRegisteredTool) ->
         message = f"must be {request.tool_id!r} (got {entry.tool_id!r})"
         raise invalid(Problem("entry.tool_id", 0, 0, "invalid_request", message))
     _check_may_change(context, request.tool_id)
+    _check_sees_target(context, request.tool_id)
     return _written(context, tool_registry.replace_entry(context.project.root, entry))
 
 
@@ -165,6 +166,22 @@ def _check_may_change(context: Context, tool_id: str) -> None:
         raise ForbiddenError(
             f"{who} may not register {tool_id!r}, because it may not call {tool.path}",
             hint="add a pattern to allow of the role in covalt.yaml",
+        )
+
+
+def _check_sees_target(context: Context, tool_id: str) -> None:
+    """Check that the role sees the complete entry: a new entry made from its visible part would lose the target.
+
+    Raises:
+        ForbiddenError: if the entry forwards its calls to a tool that is hidden from the role.
+    """
+    entry = _visible_entries(context).get(tool_id)
+    target = entry.alias_of if entry is not None else None
+    if target is not None and not context.visibility.sees(target):
+        who = acting(context.project.config, context.project.principal)
+        raise ForbiddenError(
+            f"{who} may not replace {tool_id!r}, because it may not see the tool to which its calls are forwarded",
+            hint="an admin can replace it",
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from covalt_git.access.approval_required import is_about
 from covalt_git.access.shell_arguments import is_shell_argument
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
@@ -22,6 +23,7 @@ from covalt_git.names import (
     REGISTRY_NAMESPACE,
     RESERVED_TOOLSET_IDS,
     id_key,
+    matches,
 )
 from covalt_git.problems import codes
 from covalt_git.system.fork_pool import each, ignore_progress
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
-    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
 
 
 class CheckedToolset(NamedTuple):
@@ -121,6 +123,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
         *_config_problems(config),
         *(problem for one in toolsets for problem in one.problems),
     ]
+    problems += _wide_waivers(config, root, toolsets)
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
@@ -140,16 +143,17 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
         message = "without default_role, the user of this machine may call no tool unless --role names a role"
         hint = f"add the line default_role: {own}"
         found.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
-    found += _wide_waivers(config)
     return without(values, [*config.problems, *found])
 
 
-def _wide_waivers(config: Reading[ProjectConfig]) -> Iterator[Problem]:
+def _wide_waivers(
+    config: Reading[ProjectConfig], root: Path, toolsets: tuple[CheckedToolset, ...]
+) -> Iterator[Problem]:
     """Yield a warning for each pattern that waives approval of commands by their beginning, or of all commands."""
     for position, rule in enumerate(config.value.approvals if config.value else ()):
         for path, value in rule.when.args.items():
             is_pattern = not rule.require and isinstance(value, str) and value.endswith("*")
-            if not is_pattern or not is_shell_argument({}, path):
+            if not is_pattern or not _is_for_shell(rule, path, root, toolsets):
                 continue
             message = (
                 "waives approval of every command"
@@ -159,6 +163,26 @@ def _wide_waivers(config: Reading[ProjectConfig]) -> Iterator[Problem]:
             hint = "write the whole command, such as git status, one rule for each"
             at: Loc = ("approvals", position, "when", "args", path)
             yield config.warning(codes.WIDE_WAIVER, at, message, hint=hint)
+
+
+def _is_for_shell(
+    rule: ApprovalRule, path: str, root: Path, toolsets: tuple[CheckedToolset, ...]
+) -> bool:
+    """Return whether a shell reads an argument of a rule: by its name, or by the schema of a tool of the rule."""
+    if is_shell_argument({}, path):
+        return True
+    matching = (
+        toolset.id
+        for toolset in toolsets
+        if any(
+            matches(rule.pattern, tool_id.replace(":", ".")) for tool_id in toolset.tool_ids or ()
+        )
+    )
+    return any(
+        is_about(rule, tool) and is_shell_argument(tool.input_schema, path)
+        for toolset_id in matching
+        for tool in read_toolset(root, toolset_id).tools
+    )
 
 
 def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:

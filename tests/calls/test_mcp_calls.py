@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.mcp_calls import health
 from covalt_git.calls.running import Follower, Started
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, revoke
@@ -17,6 +18,7 @@ from covalt_git.installs.uninstall import uninstall
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
 from tests.calls.conftest import World, code, make_world
+from tests.operations_client import Operations
 from tests.settling import until
 from tests.taking_servers import take
 from tests.trusting import use_config
@@ -106,6 +108,26 @@ def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: Worl
     assert [(one.kind, one.path) for one in done.changes] == [("added", "written.txt")]
     assert world.git("show", "main:written.txt") == "by the server\n"
     assert world.record().execution_id == waiting
+
+
+def test_a_running_server_ends_when_its_user_withdraws_the_trust(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        use_config(patch, tmp_path / "config", trusts=False)
+        world = make_world(tmp_path / "project")
+        world.write("demo/toolset.yaml", manifest(tmp_path))
+        add_grant(world.root, "demo", "process", "first", by="me")
+        world.configure(CONFIG)
+        owner = Operations(world.root, role="owner")
+        owner("trust_project")
+        take(world.root, "demo", "first")
+        owner("trust_project")
+        assert result(world, "first:add", a=1, b=2) == "3"
+        assert [server.state for server in health(world.root)] == ["ready"]
+
+        owner("distrust_project")
+
+        until(lambda: [server.state for server in health(world.root)] == ["stopped"])
+        CONNECTIONS.close()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
+from covalt_git.elicitation.requests import Inquiry
+from covalt_git.gateway.elicitation import input_required
+from covalt_git.models.elicitation import Question
 from covalt_git.project import Project
 from tests.mcp_client import (
     Requests,
@@ -111,6 +114,28 @@ def test_the_user_sees_the_question_and_its_schema_without_hidden_characters(
     record = recorded(shared, result)
     assert [(one.message, one.answer) for one in record.asked] == [(args["ask"], "accept")]
     assert "Ada" not in str(record.asked)
+
+
+def test_labels_of_a_form_are_shown_without_hidden_characters_and_its_values_are_unchanged() -> (
+    None
+):
+    hidden, escaped = "a\u202eb", "a\\u{202e}b"
+    choices = {"type": "string", "title": hidden, "enum": [hidden], "enumNames": [hidden]}
+    titled = {"type": "string", "oneOf": [{"const": hidden, "title": hidden}], "default": hidden}
+    form = {"type": "object", "properties": {"title": choices, "default": titled, hidden: choices}}
+    params = {"message": hidden, "requestedSchema": form}
+    inquiry = Inquiry({"q": Question(method="elicitation/create", params=params)})
+
+    needed = input_required(inquiry)
+
+    assert needed is not None
+    shown = needed.model_dump(by_alias=True, mode="json")["inputRequests"]["q"]["params"]
+    assert shown["message"] == escaped
+    fields = shown["requestedSchema"]["properties"]
+    assert list(fields) == ["title", "default", hidden]
+    labelled = {"type": "string", "title": escaped, "enum": [hidden], "enumNames": [escaped]}
+    assert fields["title"] == fields[hidden] == labelled
+    assert fields["default"] == titled | {"oneOf": [{"const": hidden, "title": escaped}]}
 
 
 @pytest.mark.parametrize(("tool", "lacking"), [("name", "elicitation"), ("several", "sampling")])

@@ -23,7 +23,7 @@ CONFIG = """\
 default_role: admin
 roles:
   admin: {admin: true}
-  guest: {allow: ["data-lab.*"]}
+  guest: {allow: ["data-lab.*", "workspace.branch"]}
 approvals:
   - {pattern: "app-builder.edit_file", require: true}
 secret_command: [/bin/echo, "{name}"]

@@ -1,5 +1,6 @@
 """A waiver of a shell's argument by a pattern waives no second command."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from covalt_git.access import confirmation
 from covalt_git.access.shell_arguments import METACHARACTERS
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
+from covalt_git.toolsets.project_files import read_project
+from tests.toolsets.projects import put
 
 
 def asks(pattern: Any, args: dict[str, Any], *, path: str = "cmd", schema: Any = None) -> bool:
@@ -96,3 +99,35 @@ def test_arguments_of_a_shell_are_known_by_their_schema() -> None:
 
 def test_other_arguments_match_as_before() -> None:
     assert not asks("notes/*", {"path": "notes/a;b.md"}, path="path")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("fs.run", ["CG218"]), ("*", ["CG218"]), ("fs.other", []), ("web.*", [])],
+)
+def test_validate_warns_of_arguments_whose_schema_says_that_a_shell_reads_them(
+    tmp_path: Path, pattern: str, expected: list[str]
+) -> None:
+    tools = """\
+  - id: run
+    name: Run
+    description: Runs a line.
+    requires_confirmation: true
+    input_schema: {type: object, properties: {line: {type: string, x-shell: true}}}
+    http: {method: POST, url: "https://example.com/run", body: {json: {line: "$args.line"}}}
+  - id: other
+    name: Other
+    description: Takes a line.
+    requires_confirmation: true
+    input_schema: {type: object, properties: {line: {type: string}}}
+    http: {method: POST, url: "https://example.com/other", body: {json: {line: "$args.line"}}}
+"""
+    put(
+        tmp_path,
+        "fs/toolset.yaml",
+        f"manifest_version: '1'\nid: fs\nname: Fs\nversion: '1'\ntools:\n{tools}",
+    )
+    rule = f'{{pattern: "{pattern}", when: {{args: {{line: "git *"}}}}, require: false}}'
+    (tmp_path / "covalt.yaml").write_text(f"version: 1\napprovals:\n  - {rule}\n")
+
+    assert [problem.code for problem in read_project(tmp_path).problems] == expected

@@ -114,3 +114,15 @@ def test_no_page_and_no_route_of_the_registry_names_the_target(root: Path) -> No
     ):
         answer = client.get(path, base_url="http://127.0.0.1:8787", headers=headers)
         assert "run_command" not in answer.get_data(as_text=True), path
+
+
+def test_a_role_removes_no_target_that_it_does_not_see(root: Path) -> None:
+    other, owner = Operations(root, role="other"), Operations(root, role="owner")
+    visible = other("get_registered_tool", tool_id="al")["entry"]
+
+    with pytest.raises(CovaltError, match="may not see the tool") as refused:
+        other("replace_registered_tool", tool_id="al", entry=visible | {"description": "New."})
+
+    assert refused.value.http_status == 403
+    entry = owner("get_registered_tool", tool_id="al")["entry"]
+    assert entry["protocol_meta"] == ENTRY["protocol_meta"]

@@ -44,7 +44,7 @@ class Replayed(Result):
     manifest_id: str | None = Field(description="The commit of the replay, if it is kept.")
 
 
-@operation(changes=True, errors=(404, 409, 501))
+@operation(changes=True, errors=(404, 409, 501), needs=("workspace:branch",))
 def replay_call(context: Context, request: ReplayCall) -> Replayed:
     """Run a recorded call again with its original files, and return the differences of the result.
 
