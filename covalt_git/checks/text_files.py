@@ -14,6 +14,7 @@ from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import credentials, masked
 from covalt_git.errors import Problem
 from covalt_git.manifests.skills import SKILL
+from covalt_git.names import suggest_id
 from covalt_git.problems import codes
 from covalt_git.templating.references import texts
 from covalt_git.yaml_text import Lines
@@ -180,7 +181,14 @@ def without(values: set[str], problems: list[Problem]) -> list[Problem]:
     """Return the problems with these credentials masked in their texts."""
     if not values:
         return problems
+    # A hint can suggest the id that is most similar to a credential: the same in lower case.
+    suggested = values | {suggest_id(value) for value in values} - {""}
     return [
-        replace(one, message=masked(one.message, values), hint=masked(one.hint, values))
-        for one in problems
+        replace(
+            problem,
+            message=masked(problem.message, values),
+            hint=masked(problem.hint, suggested),
+            item=masked(problem.item, values),
+        )
+        for problem in problems
     ]

@@ -106,9 +106,9 @@ def _credentials(
     data: JsonObject, loc: Loc, text: str, secrets: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the credentials of a text in which references are resolved, each once."""
-    if not (loc[0] in _RESOLVED or loc[::2][:2] == ("tools", "http")):
-        return
     last = loc[-1]
+    if last == "id" or not (loc[0] in _RESOLVED or loc[::2][:2] == ("tools", "http")):
+        return
     label = last
     if isinstance(last, int):  # a value in a list of arguments follows its option
         label = _parent(data, loc)[last - 1] if last else loc[-2]
@@ -132,8 +132,9 @@ def _path(data: JsonObject, loc: Loc) -> list[str]:
     path, value = [], data
     for key in loc:
         value = value[key]  # type: ignore[index]
-        has_id = isinstance(key, int) and isinstance(value, dict) and "id" in value
-        path.append(str(value["id"] if has_id else key))
+        item_id = value.get("id") if isinstance(key, int) and isinstance(value, dict) else None
+        # A name is shown and exported, so it must not be made of a credential.
+        path.append(str(key if item_id is None or credentials(str(item_id)) else item_id))
     return path
 
 

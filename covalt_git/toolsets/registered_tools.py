@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import is_of_tool
 from covalt_git.checks.http_requests import check_http
-from covalt_git.checks.text_files import check_hidden_escapes, check_text
+from covalt_git.checks.text_files import check_hidden_escapes, check_text, without
 from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.manifests.reading import Reading, read_text
 from covalt_git.manifests.tool_entries import ToolEntry, entry_file
@@ -87,13 +87,15 @@ def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], tuple[Pr
     """
     reading = read_text(content, path, ToolEntry)
     problems = list(reading.problems)
+    values: set[str] = set()
     if reading.document is not None:
-        problems += check_text(reading.document.text, path)[0]
+        found, values = check_text(reading.document.text, path)
+        problems += found
         problems += check_hidden_escapes(reading)
     if reading.value is not None:
         problems += _check_schema(reading, reading.value)
         problems += _check_request(reading, reading.value)
-    return reading, tuple(problems)
+    return reading, tuple(without(values, problems))
 
 
 def _check_name(

@@ -1,0 +1,237 @@
+"""No way into or out of a project writes or prints a token of a known format, wherever a document has it."""
+
+import base64
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from covalt_git.errors import CovaltError
+from covalt_git.problems import codes
+from tests.api_client import BEARER, HOME, Api
+from tests.examples import examples
+from tests.operations_client import Operations
+from tests.security.test_tokens_in_every_position import AROUND, TOKENS
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "description": "c", "default": "d", "enum": ["d"]}},
+}
+SERVERS: dict[str, Any] = {
+    "mcpServers": {
+        "local": {"command": "npx", "args": ["-y", "pack"], "env": {"REGION": "eu"}},
+        "remote": {"type": "http", "url": "https://h.example/mcp", "headers": {"X-Of": "v"}},
+    }
+}
+TOOLS = {"tools": [{"name": "w", "title": "W", "description": "d", "inputSchema": SCHEMA}]}
+ENTRY: dict[str, Any] = {
+    "tool_id": "w",
+    "name": "W",
+    "description": "d",
+    "version": "1",
+    "x-note": {"deep": ["n"]},
+    "protocol_meta": {"mcp": {"tool": "data-lab:summarize"}},
+}
+MANIFEST: dict[str, Any] = {
+    "manifest_version": "1",
+    "id": "door",
+    "name": "Door",
+    "version": "1",
+    "description": "d",
+    "extensions": {"note": {"deep": ["n"]}},
+    "mcp_servers": [{"id": "far", "command": "npx", "args": ["-y"], "env": {"REGION": "eu"}}],
+    "tools": [
+        {
+            "id": "w",
+            "name": "W",
+            "description": "d",
+            "input_schema": SCHEMA,
+            "http": {"url": "https://h.example/w", "query": {"city": "$args.city", "of": "x"}},
+        }
+    ],
+}
+FILES = ["README.md", "tools/more.py", "artifacts/page.html", "assets/data.json"]
+DOORS = settings(
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+tokens = st.sampled_from(sorted(TOKENS.values()))
+around = st.sampled_from(AROUND)
+
+
+def planted(document: Any, text: str, choose: random.Random) -> Any:
+    """Return a document with a text added to one of its texts."""
+    places = list(texts(document))
+    place = choose.choice(places)
+
+    def copy(value: Any, path: tuple[Any, ...]) -> Any:
+        match value:
+            case dict():
+                return {key: copy(inner, (*path, key)) for key, inner in value.items()}
+            case list():
+                return [copy(inner, (*path, position)) for position, inner in enumerate(value)]
+        return choose.choice([text, f"{value} {text}"]) if path == place else value
+
+    return copy(document, ())
+
+
+def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from texts(inner, (*path, key))
+        case list():
+            for position, inner in enumerate(value):
+                yield from texts(inner, (*path, position))
+        case str():
+            yield path
+
+
+def outcome(perform: Callable[..., Any], *args: Any, **request: Any) -> str:
+    """Return the result or the error of an operation as its caller gets it."""
+    try:
+        result = perform(*args, **request)
+    except CovaltError as error:
+        return json.dumps([error.as_json(), str(error)], ensure_ascii=False)
+    return json.dumps(result, ensure_ascii=False)
+
+
+def decoded(answer: str) -> str:
+    """Return a result with the contents of its files in it."""
+    result = json.loads(answer)
+    files = result.get("files", []) if isinstance(result, dict) else []
+    contents = [
+        base64.b64decode(one["content"]).decode("utf-8", "replace")
+        if one.get("encoding") == "base64"
+        else str(one)
+        for one in files
+    ]
+    return answer + "".join(contents)
+
+
+def written(root: Path, token: str) -> list[str]:
+    """Return the files of the project that contain a token."""
+    return [
+        file.relative_to(root).as_posix()
+        for file in root.rglob("*")
+        if file.is_file() and token.encode() in file.read_bytes()
+    ]
+
+
+def make_toolset(root: Path, manifest: Any, file: str | None = None, text: str = "") -> Path:
+    """Write a toolset outside of ``toolsets/``, with a text in one of its files."""
+    folder = root / "door"
+    (folder / "tools").mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        content = f"{text}\n" if name == file else "x\n"
+        path.write_text(f"# {content!r}\n" if name.endswith(".py") else content, encoding="utf-8")
+    manifest_text = json.dumps(manifest, ensure_ascii=False)
+    (folder / "toolset.yaml").write_text(manifest_text, encoding="utf-8")
+    return folder
+
+
+@given(st.sampled_from([SERVERS, TOOLS, {"tools": [ENTRY]}]), tokens, around, st.randoms())
+@DOORS
+def test_convert_writes_and_prints_none(
+    operate: Operations,
+    tmp_path_factory: pytest.TempPathFactory,
+    document: Any,
+    token: str,
+    around: str,
+    choose: random.Random,
+) -> None:
+    folder = tmp_path_factory.mktemp("converted")
+    source = folder / "tools.json"
+    source.write_text(json.dumps(planted(document, around.format(token), choose)))
+
+    for target in ("toolset", "claude-code", "mcp-tools", "tool-entry"):
+        output = folder / f"to-{target}"
+        answer = outcome(operate, "convert_file", path=source, target_format=target, output=output)
+        shown = outcome(operate, "convert_file", path=source, target_format=target)
+        assert token.lower() not in (answer + decoded(shown)).lower()
+    source.unlink()
+    assert written(folder, token) == []
+
+
+@given(tokens, around, st.sampled_from([None, *FILES]), st.randoms())
+@DOORS
+def test_validate_reports_each_and_prints_none(
+    operate: Operations, token: str, around: str, file: str | None, choose: random.Random
+) -> None:
+    text = around.format(token)
+    manifest = MANIFEST if file else planted(MANIFEST, text, choose)
+    folder = make_toolset(operate.root / "toolsets", manifest, file, text)
+    answer = operate("validate", paths=[folder])
+
+    assert codes.CREDENTIAL in {problem["code"] for problem in answer["problems"]}
+    assert token.lower() not in json.dumps(answer, ensure_ascii=False).lower()
+
+
+@given(tokens, around, st.sampled_from([None, *FILES]), st.randoms())
+@DOORS
+def test_no_bundle_with_one_is_imported(
+    operate: Operations,
+    tmp_path_factory: pytest.TempPathFactory,
+    token: str,
+    around: str,
+    file: str | None,
+    choose: random.Random,
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("bundle")
+    text = around.format(token)
+    manifest = MANIFEST if file else planted(MANIFEST, text, choose)
+    folder = make_toolset(elsewhere, manifest, file, text)
+
+    answer = outcome(operate, "import_toolset_from", source=str(folder))
+
+    assert token.lower() not in answer.lower()
+    assert written(operate.root, token) == []
+
+
+@given(tokens, around, st.sampled_from([None, *FILES]), st.randoms())
+@DOORS
+def test_no_bundle_with_one_is_exported(
+    operate: Operations,
+    tmp_path_factory: pytest.TempPathFactory,
+    token: str,
+    around: str,
+    file: str | None,
+    choose: random.Random,
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("bundle")
+    text = around.format(token)
+    manifest = MANIFEST if file else planted(MANIFEST, text, choose)
+    make_toolset(operate.root / "toolsets", manifest, file, text)
+
+    zipped = elsewhere / "door.zip"
+    for request in ({}, {"placeholders": True}, {"allow_guesses": True}):
+        answer = outcome(operate, "write_bundle", toolset_id="door", path=zipped, **request)
+        assert token.lower() not in answer.lower()
+        assert not zipped.exists() or token not in unpacked(zipped)
+        zipped.unlink(missing_ok=True)
+
+
+def unpacked(file: Path) -> str:
+    with ZipFile(file) as archive:
+        return "".join(archive.read(name).decode("utf-8", "replace") for name in archive.namelist())
+
+
+@given(tokens, around, st.randoms())
+@DOORS
+def test_no_entry_with_one_is_registered(
+    operate: Operations, api: Api, token: str, around: str, choose: random.Random
+) -> None:
+    entry = planted(ENTRY, around.format(token), choose)
+
+    answer = api.client().post("/v1/tools", json=entry, base_url=HOME, headers=BEARER)
+
+    assert answer.status_code in {400, 422}
+    assert token not in answer.get_data(as_text=True)
+    assert written(operate.root, token) == []
