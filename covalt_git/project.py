@@ -63,11 +63,14 @@ class Project:
             BrokenConfigError: if its ``covalt.yaml`` has errors.
             LinkedFolderError: if a folder that commands write is a link.
             TrackedDataError: if git tracks its ``data/``, which may then be another user's.
+            NotTrustedError: if commands of this user did not make ``data/``.
         """
         root = find_root(start)
         check_links(root)
         check_data(root)
-        config = trusted_config(read_config(root), Consents.of(root))
+        consents = Consents.of(root)
+        consents.check_data()
+        config = trusted_config(read_config(root), consents)
         return cls(root, config, Principal(LOCAL_USER, role))
 
     @classmethod

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, sync_playwright
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
-from covalt_git.trust.consents import trust_folder
+from covalt_git.trust import trust_folder
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.trust.consents import trust_folder
+from covalt_git.trust import trust_folder
 
 
 def use_config(monkeypatch: pytest.MonkeyPatch, folder: Path, *, trusts: bool = True) -> None:

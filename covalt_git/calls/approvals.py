@@ -148,7 +148,7 @@ class Approvals(NamedTuple):
             found = _find_callable(caller, approval)
             if found.alias and not self.engine.catalog.may_approve(found.tool).allowed:
                 raise MayNotApproveError(self.engine, NamedTool(found.tool.tool_id))
-            check_found(found, self.engine.root)
+            check_found(found, self.engine.root, self.engine.config)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise OtherBranchError(chat.id, approval.branch)

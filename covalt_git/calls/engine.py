@@ -269,7 +269,7 @@ class Engine:
         found = found or self.catalog.find_callable(request.tool_id)
         for retries in reversed(range(_READINGS)):
             try:
-                preconditions.check_found(found, self.root, at=self.level)
+                preconditions.check_found(found, self.root, self.config, at=self.level)
                 break
             except ToolsetChangedError:
                 if not retries:
@@ -285,11 +285,12 @@ class Engine:
         Raises:
             CovaltError: as :meth:`call` if the id is invalid or that of another call.
         """
-        if request.call_id is None or request.fresh:
+        # Before the call is looked up: its error would tell the arguments of a hidden tool to one who guesses them.
+        if request.call_id is None or request.fresh or not self.catalog.sees(request.tool_id):
             return None
         key = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
         earlier = key.find_call(self.root, self.config.workspace, chat)
-        if earlier is None or not self.catalog.sees(request.tool_id):
+        if earlier is None:
             return None
         if isinstance(earlier, WorkspaceManifest):
             return as_recorded(chat, earlier)._replace(repeated=True)

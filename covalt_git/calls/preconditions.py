@@ -34,7 +34,9 @@ def is_read_only(tool: Tool) -> bool:
     return tool.kind == "python" and tool.annotations.read_only is True
 
 
-def check_found(found: Found, root: Path, *, at: SandboxLevel | None = None) -> None:
+def check_found(
+    found: Found, root: Path, config: ProjectConfig, *, at: SandboxLevel | None = None
+) -> None:
     """Check that a tool of the project in ``root`` can run with its current files.
 
     Raises:
@@ -49,7 +51,7 @@ def check_found(found: Found, root: Path, *, at: SandboxLevel | None = None) -> 
         is_called = tool.toolset_id == found.toolset.id
         toolset = found.toolset if is_called else read_toolset(root, tool.toolset_id)
         sandboxed = tool.kind != "python" or sandbox_levels.is_sandbox(at)
-        check_trusted(toolset, tool, sandboxed=sandboxed)
+        check_trusted(toolset, tool, config, sandboxed=sandboxed)
     if found.tool.kind == "mcp":
         server = tool_grants.server_of(found.toolset, found.tool.server)
         tool_grants.check_server_grant(found.toolset, server)

@@ -11,7 +11,7 @@ from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime import sandbox_levels
 from covalt_git.templating.url_templates import UrlTemplate
-from covalt_git.toolsets.permissions import check_trusted
+from covalt_git.toolsets.permissions import check_servers_trusted
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -90,4 +90,4 @@ def check_server_grant(toolset: Toolset, server: McpServer) -> None:
     """
     may = granted(toolset.id, toolset.state, toolset.digest)
     may.check_server(server, toolset.files.hashes)
-    check_trusted(toolset)
+    check_servers_trusted(toolset)

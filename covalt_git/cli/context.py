@@ -15,7 +15,7 @@ from covalt_git.cli.trust_question import offer_trust
 from covalt_git.errors import WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
-from covalt_git.trust.consents import NotTrustedError
+from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
     from pathlib import Path

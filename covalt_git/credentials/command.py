@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system.private_files import user_folder
-from covalt_git.trust import Consent
-from covalt_git.trust.consents import UnreadableConsentError
+from covalt_git.trust import Consent, UnreadableConsentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

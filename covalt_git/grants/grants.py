@@ -11,10 +11,12 @@ from covalt_git.access.grants import tool_facts
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
+from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import grant_facts
-from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant, ToolsetState
+from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.toolsets.permissions import trust_grant
 from covalt_git.toolsets.state_store import (
     changeable,
     find_server,
@@ -25,7 +27,6 @@ from covalt_git.toolsets.state_store import (
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 from covalt_git.toolsets.version_store import store_current_version
-from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,8 +106,7 @@ def add_grant(
     decided = grant
     if isinstance(grant, NetworkGrant | SecretGrant):
         decided = grant.model_copy(update={"hosts": tuple(sorted(hosts))})
-    state = ToolsetState(grants={key: decided})
-    Consents.of(root).trust(state_permissions(toolset.id, state), reason)
+    trust_grant(read_toolset(root, toolset_id), config_reading(root).value, key, decided, reason)
     return key, grant
 
 

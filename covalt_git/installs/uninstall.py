@@ -17,6 +17,7 @@ from covalt_git.git_store.outer_repository import UnknownRevisionError, write_fo
 from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
 from covalt_git.names import REGISTRY_NAMESPACE, new_id
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
 from covalt_git.toolsets.update_lock import REMOVED, locks_toolsets
@@ -65,6 +66,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         reason = (error.strerror or "no reason given").lower()
         raise CovaltError(f"{toolset_id!r} cannot be removed: {reason}") from None
     shutil.rmtree(removed, ignore_errors=True)
+    withdraw_removed(toolset, None)
     return toolset
 
 

@@ -60,7 +60,7 @@ def check_no_link(root: Path, path: Path) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Check that a file that the user names is not behind a link of a project.
+    """Check that a file that the user names is not a link of a project, or behind one.
 
     Every folder above is asked whether it is a project, because the target of a link can contain one too.
 
@@ -71,7 +71,7 @@ def check_output(path: Path) -> None:
     for root in absolute.parents:
         if not (root / CONFIG).exists():
             continue
-        link = find_link(root, absolute.parent) if absolute.parent != root else None
+        link = find_link(root, absolute)
         if link is not None and not _is_permitted(link):
             raise refusal(link)
 
@@ -111,7 +111,7 @@ def _below_link(root: Path, path: str) -> bool:
 def _is_permitted(link: Path) -> bool:
     text = read_private(user_folder() / _LINKED_FOLDERS, LinkedFolderError) or ""
     target = link.resolve()
-    return any(target.is_relative_to(line) for line in text.splitlines() if line)
+    return any(target.is_relative_to(line) for line in text.split("\n") if line.startswith("/"))
 
 
 def _message(root: Path, path: str) -> str:

@@ -93,7 +93,9 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
         not_trusted=tuple(
             words
             for toolset in toolsets
-            for words in untrusted_words(read_toolset(context.root, toolset.toolset_id))
+            for words in untrusted_words(
+                read_toolset(context.root, toolset.toolset_id), context.project.config
+            )
             if everything
         ),
     )

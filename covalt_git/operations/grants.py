@@ -16,12 +16,11 @@ from covalt_git.models.toolset_state import (
     SecretGrant,
     ServerGrant,
     ToolGrant,
-    ToolsetState,
 )
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
+from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -216,9 +215,7 @@ def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
         key=key,
         holds=not changed,
         changed=changed,
-        trusted=not Consents.of(toolset.root).lacking(
-            state_permissions(toolset.id, ToolsetState(grants={key: grant}))
-        ),
+        trusted=is_trusted(toolset, key),
         ports=ports(grant),
         texts=_texts(toolset, grant),
         python=isinstance(grant, SecretGrant) and toolset.has_python_tools,

@@ -314,7 +314,8 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
         if tool.kind != "builtin" and (state.grants or state.accepted or state.overrides):
             from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - few tools need it
 
-            check_trusted(read_toolset(context.project.root, tool.toolset_id), tool)
+            toolset = read_toolset(context.project.root, tool.toolset_id)
+            check_trusted(toolset, tool, context.project.config)
         if tool.alias_of is not None:
             target = context.catalog.find_callable(tool.tool_id)
             check_runnable(target.tool, target.toolset.state)

@@ -208,7 +208,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=missing_grants(toolset) if everything else (),
-        not_trusted=untrusted_words(toolset) if everything else (),
+        not_trusted=untrusted_words(toolset, context.project.config) if everything else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),

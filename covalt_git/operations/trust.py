@@ -1,4 +1,8 @@
-"""Operations on trust: the permissions of a project that act on this machine, for the local user."""
+"""Operations on trust: the permissions of a project that act on this machine, for the local user.
+
+They ask no role: a pull that changes the roles of ``covalt.yaml`` must not take from its user what is decided on
+this machine.  They open no project, because one whose ``data/`` is not trusted cannot be opened.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,25 @@ from pydantic import Field
 
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import StaleError
-from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_config import config_reading, read_config
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_git.trust import Consents, Permission, config_permissions, own_code
-from covalt_git.trust.consents import trust_folder
+from covalt_git.trust import (
+    Consents,
+    Permission,
+    config_permissions,
+    foreign_data,
+    own_code,
+    trust_folder,
+)
+from covalt_git.trust.own_data import adopt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WHAT = "trust the project on this machine"
 _SECRET_COMMAND = "secret_command"  # noqa: S105 - a key of covalt.yaml
 
 
@@ -63,16 +73,16 @@ class FolderTrusted(Result):
     folder: str
 
 
-@operation(admin=_WHAT, local=True)
+@operation(local=True)
 def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
     """List the permissions that the project's files contain, and whether each is trusted on this machine."""
-    root = context.project.root
+    root = context.root
     return TrustList(
         project=str(root.resolve()),
         permissions=tuple(
             PermissionRow(
                 toolset_id=permission.toolset_id,
-                permits=permission.words,
+                permits=permission.text,
                 trusted=trusted,
                 digest=permission.digest,
             )
@@ -81,13 +91,13 @@ def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
     )
 
 
-@operation(changes=True, errors=(409,), admin=_WHAT, local=True)
+@operation(changes=True, errors=(409,), local=True)
 def trust_project(context: Context, request: TrustProject) -> TrustList:
     """Trust permissions of the project on this machine, exactly as they are now.
 
     If a reviewed permission no longer exists, nothing is trusted and the error is ``moved``.
     """
-    root = context.project.root
+    root = context.root
     permissions = _permissions(root)
     known = {permission.digest for permission, _ in permissions}
     reviewed = known if request.permissions is None else set(request.permissions)
@@ -99,26 +109,33 @@ def trust_project(context: Context, request: TrustProject) -> TrustList:
     for permission, trusted in permissions:
         if trusted or permission.digest not in reviewed:
             continue
-        command = _secret_command(root)
-        if _SECRET_COMMAND in permission.fact and command is not None:
-            command.allow(request.reason)
+        # Each is stored as it was reviewed, not as the files say now.
+        if _SECRET_COMMAND in permission.fact:
+            SecretCommand(root.resolve(), tuple(permission.fact[_SECRET_COMMAND])).allow(
+                request.reason
+            )
+        elif permission.key == foreign_data().key:
+            adopt(root, request.reason)
         else:
             Consents.of(root).trust([permission], request.reason)
     return list_permissions(context)
 
 
-@operation(changes=True, admin=_WHAT, local=True)
+@operation(changes=True, local=True)
 def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
     """Withdraw the trust in all permissions of the project on this machine."""
-    root = context.project.root
+    root = context.root
     Consents.of(root).withdraw_all()
-    command = _secret_command(root)
+    reading = config_reading(root)
+    if reading.value is None:  # the trust ends also if the files cannot be read
+        return TrustList(project=str(root.resolve()), permissions=())
+    command = SecretCommand.of(root, reading.value.secret_command)
     if command is not None:
         command.forbid()
     return list_permissions(context)
 
 
-@operation(changes=True, admin=_WHAT, local=True)
+@operation(changes=True, local=True)
 def trust_projects_below(context: Context, request: TrustFolder) -> FolderTrusted:
     """Trust all projects in a folder, whatever they contain, also those that do not exist yet."""
     folder: Path = (context.root / request.folder).resolve()
@@ -133,25 +150,29 @@ def _permissions(root: Path) -> list[tuple[Permission, bool]]:
     """
     from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
 
-    permissions = config_permissions(read_config(root))
+    config = read_config(root)
+    consents = Consents.of(root)
+    permissions = config_permissions(config)
     toolsets = [read_toolset(root, toolset_id) for toolset_id in toolset_ids(root / "toolsets")]
     for toolset in toolsets:
-        permissions += permissions_of(toolset)
+        permissions += permissions_of(toolset, config)
     own_python = any(
         toolset.has_python_tools and not toolset.state.imported for toolset in toolsets
     )
     if own_python and not sandbox_levels.is_sandbox():
         permissions.append(own_code())
-    lacking = {permission.digest for permission in Consents.of(root).lacking(permissions)}
-    decided = [(permission, permission.digest not in lacking) for permission in permissions]
-    command = _secret_command(root)
+    lacking = {part.key: part for part in consents.lacking(permissions)}
+    decided = [
+        # Of a permission that has grown, the new part is what its user has to review.
+        (lacking.get(permission.key, permission), permission.key not in lacking)
+        for permission in permissions
+    ]
+    if not consents.has_own_data():
+        decided.insert(0, (foreign_data(), False))
+    command = SecretCommand.of(root, config.secret_command)
     if command is not None:
         words = f"covalt.yaml: run {command} for granted secrets"
         # It runs outside of the sandbox, so a trusted folder does not cover it.
         permission = Permission({_SECRET_COMMAND: list(command.argv)}, words)
         decided.append((permission, command.is_allowed))
     return decided
-
-
-def _secret_command(root: Path) -> SecretCommand | None:
-    return SecretCommand.of(root, read_config(root).secret_command)

@@ -220,8 +220,8 @@ def _not_trusted(root: Path, reading: ProjectReading) -> tuple[str, ...]:
     for toolset in reading.toolsets:
         # Without a state file a toolset has no permissions, and need not be read again.
         if state_file(root, toolset.id).exists():
-            permissions += permissions_of(read_toolset(root, toolset.id))
-    return tuple(permission.words for permission in Consents.of(root).lacking(permissions))
+            permissions += permissions_of(read_toolset(root, toolset.id), reading.config)
+    return tuple(permission.text for permission in Consents.of(root).lacking(permissions))
 
 
 def _lacking(context: Context, reading: ProjectReading) -> tuple[GrantLacking, ...]:

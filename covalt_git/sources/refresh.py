@@ -14,13 +14,12 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
-from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import local_names
+from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
-from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
     ListTools = Callable[[Toolset, McpServer], Sequence[LockedTool]]
@@ -271,8 +271,7 @@ def accept(
             accepted[tool_id] = digest
     update_state(root, toolset, {"accepted": accepted})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
-    state = ToolsetState(accepted=decided)
-    Consents.of(root).trust(state_permissions(toolset.id, state), reason)
+    trust_accepted(toolset, decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))

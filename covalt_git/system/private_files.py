@@ -27,8 +27,13 @@ def read_private(file: Path, refusal: type[CovaltError]) -> str | None:
         CovaltError: of the type ``refusal``, when other users can access it, or it cannot be read.
     """
     try:
-        with file.open(encoding="utf-8") as lines:
-            if os.fstat(lines.fileno()).st_mode & _OTHERS:
+        # Without waiting for the other end of a FIFO; only a regular file is read.
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, encoding="utf-8") as lines:  # noqa: PTH123 - a handle, not a path
+            mode = os.fstat(handle).st_mode
+            if not stat.S_ISREG(mode):
+                raise refusal(f"{str(file)!r} is not a file")
+            if mode & _OTHERS:
                 raise refusal(
                     f"other users can access {str(file)!r}, so it is not used",
                     hint=f"chmod 600 {file}",

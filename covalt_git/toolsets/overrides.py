@@ -13,6 +13,7 @@ from pydantic import Field
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, UnknownNameError
 from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, check
 from covalt_git.manifests.state_files import write_state
 from covalt_git.manifests.toolset_files import toolset_ids
@@ -20,10 +21,10 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BadNameError, ToolId
 from covalt_git.toolsets.effective_tools import Overrides
+from covalt_git.toolsets.permissions import trust_waiver, withdraw_removed
 from covalt_git.toolsets.state_store import changeable, state_file
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
-from covalt_git.trust import Consents, waived
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -97,10 +98,11 @@ def override_tool(
         reading = _state_with(root, toolset, name, after)
         warnings = _refuse_new_errors(root, toolset, reading)
         write_state(state_file(root, toolset.id), reading.valid)
-    if changes.get("requires_confirmation") is False:
-        Consents.of(root).trust([waived(toolset.id, name)])
-    elif after.get("requires_confirmation") is not False:
-        Consents.of(root).distrust([waived(toolset.id, name)])
+    current = read_toolset(root, toolset.id)
+    withdraw_removed(toolset, current)
+    tool, config = current.tool(tool_id), config_reading(root).value
+    if changes.get("requires_confirmation") is False and tool is not None and config is not None:
+        trust_waiver(current, config, tool)
     return ToolOverridden(
         tool_id=tool_id,
         project=LocalOverride.model_validate(after),

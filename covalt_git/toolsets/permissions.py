@@ -2,73 +2,225 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from covalt_git.access.approval_required import is_about
+from covalt_git.checks.effects import is_destructive
+from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.trust import Consents, Permission, own_code, state_permissions, waived
+from covalt_git.trust import (
+    Consents,
+    Permission,
+    own_code,
+    rule_digest,
+    state_permissions,
+    without_approval,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Sequence
 
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset
 
 
-def permissions_of(toolset: Toolset) -> list[Permission]:
-    """Return the permissions of a toolset: those of its state file, and the approvals that its manifest waives."""
-    permissions = state_permissions(toolset.id, toolset.state)
-    if toolset.state.grants:
-        permissions += _waived_by_manifest(toolset)
-    return permissions
+def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
+    """Return the permissions of a toolset: those of its state file, and its tools that run without approval.
+
+    Approval can end in many places: an annotation, a default, a decorator, an override, a rule.  So the permission
+    is about the result, for each tool.  A toolset without grants reaches nothing outside of the sandbox, and needs
+    no permission for that.
+    """
+    return [*_of_state(toolset), *_without_approval(toolset, config, toolset.tools)]
 
 
-def untrusted_words(toolset: Toolset) -> tuple[str, ...]:
+def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
     """Return the permissions of a toolset that the user of this machine has not trusted, as texts."""
-    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset))
-    return tuple(permission.words for permission in lacking)
+    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config))
+    return tuple(permission.text for permission in lacking)
 
 
-def check_trusted(toolset: Toolset, tool: Tool | None = None, *, sandboxed: bool = True) -> None:
-    """Check that the user has trusted the permissions of a toolset on this machine.
+def check_trusted(
+    toolset: Toolset, tool: Tool, config: ProjectConfig, *, sandboxed: bool = True
+) -> None:
+    """Check that the user has trusted the permissions of a toolset on this machine, before a tool of it runs.
 
-    All of them are checked, not only those that a call uses: a Python tool decides itself what it uses.
+    All of them are checked, not only those that a call uses: a Python tool decides itself what it uses.  A
+    registered tool has permissions of its own only.
 
     Args:
         toolset: A toolset of a project.
-        tool: The tool that is called, if any; each registered tool has permissions of its own only.
+        tool: The tool that is called.
+        config: The configuration of the project.
         sandboxed: Whether its code runs in a sandbox; without one, the project's own code needs trust too.
 
     Raises:
         NotTrustedError: with the permissions that are not trusted.
     """
-    permissions = permissions_of(toolset)
-    if tool is not None and toolset.id == REGISTRY_NAMESPACE:
+    permissions = _of_state(toolset)
+    tools: Sequence[Tool] = toolset.tools
+    if toolset.id == REGISTRY_NAMESPACE:
         # Only grants of other tools are left out: a grant of a host would act on each registered tool.
-        permissions = [
-            permission
-            for permission in permissions
-            if not any(names := _tool_names(permission)) or tool.id.name in names
-        ]
+        permissions = [one for one in permissions if one.fact.get("tool") in {None, tool.id.name}]
+        tools = [tool]
+    permissions += _without_approval(toolset, config, tools)
     if not sandboxed and not toolset.state.imported:
         permissions.append(own_code())
     Consents.of(toolset.root).check(permissions)
 
 
-def _tool_names(permission: Permission) -> tuple[Any, Any]:
-    return permission.fact.get("tool"), permission.fact.get("waiver")
+def check_servers_trusted(toolset: Toolset) -> None:
+    """Check that the user has trusted the grants of a toolset on this machine, before a server of it is used.
 
-
-def _waived_by_manifest(toolset: Toolset) -> Iterator[Permission]:
-    """Yield the approvals that the manifest of a toolset of the project waives.
-
-    They need trust if the toolset has grants: a grant outlives a change of this field, so a pull could remove the
-    approval of a tool that sends requests.
+    Raises:
+        NotTrustedError: with the permissions that are not trusted.
     """
-    if toolset.manifest is None or toolset.state.imported:
-        return
-    for tool in toolset.manifest.tools:
-        if tool.http is not None and tool.requires_confirmation is False:
-            yield waived(toolset.id, tool.id)
-    for server in toolset.manifest.mcp_servers:
-        if server.requires_confirmation is False:
-            yield waived(toolset.id, f"{server.id}:*")
+    Consents.of(toolset.root).check(_of_state(toolset))
+
+
+def trust_grant(
+    toolset: Toolset, config: ProjectConfig | None, key: str, grant: Grant, reason: str | None
+) -> None:
+    """Trust a grant that the user has just added, with the calls that need no approval by default.
+
+    Approvals that the toolset waives are not part of the decision: the user has not seen them.
+
+    Args:
+        toolset: The toolset with the grant.
+        config: The configuration of the project; None if it has errors, so that nothing can be called.
+        key: The key of the grant.
+        grant: The grant, with only the hosts that the user has decided.
+        reason: Why a script could decide.
+    """
+    decided = toolset.state.model_copy(update={"grants": {key: grant}, "accepted": {}})
+    tools = [tool for tool in toolset.tools if not is_approval_waived(toolset, tool)]
+    if isinstance(grant, ToolGrant):
+        tools = [tool for tool in tools if tool.id.name == grant.tool]
+    permissions = state_permissions(toolset.id, decided, _details(toolset))
+    if config is not None:
+        permissions += _without_approval(toolset, config, tools)
+    Consents.of(toolset.root).trust(permissions, reason)
+
+
+def trust_accepted(toolset: Toolset, accepted: dict[str, str], reason: str | None) -> None:
+    """Trust definitions of servers' tools, by tool id, that the user has just accepted."""
+    decided = toolset.state.model_copy(update={"grants": {}, "accepted": accepted})
+    Consents.of(toolset.root).trust(state_permissions(toolset.id, decided), reason)
+
+
+def is_trusted(toolset: Toolset, key: str) -> bool:
+    """Return whether a grant of a toolset acts on this machine."""
+    one = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}
+    state = toolset.state.model_copy(update={"grants": one, "accepted": {}})
+    return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state))
+
+
+def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
+    """Trust that a tool runs without approval, after the user's override of it."""
+    Consents.of(toolset.root).trust(_without_approval(toolset, config, [tool]))
+
+
+def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
+    """End the trust in what a command of the user has removed, so that a pull that restores it needs trust again.
+
+    Args:
+        before: The toolset before the change.
+        after: The toolset after it; None if it was removed.
+    """
+    consents = Consents.of(before.root)
+    remaining = _all(after) if after is not None else []
+    keys = {permission.key for permission in remaining}
+    consents.distrust(permission for permission in _all(before) if permission.key not in keys)
+    for permission in remaining:
+        consents.narrow(permission)
+
+
+def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
+    """Return whether a tool needs no approval because the project says so, though it would by default."""
+    if tool.confirmation:
+        return False
+    name = tool.id.name
+    declared = (
+        next((one for one in toolset.manifest.tools if one.id == name), None)
+        if (toolset.manifest is not None and tool.kind != "mcp")
+        else None
+    )
+    override = toolset.state.overrides.get(name) or toolset.state.overrides.get(tool.tool_id)
+    return (
+        tool.kind == "mcp"
+        or (override is not None and override.requires_confirmation is False)
+        or tool.annotations.destructive is True
+        or (
+            declared is not None
+            and is_destructive(declared, toolset.sources.get(name), imported=True)
+        )
+    )
+
+
+def _all(toolset: Toolset) -> list[Permission]:
+    """Return the permissions whatever rules limit them."""
+    return [*_of_state(toolset), *_without_approval(toolset, None, toolset.tools)]
+
+
+def _of_state(toolset: Toolset) -> list[Permission]:
+    return state_permissions(toolset.id, toolset.state, _details(toolset))
+
+
+def _without_approval(
+    toolset: Toolset, config: ProjectConfig | None, tools: Iterable[Tool]
+) -> list[Permission]:
+    """Return the permission of these tools to run without approval, if the toolset has grants."""
+    state = toolset.state
+    free = [tool for tool in tools if not tool.confirmation]
+    if toolset.id != REGISTRY_NAMESPACE:
+        if not state.grants or not free:
+            return []
+        reach = {
+            tool.id.name if tool.kind != "mcp" else tool.tool_id: _limits(config, tool)
+            for tool in free
+        }
+        return [without_approval(toolset.id, state, reach)]
+    entries = {
+        grant.tool: grant.digest for grant in state.grants.values() if isinstance(grant, ToolGrant)
+    }
+    return [
+        without_approval(
+            toolset.id, state, {tool.id.name: _limits(config, tool)}, entry=entries[tool.id.name]
+        )
+        for tool in free
+        if tool.id.name in entries
+    ]
+
+
+def _limits(config: ProjectConfig | None, tool: Tool) -> Collection[str]:
+    """Return the digests of the rules that require approval of some calls of a tool."""
+    rules = config.approvals if config is not None else ()
+    return {rule_digest(rule) for rule in rules if rule.require and is_about(rule, tool)}
+
+
+def _details(toolset: Toolset) -> dict[str, str]:
+    """Return what grants permit beyond their own fields, by their keys: variables, headers and requests."""
+    manifest = toolset.manifest
+    servers = {server.id: server for server in manifest.mcp_servers} if manifest else {}
+    details = {}
+    for key, grant in toolset.state.grants.items():
+        match grant:
+            case NetworkGrant() | SecretGrant():
+                continue
+            case ToolGrant():
+                tool = next((one for one in toolset.tools if one.id.name == grant.tool), None)
+                request = tool.http if tool is not None else None
+                details[key] = f" by {request.method} {request.url}" if request else ""
+            case _:
+                server = servers.get(getattr(grant, "server", ""))
+                details[key] = _texts(server) if server is not None else ""
+    return details
+
+
+def _texts(server: McpServer) -> str:
+    """Return the variables and headers of a server; they have references to secrets, not their values."""
+    texts = [f"{name}={value!r}" for name, value in sorted((server.env | server.headers).items())]
+    return f" with {', '.join(texts)}" if texts else ""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.state_files import read_state, write_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
+from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
-from covalt_git.trust import Consents, state_permissions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,10 +95,4 @@ def update_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
     """
     state = toolset.state.model_copy(update=facts)
     write_state(state_file(root, toolset.id), state)
-    remaining = {permission.digest for permission in state_permissions(toolset.id, state)}
-    removed = [
-        permission
-        for permission in state_permissions(toolset.id, toolset.state)
-        if permission.digest not in remaining
-    ]
-    Consents.of(root).distrust(removed)
+    withdraw_removed(toolset, read_toolset(root, toolset.id))

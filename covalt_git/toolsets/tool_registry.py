@@ -21,8 +21,10 @@ from covalt_git.manifests.toolset_files import REGISTRY_FOLDER, read_bundle
 from covalt_git.models.toolset_state import ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.registered_tools import check_entry, read_entries
 from covalt_git.toolsets.state_store import changeable, state_file
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import toolsets_lock
 
 if TYPE_CHECKING:
@@ -140,7 +142,8 @@ def remove_entry(root: Path, tool_id: str) -> None:
     """
     with _writing(root):
         _check_exists(root, tool_id)
-        state, name = changeable(root, REGISTRY_NAMESPACE).state, tool_name(tool_id)
+        before, name = changeable(root, REGISTRY_NAMESPACE), tool_name(tool_id)
+        state = before.state
         # Before the file: after a crash, a later entry of the same tool must not be granted.
         grants = {
             key: grant
@@ -154,6 +157,7 @@ def remove_entry(root: Path, tool_id: str) -> None:
         path = entry_path(root, tool_id)
         path.unlink()
         atomic_write.fsync(path.parent)
+        withdraw_removed(before, read_toolset(root, REGISTRY_NAMESPACE))
 
 
 def _check_exists(root: Path, tool_id: str) -> None:

@@ -4,14 +4,16 @@ A repository can contain grants, accepted definitions and rules that another use
 make these decisions for the user of this machine.
 """
 
-from covalt_git.trust.consents import Consent, Consents, NotTrustedError
+from covalt_git.trust.consent import Consent, UnreadableConsentError
+from covalt_git.trust.consents import Consents, NotTrustedError, foreign_data, trust_folder
 from covalt_git.trust.permission import Permission
 from covalt_git.trust.permissions import (
     config_permissions,
     own_code,
+    rule_digest,
     state_permissions,
     trusted_config,
-    waived,
+    without_approval,
 )
 
 __all__ = [
@@ -19,9 +21,13 @@ __all__ = [
     "Consents",
     "NotTrustedError",
     "Permission",
+    "UnreadableConsentError",
     "config_permissions",
+    "foreign_data",
     "own_code",
+    "rule_digest",
     "state_permissions",
+    "trust_folder",
     "trusted_config",
-    "waived",
+    "without_approval",
 ]

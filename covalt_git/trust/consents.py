@@ -1,35 +1,37 @@
 """Consents of the user of this machine: files outside of projects, one for each permission of a project.
 
 A consent is for one folder and one exact fact, as with direnv, so that a moved or copied folder and a changed fact
-need another one.  Each is a file of its own, so that two commands can write at the same time without a lock, and
-a user can read and delete them.  ``trusted-folders`` lists folders whose projects need no consent.
+need another one.  The folder is its path and the id in its ``data/``, so that another project at the same path needs
+consents of its own.  Each is a file, so that two commands can write at the same time without a lock, and a user can
+read and delete them.  ``trusted-folders`` lists folders whose projects need no consent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git import timestamps
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 from covalt_git.system.private_files import read_private, user_folder
 from covalt_git.system.remove_tree import remove_tree
+from covalt_git.trust.consent import Consent, UnreadableConsentError
+from covalt_git.trust.history import is_all_own
+from covalt_git.trust.own_data import FOLDER_ID, adopt, folder_id, is_own, known_folders
+from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from covalt_git.json_values import JsonObject
-    from covalt_git.trust.permission import Permission
 
 _FOLDER = "trusted"
 _TRUSTED_FOLDERS = "trusted-folders"
-_ORIGIN = "data/made-here"
 _SHOWN = 3
+
+IMPORTED = "imported"
+"""Key of the facts about imported toolsets, of whose files the user is never the author."""
 
 
 class NotTrustedError(CovaltError):
@@ -39,56 +41,13 @@ class NotTrustedError(CovaltError):
     http_status = 403
 
     def __init__(self, permissions: Iterable[Permission]) -> None:
-        words = [permission.words for permission in permissions]
-        shown = "; ".join(words[:_SHOWN])
-        more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+        texts = [permission.text for permission in permissions]
+        shown = "; ".join(texts[:_SHOWN])
+        more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         super().__init__(
             f"the project asks for permissions that are not trusted on this machine: {shown}{more}",
             hint="covalt-git trust",
         )
-
-
-class UnreadableConsentError(CovaltError):
-    """A file with a consent that other users can access, or that cannot be read."""
-
-    code = "consent_unreadable"
-
-
-class Consent(NamedTuple):
-    """The file of one consent, and the fact that it must contain; ``words`` describe it for a user who opens it."""
-
-    file: Path
-    fact: JsonObject
-    words: str = ""
-
-    @property
-    def exists(self) -> bool:
-        """Whether the user has consented to exactly this fact.
-
-        Raises:
-            UnreadableConsentError: if other users can access the file.
-        """
-        text = read_private(self.file, UnreadableConsentError)
-        try:
-            content = json.loads(text) if text is not None else None
-        except ValueError:
-            return False
-        return isinstance(content, dict) and all(
-            content.get(name) == value for name, value in self.fact.items()
-        )
-
-    def give(self, reason: str | None = None) -> None:
-        """Store the consent, with its time and the ``reason`` that a script stated."""
-        notes = {"words": self.words, "at": timestamps.now(), "reason": reason}
-        content = self.fact | {name: note for name, note in notes.items() if note}
-        text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"
-        atomic_write.replace(self.file, text, private=True)
-
-    def withdraw(self) -> bool:
-        """Remove the consent; return whether there was one."""
-        was_there = self.file.exists()
-        self.file.unlink(missing_ok=True)
-        return was_there
 
 
 class Consents(NamedTuple):
@@ -110,7 +69,8 @@ class Consents(NamedTuple):
     @property
     def files(self) -> tuple[Path, ...]:
         """The paths whose times change when a consent is given or withdrawn."""
-        return self.folder, user_folder() / _TRUSTED_FOLDERS
+        trusted = user_folder() / _TRUSTED_FOLDERS
+        return self.folder, trusted, known_folders(), self.root / FOLDER_ID
 
     @property
     def cover_everything(self) -> bool:
@@ -119,11 +79,23 @@ class Consents(NamedTuple):
         Raises:
             UnreadableConsentError: if other users can access the file.
         """
-        text = read_private(user_folder() / _TRUSTED_FOLDERS, UnreadableConsentError) or ""
-        return any(self.root.is_relative_to(line) for line in text.splitlines() if line)
+        return any(self.root.is_relative_to(folder) for folder in _trusted_folders())
+
+    def check_data(self) -> None:
+        """Check that ``data/`` is this user's, and make it if there is none.
+
+        Raises:
+            NotTrustedError: if commands of this user did not make it.
+        """
+        if not self.has_own_data():
+            raise NotTrustedError([foreign_data()])
+
+    def has_own_data(self) -> bool:
+        """Return whether ``data/`` is this user's; one that is missing is made now."""
+        return is_own(self.root) or self.cover_everything
 
     def lacking(self, permissions: Iterable[Permission]) -> list[Permission]:
-        """Return the permissions that the user has not trusted.
+        """Return the permissions, or the parts of them, that the user has not trusted.
 
         Raises:
             UnreadableConsentError: if other users can access a file.
@@ -136,18 +108,17 @@ class Consents(NamedTuple):
         with contextlib.suppress(FileNotFoundError):
             names = {file.name for file in self.folder.iterdir()}
         lacking = [
-            permission
-            for permission in wanted
-            if self._of(permission).file.name not in names or not self._of(permission).exists
+            part for permission in wanted if (part := self._beyond(permission, names)) is not None
         ]
-        origin = self._local_origin() if lacking else None
-        if origin is not None and origin.exists and not _has_fetched(self.root):
-            # No commit of others came to the repository, so its user wrote the files, or copied them.  They are stored, so that they stay trusted when
-            # the user adds a remote; only then can others change the files.
-            with contextlib.suppress(OSError):
-                self.trust(lacking)
-            return []
-        return lacking
+        # The author of an imported toolset is another user, whoever made the project.
+        own = [permission for permission in lacking if IMPORTED not in permission.fact]
+        if not own or not self._is_all_own():
+            return lacking
+        # Its user wrote the files, or copied them.  They are stored, so that they stay trusted when the user adds a
+        # remote; only then can others change the files.
+        with contextlib.suppress(OSError):
+            self.trust(own)
+        return [permission for permission in lacking if IMPORTED in permission.fact]
 
     def check(self, permissions: Iterable[Permission]) -> None:
         """Check that the user has trusted all of these permissions.
@@ -160,80 +131,91 @@ class Consents(NamedTuple):
             raise NotTrustedError(lacking)
 
     def trust(self, permissions: Iterable[Permission], reason: str | None = None) -> None:
-        """Trust permissions on this machine."""
+        """Trust permissions on this machine, in addition to what the user has trusted."""
+        if folder_id(self.root) is None:
+            adopt(self.root)
         for permission in permissions:
-            self._of(permission).give(reason)
+            reach = self._reach(permission)
+            new = permission.beyond(reach)
+            if new is not None:
+                reach |= {name: sorted(limits) for name, limits in new.reach.items()}
+            self._of(permission).give(reason, reach=reach)
 
     def trust_new_project(self) -> None:
-        """Trust a project that the user makes on this machine, as long as it fetches nothing from elsewhere.
+        """Trust a project that the user makes on this machine, as long as it has commits of nobody else."""
+        adopt(self.root)
+        self._origin().give()
 
-        The path alone would also be that of another project, unpacked there later.  So a random id in ``data/``, which
-        no author of another project knows, says that the folder is still the same project.
-        """
-        atomic_write.replace(self.root / _ORIGIN, new_id(), private=True)
-        origin = self._local_origin()
-        assert origin is not None
-        origin.give()
+    def distrust(self, permissions: Iterable[Permission]) -> None:
+        """Withdraw the trust in permissions, whatever they reach."""
+        for permission in permissions:
+            self._of(permission).withdraw()
 
-    def _local_origin(self) -> Consent | None:
-        try:
-            text = (self.root / _ORIGIN).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
-        fact = {"project": str(self.root), "made_here": text}
-        return Consent(
-            self.folder / "made-here.json", fact, "this project was made on this machine"
-        )
-
-    def distrust(self, permissions: Iterable[Permission]) -> list[Permission]:
-        """Withdraw the trust in permissions; return those that were trusted."""
-        return [permission for permission in permissions if self._of(permission).withdraw()]
+    def narrow(self, permission: Permission) -> None:
+        """Withdraw the trust in what a permission no longer reaches, so that a pull that restores it needs trust."""
+        trusted = self._reach(permission)
+        remaining = {name: trusted[name] for name in trusted if name in permission.reach}
+        if remaining != trusted:
+            self._of(permission).give(reach=remaining)
 
     def withdraw_all(self) -> None:
         """Withdraw every consent for the project, also those for permissions that its files no longer have."""
         remove_tree(self.folder)
 
+    def _beyond(self, permission: Permission, names: set[str]) -> Permission | None:
+        """Return the part of a permission that the user has not trusted; ``names`` are those of existing files."""
+        consent = self._of(permission)
+        if consent.file.name not in names or not consent.exists:
+            return permission
+        return permission.beyond(self._reach(permission))
+
+    def _reach(self, permission: Permission) -> dict[str, list[str]]:
+        """Return how far the user has trusted a permission."""
+        reach = (self._of(permission).content() or {}).get("reach")
+        if not isinstance(reach, dict):
+            return {}
+        return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
+
     def _of(self, permission: Permission) -> Consent:
-        fact = {"project": str(self.root), "permits": permission.fact}
-        name = f"{permission.digest.partition(':')[2]}.json"
-        return Consent(self.folder / name, fact, permission.words)
+        fact = {**self._project(), "permits": permission.fact}
+        name = f"{permission.key.partition(':')[2]}.json"
+        return Consent(self.folder / name, fact, permission.text)
+
+    def _project(self) -> dict[str, str | None]:
+        return {"project": str(self.root), "folder": folder_id(self.root)}
+
+    def _is_all_own(self) -> bool:
+        return self._origin().exists and is_all_own(self.root)
+
+    def _origin(self) -> Consent:
+        fact = {**self._project(), "made_here": True}
+        words = "this project was made on this machine"
+        return Consent(self.folder / "made-here.json", fact, words)
 
 
-def _has_fetched(root: Path) -> bool:
-    """Return whether commits of others can have reached the repository around ``root``: it has a remote, or fetched."""
-    for folder in (root, *root.parents):
-        git = folder / ".git"
-        if git.is_dir():
-            try:
-                config = (git / "config").read_text(encoding="utf-8", errors="replace").lower()
-            except OSError:
-                return True
-            # `git pull URL` needs no remote; an included file may declare some.
-            declared = "[remote" in config or "[include" in config
-            return declared or (git / "FETCH_HEAD").exists() or _has_foreign_moves(git / "logs")
-        if git.exists():  # a linked worktree or a submodule
-            return True
-    return False
-
-
-def _has_foreign_moves(logs: Path) -> bool:
-    """Return whether a commit may have come by a patch or a fetch, of which only the reflogs have a trace.
-
-    Git can be configured to write no reflogs.  Then the origin of the commits is unknown, so the result is True.
-    """
-    if not (logs / "HEAD").exists():
-        return True
-    return any(
-        move in file.read_bytes()
-        for file in logs.rglob("*")
-        if file.is_file()
-        for move in (b"\tam: ", b"\tfetch", b"\tpull", b"\tclone: ")
+def foreign_data() -> Permission:
+    """Return the permission to use a ``data/`` that commands of this user did not make."""
+    words = (
+        "data/: show its chats, approvals and tokens as yours, though you did not make them here"
     )
+    return Permission({"data": "foreign"}, words)
 
 
 def trust_folder(folder: Path) -> None:
-    """Trust all projects in a folder and below it, also those that do not exist yet."""
-    file = user_folder() / _TRUSTED_FOLDERS
-    before = (read_private(file, UnreadableConsentError) or "").splitlines()
-    lines = dict.fromkeys([*filter(None, before), str(folder.resolve())])
-    atomic_write.replace(file, "".join(f"{line}\n" for line in lines), private=True)
+    """Trust all projects in a folder and below it, also those that do not exist yet.
+
+    Raises:
+        CovaltError: if its path has a line break, which the file of folders cannot store.
+    """
+    path = str(folder.resolve())
+    if "\n" in path:
+        raise CovaltError(f"the path {path!r} has a line break", code="invalid_folder")
+    lines = dict.fromkeys([*_trusted_folders(), path])
+    text = "".join(f"{line}\n" for line in lines)
+    atomic_write.replace(user_folder() / _TRUSTED_FOLDERS, text, private=True)
+
+
+def _trusted_folders() -> list[str]:
+    """Return the trusted folders; paths may have all line ends but a line feed."""
+    text = read_private(user_folder() / _TRUSTED_FOLDERS, UnreadableConsentError) or ""
+    return [line for line in text.split("\n") if line.startswith("/")]

@@ -19,39 +19,62 @@ from covalt_git.models.toolset_state import (
     ToolGrant,
 )
 from covalt_git.text import display
+from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
+    from covalt_git.trust.permission import Reach
 
 _NOT_PERMITTED = {"granted_at", "granted_by", "hosts"}
 """Fields of a grant that do not change what it permits; its hosts are permissions of their own."""
 
 
-def state_permissions(toolset_id: str, state: ToolsetState) -> list[Permission]:
-    """Return the permissions in the state file of a toolset: grants, accepted definitions, waived approvals."""
+def state_permissions(
+    toolset_id: str, state: ToolsetState, details: Mapping[str, str] | None = None
+) -> list[Permission]:
+    """Return the permissions in the state file of a toolset: its grants and accepted definitions.
+
+    ``details`` are what its grants permit beyond their own fields, by their keys, for the words.
+    """
+    # An imported toolset that posed as the project's own would lose its restrictions.
+    imported = {IMPORTED: True} if state.imported else {}
     permissions = [
-        _permission(toolset_id, fact, words)
+        _permission(toolset_id, fact | imported, words)
         for key, grant in sorted(state.grants.items())
-        for fact, words in _of_grant(key, grant)
+        for fact, words in _of_grant(key, grant, details or {})
     ]
     for tool_id, digest in sorted(state.accepted.items()):
-        fact = {"accepted": tool_id, "digest": digest}
+        fact = {"accepted": tool_id, "digest": digest, **imported}
         permissions.append(_permission(toolset_id, fact, f"call {tool_id} of its MCP server"))
-    for name, override in sorted(state.overrides.items()):
-        if override.requires_confirmation is False:
-            permissions.append(waived(toolset_id, name))
     return permissions
 
 
-def waived(toolset_id: str, tool: str) -> Permission:
-    """Return the permission to call a tool without approval."""
-    return _permission(toolset_id, {"waiver": tool}, f"call {tool} without approval")
+def without_approval(
+    toolset_id: str, state: ToolsetState, reach: Reach, *, entry: str | None = None
+) -> Permission:
+    """Return the permission to call tools without approval.
+
+    Args:
+        toolset_id: The toolset of the tools.
+        state: Its state.
+        reach: The tools, and for each the digests of the rules that require approval of some of its calls.
+        entry: The digest of the entry of a registered tool, whose permission ends with the entry.
+    """
+    fact: JsonObject = {"without_approval": entry or "tools"}
+    if state.imported:
+        fact[IMPORTED] = True
+    return _permission(toolset_id, fact, "call without approval")._replace(reach=reach)
+
+
+def rule_digest(rule: ApprovalRule) -> str:
+    """Return the digest of a rule that requires approval."""
+    return canonical_json.digest(rule.model_dump(mode="json", exclude_none=True))
 
 
 def config_permissions(config: ProjectConfig) -> list[Permission]:
@@ -65,19 +88,19 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
 
     Without them, calls require approval, and the requester cannot approve them.
     """
-    lacking = {permission.digest for permission in consents.lacking(config_permissions(config))}
+    lacking = {permission.key for permission in consents.lacking(config_permissions(config))}
     if not lacking:
         return config
     rules = zip(config.approvals, _rule_permissions(config), strict=True)
     untrusted = {
-        name for name in _approving_own(config) if _own_approvals(config, name).digest in lacking
+        name for name in _approving_own(config) if _own_approvals(config, name).key in lacking
     }
     return config.model_copy(
         update={
             "approvals": tuple(
                 rule
                 for rule, permission in rules
-                if permission is None or permission.digest not in lacking
+                if permission is None or permission.key not in lacking
             ),
             "roles": {
                 name: role.model_copy(update={"approve_own": False}) if name in untrusted else role
@@ -99,9 +122,12 @@ def _permission(toolset_id: str, fact: JsonObject, words: str) -> Permission:
     return Permission({"toolset": toolset_id, **fact}, shown, toolset_id)
 
 
-def _of_grant(key: str, grant: Grant) -> Iterator[tuple[JsonObject, str]]:
+def _of_grant(
+    key: str, grant: Grant, details: Mapping[str, str]
+) -> Iterator[tuple[JsonObject, str]]:
     """Yield the facts of a grant and their words: one for each host, because hosts can be revoked one by one."""
     fact = {"grant": key, **grant.model_dump(mode="json", exclude=_NOT_PERMITTED)}
+    detail = details.get(key, "")
     match grant:
         case NetworkGrant():
             for host in grant.hosts:
@@ -112,14 +138,15 @@ def _of_grant(key: str, grant: Grant) -> Iterator[tuple[JsonObject, str]]:
             for host in grant.hosts:
                 yield {**fact, "host": host}, f"send the secret {grant.name} to {host}"
         case ProcessGrant():
-            yield fact, f"run {command_line(grant.argv)} without a sandbox"
+            folder = f" in {grant.cwd}" if grant.cwd else ""
+            yield fact, f"run {command_line(grant.argv)}{folder}{detail} without a sandbox"
         case ServerGrant():
-            headers = f" with {', '.join(grant.headers)}" if grant.headers else ""
-            yield fact, f"connect to its MCP server at {command_line([grant.url])}{headers}"
+            yield fact, f"connect to its MCP server at {command_line([grant.url])}{detail}"
         case ToolGrant():
             secrets = f" with {', '.join(grant.secrets)}" if grant.secrets else ""
             target = grant.alias_of or ", ".join(grant.hosts)
-            yield {**fact, "hosts": list(grant.hosts)}, f"forward {grant.tool} to {target}{secrets}"
+            words = f"forward {grant.tool} to {target}{secrets}{detail}"
+            yield {**fact, "hosts": list(grant.hosts)}, words
         case _:
             yield fact, "run without a sandbox"
 
@@ -127,25 +154,24 @@ def _of_grant(key: str, grant: Grant) -> Iterator[tuple[JsonObject, str]]:
 def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
     """Return the permission of each approval rule; None for rules that require approval.
 
-    The first rule that matches decides.  So the fact of a waiver has the requiring rules before it: without one of
+    The first rule that matches decides.  So a waiver is limited by the requiring rules before it: without one of
     them, it would waive more.
     """
     permissions: list[Permission | None] = []
-    requiring: list[JsonObject] = []
+    requiring: list[str] = []
     for rule in config.approvals:
-        fact = rule.model_dump(mode="json", exclude_none=True)
         if rule.require:
-            requiring.append(fact)
+            requiring.append(rule_digest(rule))
             permissions.append(None)
             continue
+        fact = rule.model_dump(mode="json", exclude_none=True)
         conditions = {name: value for name, value in fact.get("when", {}).items() if value}
         when = canonical_json.dumps(conditions).decode() if conditions else ""
         words = (
             f"covalt.yaml: call {rule.pattern} without approval{f' when {when}' if when else ''}"
         )
-        permissions.append(
-            Permission({"rule": fact, "after": list(requiring)}, display.in_line(words))
-        )
+        reach = {"": tuple(requiring)}
+        permissions.append(Permission({"rule": fact}, display.in_line(words), reach=reach))
     return permissions
 
 
@@ -156,6 +182,13 @@ def _approving_own(config: ProjectConfig) -> list[str]:
 def _own_approvals(config: ProjectConfig, name: str) -> Permission:
     role = config.roles[name]
     what = "every call" if role.admin else ", ".join(role.approve)
-    fact = {"role": name, "approve_own": {"admin": role.admin, "approve": list(role.approve)}}
-    words = f"covalt.yaml: agents with the role {name!r} approve their own calls of {what}"
+    fact: JsonObject = {
+        "role": name,
+        "approve_own": {"admin": role.admin, "approve": list(role.approve)},
+    }
+    who = f"agents with the role {name!r}"
+    if config.default_role == name:  # then every client over stdio has the role
+        fact["default_role"] = True
+        who = f"all agents, whose default role is {name!r},"
+    words = f"covalt.yaml: {who} approve their own calls of {what}"
     return Permission(fact, display.in_line(words))

@@ -51,7 +51,8 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def logins(stored: Path) -> list[Path]:
-    return [file for file in stored.rglob("*.json") if "trusted" not in file.parts]
+    others = {"trusted", "data-folders"}
+    return [file for file in stored.rglob("*.json") if others.isdisjoint(file.parts)]
 
 
 def credentials(stored: Path) -> Any:

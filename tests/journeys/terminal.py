@@ -18,16 +18,18 @@ from tests import command
 class Terminal:
     """Runs commands in ``folder`` with ``scripts`` first on the path.
 
-    With ``forked``, ours run in processes that have imported everything (:mod:`tests.command`).
+    With ``forked``, ours run in processes that have imported everything (:mod:`tests.command`).  The person's own
+    files are in ``home``, by default beside the first folder.
     """
 
     folder: Path
     scripts: Path
     forked: bool = False
+    home: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:
-        home = self.folder.parent / "home"
+        home = self.home or self.folder.parent / "home"
         home.mkdir(exist_ok=True)
         path = f"{self.scripts}:{os.environ['PATH']}"
         return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
@@ -77,8 +79,12 @@ class Terminal:
         assert "Traceback" not in done.stderr
 
     def at(self, folder: Path) -> Self:
-        return replace(self, folder=folder)
+        return replace(self, folder=folder, home=self.home or self.folder.parent / "home")
 
     def copy(self, parent: Path) -> Self:
-        """Copy the folder into another one, and return a terminal there."""
-        return self.at(Path(shutil.copytree(self.folder, parent / self.folder.name, symlinks=True)))
+        """Copy the folder into another one, of a user with the same files, and return a terminal there."""
+        home = self.home or self.folder.parent / "home"
+        folder = Path(shutil.copytree(self.folder, parent / self.folder.name, symlinks=True))
+        if home.exists():
+            shutil.copytree(home, parent / "home", symlinks=True)
+        return replace(self, folder=folder, home=parent / "home")

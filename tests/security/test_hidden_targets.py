@@ -9,6 +9,7 @@ import pytest
 
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError
+from covalt_git.names import new_id
 from tests.api_client import Api, make_project
 from tests.operation_cases import OPERATIONS
 from tests.operations_client import Operations
@@ -48,6 +49,8 @@ def requests() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, operation in OPERATIONS.items():
         if operation.admin or name in {"remove_registered_tool", "delete_chat", "register_tool"}:
             continue
+        if operation.run.__module__.endswith(".operations.trust"):
+            continue  # these are of the user of the machine, whatever the role is
         for tool_id in ("registered:al", "al"):
             known = VALUES | {"tool_id": tool_id, "entry": ENTRY}
             fields = operation.request.model_fields
@@ -126,3 +129,17 @@ def test_a_role_removes_no_target_that_it_does_not_see(root: Path) -> None:
     assert refused.value.http_status == 403
     entry = owner("get_registered_tool", tool_id="al")["entry"]
     assert entry["protocol_meta"] == ENTRY["protocol_meta"]
+
+
+@pytest.mark.parametrize("args", [{"message": "hello"}, {"message": "guess"}])
+def test_the_id_of_a_hidden_call_confirms_nothing(tmp_path: Path, args: dict[str, str]) -> None:
+    root = make_project(tmp_path / "project")
+    (root / "covalt.yaml").write_text(CONFIG)
+    owner = Operations(root, role="owner")
+    owner("create_chat", chat_id="c1")
+    hidden = {"chat_id": "c1", "tool_id": "app-builder:write_file", "call_id": new_id()}
+    owner("call_tool", **hidden, args={"path": "a", "content": "hello"})
+
+    error = Operations(root, role="other").error("call_tool", **hidden, args=args)
+
+    assert error.code == "unknown_tool"

@@ -248,6 +248,22 @@ def test_no_output_is_written_through_a_linked_toolset(
     assert states(outside) == before
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_schema_is_written_through_a_linked_file(
+    root: Path, tmp_path: Path, *, exists: bool
+) -> None:
+    schema = min((root / ".covalt/schemas").iterdir())
+    schema.unlink()
+    schema.symlink_to(tmp_path / "outside")
+    if exists:
+        (tmp_path / "outside").write_text("mine")
+
+    assert run(root, "schema", "--out", str(schema.parent)) == 1
+
+    assert (tmp_path / "outside").exists() == exists
+    assert not exists or (tmp_path / "outside").read_text() == "mine"
+
+
 def test_init_overwrites_no_file_behind_a_linked_schema(root: Path, tmp_path: Path) -> None:
     schema = min((root / ".covalt/schemas").iterdir())
     link(root, schema.relative_to(root).as_posix(), tmp_path / "outside")

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
 )
 
 import covalt_git
-from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
@@ -178,9 +177,9 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
     operate = owner(clone)
 
     assert [row["trusted"] for row in operate("list_grants")["grants"]] == [False, False]
-    assert len(operate("validate")["not_trusted"]) == 4
-    assert len(operate("get_toolset", toolset_id="ev")["not_trusted"]) == 2
-    assert len(operate("get_authority")["not_trusted"]) == 2
+    assert len(operate("validate")["not_trusted"]) == 5
+    assert len(operate("get_toolset", toolset_id="ev")["not_trusted"]) == 3
+    assert len(operate("get_authority")["not_trusted"]) == 3
     server = Api.of(clone, role="owner").client()
     page = server.get("/toolsets/ev", base_url=HOME, headers=BEARER).text
     assert "not trusted on this machine" in page
@@ -317,8 +316,10 @@ def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path)
         operate("register_tool", entry=entry | {"protocols": ["http"]})
         operate("add_grant", toolset_id="registered", kind="tool", name=name)
     toolset = read_toolset(root, "registered")
-    tool = toolset.tool("registered:w")
-    check_trusted(toolset, tool)
+    tool, other = toolset.tool("registered:w"), toolset.tool("registered:other")
+    assert tool is not None
+    assert other is not None
+    check_trusted(toolset, tool, read_config(root))
 
     # A pull adds a grant that no registered tool needs, and that would permit the host of a redirect.
     state = root / "toolsets/state/registered.yaml"
@@ -336,7 +337,7 @@ def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path)
     toolset = read_toolset(root, "registered")
     assert toolset.problems == ()
     with pytest.raises(CovaltError) as refused:
-        check_trusted(toolset, tool)
+        check_trusted(toolset, tool, read_config(root))
     assert "b.example" in refused.value.message
 
     # A grant of another registered tool holds back that one only.
@@ -344,9 +345,9 @@ def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path)
     Consents.of(root).withdraw_all()
     operate("add_grant", toolset_id="registered", kind="tool", name="w")
     toolset = read_toolset(root, "registered")
-    check_trusted(toolset, tool)
+    check_trusted(toolset, tool, read_config(root))
     with pytest.raises(CovaltError):
-        check_trusted(toolset, toolset.tool("registered:other"))
+        check_trusted(toolset, other, read_config(root))
 
 
 def test_a_grant_does_not_trust_the_approvals_that_a_manifest_waives(tmp_path: Path) -> None:
@@ -360,9 +361,11 @@ def test_a_grant_does_not_trust_the_approvals_that_a_manifest_waives(tmp_path: P
 
     Operations(root)("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
 
-    assert call_of(root, "ev:post").message.endswith("ev may call post without approval")
+    assert call_of(root, "ev:post").message.endswith("ev may call without approval: post")
     Operations(root)("trust_project")
-    assert Consents.of(root).lacking(permissions_of(read_toolset(root, "ev"))) == []
+    assert (
+        Consents.of(root).lacking(permissions_of(read_toolset(root, "ev"), read_config(root))) == []
+    )
 
 
 def call_of(root: Path, tool_id: str) -> CovaltError:
@@ -373,14 +376,16 @@ def call_of(root: Path, tool_id: str) -> CovaltError:
 
 def test_a_waiver_that_the_user_cleared_and_a_pull_restores_is_not_trusted(clone: Path) -> None:
     operate = owner(clone)
+    tools = clone / "toolsets/ev/tools.py"
+    tools.write_text(tools.read_text().replace("@tool\n", "@tool(destructive=True)\n"))
     operate("override_tool", tool_id="ev:steal", requires_confirmation=False)
     state = (clone / "toolsets/state/ev.yaml").read_text()
-    assert "ev may call steal without approval" not in operate("validate")["not_trusted"]
+    assert "ev may call without approval: steal" not in operate("validate")["not_trusted"]
     operate("override_tool", tool_id="ev:steal", clear=("requires_confirmation",))
 
     (clone / "toolsets/state/ev.yaml").write_text(state)
 
-    assert "ev may call steal without approval" in operate("validate")["not_trusted"]
+    assert "ev may call without approval: steal" in operate("validate")["not_trusted"]
 
 
 def test_permissions_that_changed_since_the_review_are_not_trusted(clone: Path) -> None:
@@ -402,7 +407,10 @@ def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
 
     (root / "covalt.yaml").unlink()
     assert cli_in(tmp_path, "init", str(root))[0] == 0
-    assert len(Consents.of(root).lacking(permissions_of(read_toolset(root, "ev")))) == 2
+    assert (
+        len(Consents.of(root).lacking(permissions_of(read_toolset(root, "ev"), read_config(root))))
+        == 3
+    )
 
 
 def test_data_that_is_a_submodule_is_not_used(author: Path) -> None:
@@ -438,7 +446,8 @@ def test_names_that_contain_data_are_not_the_folder(author: Path, options: tuple
     for path in ("metadata/x", "data-lab/x", "x/data/y", "links.py", "database"):
         (author / path).parent.mkdir(parents=True, exist_ok=True)
         (author / path).write_text("x")
-    (author / "data").mkdir(exist_ok=True)
+    shutil.rmtree(author / "data")
+    (author / "data").mkdir()
     commit(author)
     git(author, "update-index", *options)
 
@@ -492,7 +501,9 @@ def test_a_script_trusts_with_a_reason_that_is_stored(
 
     assert code == 0
     assert call(clone) != "not_trusted"
-    consents = [json.loads(file.read_text()) for file in (tmp_path / "config").rglob("*.json")]
+    consents = [
+        json.loads(file.read_text()) for file in (tmp_path / "config").rglob("trusted/*/*.json")
+    ]
     assert {consent["reason"] for consent in consents} == {"CI of our team"}
     assert cli_in(clone, "trust", "--withdraw")[0] == 0
     assert call(clone) == "not_trusted"
@@ -529,17 +540,6 @@ def test_no_permission_is_given_without_a_terminal_or_a_reason(
     assert "by a user at a terminal" in printed or "terminal_needed" in printed
 
 
-@pytest.fixture
-def cli_in(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def run(root: Path, *args: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["-C", str(root), "--role", "owner", *args])
-        printed = capsys.readouterr()
-        return int(ended.value.code or 0), printed.out + printed.err
-
-    return run
-
-
 NUMBERS = count()
 
 
@@ -558,6 +558,8 @@ class TrustModel(RuleBasedStateMachine):
         (self.root / "toolsets/ev/tools.py").write_text(CODE)
         (self.root / "covalt.yaml").write_text(EVIL)
         self.trusted: dict[tuple[str, Path], set[str]] = {}
+        self.owners: set[str] = set()
+        """The users whose commands made ``data/``, or who trusted it."""
         self.become("first")
 
     def become(self, user: str) -> None:
@@ -571,9 +573,19 @@ class TrustModel(RuleBasedStateMachine):
     def words(self) -> set[str]:
         found = [
             *config_permissions(read_config(self.root)),
-            *permissions_of(read_toolset(self.root, "ev")),
+            *permissions_of(read_toolset(self.root, "ev"), read_config(self.root)),
         ]
-        return {permission.words for permission in found}
+        return {permission.text for permission in found}
+
+    def perform(self, name: str, **request: object) -> bool:
+        """Perform an operation of the user; return whether they may use ``data/``."""
+        may = not self.owners or self.user in self.owners
+        if not may:
+            assert owner(self.root).error(name, **request).code == "not_trusted"
+            return False
+        owner(self.root)(name, **request)
+        self.owners.add(self.user)
+        return True
 
     @rule(names=st.sets(st.sampled_from(["a.example", "b.example", "c.example"])))
     def pull(self, names: set[str]) -> None:
@@ -591,20 +603,21 @@ class TrustModel(RuleBasedStateMachine):
     @rule()
     def trust(self) -> None:
         owner(self.root)("trust_project")
+        self.owners.add(self.user)
         self.own.update(self.words())
 
     @rule(host=st.sampled_from(["a.example", "b.example", "c.example"]))
     def grant(self, host: str) -> None:
-        owner(self.root)("add_grant", toolset_id="ev", kind="network", hosts=(host,))
-        self.own.add(f"ev may connect to {host}")
+        if self.perform("add_grant", toolset_id="ev", kind="network", hosts=(host,)):
+            self.own.update({f"ev may connect to {host}", "ev may call without approval: steal"})
 
     @rule()
     def revoke(self) -> None:
         state = read_toolset(self.root, "ev").state
         if state.grants:
-            removed = {one.words for one in permissions_of(read_toolset(self.root, "ev"))}
-            owner(self.root)("revoke_grant", toolset_id="ev", all=True)
-            self.own.difference_update(removed)
+            permissions = permissions_of(read_toolset(self.root, "ev"), read_config(self.root))
+            if self.perform("revoke_grant", toolset_id="ev", all=True):
+                self.own.difference_update({permission.text for permission in permissions})
 
     @rule(user=st.sampled_from(["first", "second"]))
     def switch_user(self, user: str) -> None:
@@ -626,9 +639,9 @@ class TrustModel(RuleBasedStateMachine):
             return
         found = [
             *config_permissions(read_config(self.root)),
-            *permissions_of(read_toolset(self.root, "ev")),
+            *permissions_of(read_toolset(self.root, "ev"), read_config(self.root)),
         ]
-        lacking = {one.words for one in Consents.of(self.root).lacking(found)}
+        lacking = {one.text for one in Consents.of(self.root).lacking(found)}
         assert lacking == self.words() - self.own
 
 

@@ -1,0 +1,103 @@
+"""Proof that commands of this user made the ``data/`` of a project.
+
+``data/`` has chats, pending approvals and tokens, which act as the user's own.  Another user's can arrive in many
+ways: in a submodule, an archive, a work tree elsewhere, or a repository whose index no longer lists it.  So a command
+that creates ``data/`` writes a random id to it, and stores the same id in the user's configuration folder, where no
+project can write.  A ``data/`` without a known id is not used until its user trusts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from covalt_git.json_values import canonical_json
+from covalt_git.system.private_files import user_folder
+from covalt_git.trust.consent import Consent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DATA = "data"
+FOLDER_ID = f"{DATA}/folder-id"
+_KNOWN = "data-folders"
+_DRAFT = ".folder-id-"
+_MOST_CHARACTERS = 10_000
+
+
+def folder_id(root: Path) -> str | None:
+    """Return the id in ``data/`` that a command of this user wrote, if there is one."""
+    return next((line for line in _ids(root) if _known(line).exists), None)
+
+
+def is_own(root: Path) -> bool:
+    """Return whether commands of this user made ``data/``; one that is missing or empty is made now."""
+    if folder_id(root) is not None:
+        return True
+    try:
+        if not _is_empty(root):
+            return False
+        adopt(root)
+    except OSError:  # such as a read-only folder, where there is nothing of another user either
+        return not (root / DATA).exists()
+    return True
+
+
+def adopt(root: Path, reason: str | None = None) -> None:
+    """Make ``data/``, or the one of another user, the folder of this user.
+
+    An id that is there was written by another user, who may have it in other folders too, so this user adds one.
+    """
+    text = secrets.token_hex(16)
+    _known(text).give(reason)
+    data, file = root / DATA, root / FOLDER_ID
+    with contextlib.suppress(FileExistsError):
+        data.mkdir(mode=0o700)
+    if file.is_symlink():
+        file.unlink()
+    # It is linked after it is complete, so that no other process reads a part of it.
+    draft = data / f"{_DRAFT}{text}"
+    try:
+        _append(draft, text)
+        os.link(draft, file)
+    except FileExistsError:
+        _append(file, text)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def known_folders() -> Path:
+    """Return the folder whose files change when a ``data/`` becomes this user's."""
+    return user_folder() / _KNOWN
+
+
+def _known(text: str) -> Consent:
+    name = canonical_json.digest({"data": text}).partition(":")[2]
+    return Consent(known_folders() / f"{name}.json", {"data": text}, "a data/ of this user")
+
+
+def _ids(root: Path) -> list[str]:
+    file = root / FOLDER_ID
+    try:
+        if file.is_symlink() or not file.is_file():
+            return []
+        with file.open(encoding="ascii") as lines:
+            return lines.read(_MOST_CHARACTERS).split()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _append(file: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    with os.fdopen(os.open(file, flags, 0o600), "w", encoding="ascii") as stream:
+        stream.write(f"{text}\n")
+
+
+def _is_empty(root: Path) -> bool:
+    """Return whether ``data/`` has nothing but the id that another process is writing."""
+    try:
+        return all(file.name.startswith(_DRAFT) for file in (root / DATA).iterdir())
+    except FileNotFoundError:
+        return True

@@ -1,0 +1,437 @@
+"""What a pull, a patch or another project at the same path changes needs trust again, however it is written."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.manifests.project_config import read_config
+from covalt_git.project import Project
+from covalt_git.toolsets.permissions import permissions_of
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents, config_permissions, trust_folder
+from tests.operations_client import Operations
+from tests.trusting import use_config
+
+MANIFEST = """\
+id: ev
+name: Ev
+version: "1"
+tools:
+  - {id: post, http: {method: POST, url: "https://a.example/x"}}
+  - {id: read, requires_confirmation: true, http: {url: "https://a.example/x"}}
+  - {id: other, http: {url: "https://a.example/y"}}
+tool_overrides:
+  - {tool_id: other, requires_confirmation: true}
+"""
+CONFIG = """\
+version: 1
+default_role: owner
+roles:
+  owner: {admin: true}
+  guest: {allow: ["ev.*"]}
+approvals:
+  - {pattern: "ev.read", require: true}
+"""
+WAIVER = 'version: 1\napprovals:\n  - {pattern: "**", require: false}\n'
+
+
+@pytest.fixture(autouse=True)
+def _user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A user who trusts nothing yet."""
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A clone whose grant the user has added, and whose permissions they trust."""
+    root = tmp_path / "clone"
+    (root / "toolsets/ev").mkdir(parents=True)
+    (root / "covalt.yaml").write_text(CONFIG)
+    (root / "toolsets/ev/toolset.yaml").write_text(MANIFEST)
+    operate = Operations(root)
+    operate("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
+    operate("override_tool", tool_id="ev:other", requires_confirmation=True)
+    operate("trust_project")
+    assert lacking(root) == []
+    return root
+
+
+def lacking(root: Path) -> list[str]:
+    """Return the texts of what is not trusted, also for toolsets that another user has added."""
+    config = read_config(root)
+    permissions = config_permissions(config)
+    for folder in sorted((root / "toolsets").glob("*/toolset.yaml")):
+        permissions += permissions_of(read_toolset(root, folder.parent.name), config)
+    return [permission.text for permission in Consents.of(root).lacking(permissions)]
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def git(root: Path, *args: str, check: bool = True) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    done = subprocess.run(
+        ["git", "-C", str(root), *identity, *args], check=check, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "tool"),
+    [
+        ("ev/toolset.yaml", "{id: post,", "{id: post, annotations: {destructive: false},", "post"),
+        ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
+        ("ev/toolset.yaml", "requires_confirmation: true, http", "http", "read"),
+        ("state/ev.yaml", "requires_confirmation: true", "requires_confirmation: false", "other"),
+    ],
+)
+def test_an_approval_that_a_pull_ends_needs_trust(
+    root: Path, file: str, old: str, new: str, tool: str
+) -> None:
+    edit(root / "toolsets" / file, old, new)
+
+    assert lacking(root) == [f"ev may call without approval: {tool}"]
+    Operations(root)("create_chat", chat_id="c1")
+    error = Operations(root).error("call_tool", chat_id="c1", tool_id=f"ev:{tool}", args={})
+    assert error.code == "not_trusted"
+
+
+def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:
+    edit(
+        root / "toolsets/ev/toolset.yaml",
+        "tool_id: other, requires_confirmation: true",
+        "tool_id: other, enabled: true",
+    )
+    assert lacking(root) == []  # the project's own override still requires it
+    state = root / "toolsets/state/ev.yaml"
+    state.write_text(state.read_text().partition("overrides:")[0])
+
+    assert lacking(root) == ["ev may call without approval: other"]
+
+
+def test_a_required_approval_that_a_pull_removes_from_covalt_yaml_needs_trust(root: Path) -> None:
+    edit(root / "toolsets/ev/toolset.yaml", "requires_confirmation: true, http", "http")
+    Operations(root)("trust_project")
+    edit(
+        root / "covalt.yaml",
+        "require: true}",
+        "require: true}\n  - {pattern: 'ev.*', require: true}",
+    )
+    assert lacking(root) == []  # one more rule narrows
+
+    (root / "covalt.yaml").write_text(CONFIG.partition("approvals:")[0])
+
+    assert lacking(root) == ["ev may call without approval: read"]
+
+
+def test_an_imported_toolset_that_a_pull_declares_to_be_own_needs_trust(root: Path) -> None:
+    state = root / "toolsets/state/ev.yaml"
+    state.write_text("source_type: zip\nenabled: true\n" + state.read_text())
+    Operations(root)("trust_project")
+    assert lacking(root) == []
+
+    Consents.of(root).withdraw_all()
+    Operations(root)("trust_project")
+    edit(state, "source_type: zip\nenabled: true\n", "")
+
+    assert "ev may connect to a.example" in lacking(root)
+
+
+def test_a_default_role_that_a_pull_sets_needs_trust(root: Path) -> None:
+    bot = "bot: {approve: ['ev.*'], approve_own: true, allow: ['ev.*']}"
+    edit(root / "covalt.yaml", "  guest: {", f"  {bot}\n  guest: {{")
+    Operations(root, role="owner")("trust_project")
+    assert Project.open(root).config.roles["bot"].approve_own
+
+    edit(root / "covalt.yaml", "default_role: owner", "default_role: bot")
+
+    assert lacking(root) == [
+        "covalt.yaml: all agents, whose default role is 'bot', approve their own calls of ev.*"
+    ]
+    assert not Project.open(root).config.roles["bot"].approve_own
+
+
+@pytest.mark.parametrize(
+    "config", ["version: 1\nroles: {a: {allow: ['**']}}\ndefault_role: a\n", "vers"]
+)
+def test_no_project_forbids_the_withdrawal(
+    root: Path, config: str, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    (root / "covalt.yaml").write_text(config)
+
+    code, printed = cli_in(root, "trust", "--withdraw")
+
+    assert (code, printed.splitlines()[-1]) == (
+        0,
+        "this project is no longer trusted on this machine",
+    )
+    (root / "covalt.yaml").write_text(CONFIG)
+    assert "ev may connect to a.example" in lacking(root)
+
+
+def test_the_words_name_what_runs_with_which_secrets(root: Path) -> None:
+    more = (
+        "mcp_servers:\n"
+        "  - {id: far, command: node, args: [s.js], cwd: tools, env: {BASH_ENV: '$(x)', K: '${AWS_KEY}'}}\n"
+        "  - {id: web, url: 'https://m.example/mcp', headers: {X-Trace: '${AWS_KEY}'}}\n"
+    )
+    manifest = root / "toolsets/ev/toolset.yaml"
+    manifest.write_text(manifest.read_text() + "secrets: [AWS_KEY]\n" + more)
+    (root / "toolsets/ev/tools").mkdir()
+    for kind, name in (("process", "far"), ("server", "web")):
+        Operations(root)("add_grant", toolset_id="ev", kind=kind, name=name)
+    entry = {"tool_id": "w", "name": "W", "protocols": ["http"]}
+    request = {"http": {"method": "DELETE", "url": "https://d.example/w"}}
+    Operations(root)("register_tool", entry=entry | {"protocol_meta": request})
+    Operations(root)("add_grant", toolset_id="registered", kind="tool", name="w")
+
+    rows = Operations(root)("list_permissions")["permissions"]
+
+    texts = "\n".join(row["permits"] for row in rows)
+    assert "run node s.js in tools with BASH_ENV='$(x)', K='${AWS_KEY}'" in texts
+    assert "https://m.example/mcp with X-Trace='${AWS_KEY}'" in texts
+    assert "forward w to d.example by DELETE https://d.example/w" in texts
+
+
+# What the user removes
+
+
+def test_what_the_user_uninstalls_and_a_pull_restores_is_not_trusted(root: Path) -> None:
+    shutil.copytree(root / "toolsets", root / "before")
+    Operations(root)("uninstall_toolset", toolset_id="ev", force=True)
+    shutil.rmtree(root / "toolsets")
+    (root / "before").rename(root / "toolsets")
+
+    assert "ev may connect to a.example" in lacking(root)
+
+
+def test_a_registered_tool_that_the_user_removes_and_a_pull_restores_is_not_trusted(
+    root: Path,
+) -> None:
+    operate = Operations(root)
+    entry = {"tool_id": "w", "name": "W", "protocols": ["http"]}
+    request = {"http": {"method": "POST", "url": "https://d.example/w"}}
+    operate("register_tool", entry=entry | {"protocol_meta": request})
+    operate("add_grant", toolset_id="registered", kind="tool", name="w")
+    operate("override_tool", tool_id="registered:w", requires_confirmation=False)
+    state = root / "toolsets/state"
+    shutil.copytree(state, root / "before")
+    operate("remove_registered_tool", tool_id="w")
+    shutil.rmtree(state)
+    (root / "before").rename(state)
+
+    config = read_config(root)
+    permissions = permissions_of(read_toolset(root, "registered"), config)
+
+    assert len(permissions) == 2
+    assert Consents.of(root).lacking(permissions) == permissions
+
+
+# Other projects and other users' data
+
+
+def test_another_project_at_the_path_of_a_trusted_one_is_not_trusted(
+    tmp_path: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    root = tmp_path / "own"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    (root / "covalt.yaml").write_text(WAIVER)
+    assert len(Project.open(root).config.approvals) == 1  # stored: they made it here
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "covalt.yaml").write_text(WAIVER)
+
+    assert Project.open(root).config.approvals == ()
+
+
+@pytest.mark.parametrize("how", ["archive", "removed submodule", "initialized elsewhere"])
+def test_data_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    root = tmp_path / "theirs"
+    root.mkdir()
+    with monkeypatch.context() as patch:
+        use_config(patch, tmp_path / "their-config", trusts=False)
+        (root / "covalt.yaml").write_text("version: 1\n")
+        Operations(root)("create_chat", chat_id="c1")
+    if how == "removed submodule":
+        git(root / "data", "init", "-q")
+    elif how == "initialized elsewhere":
+        git(root, "init", "-q")
+
+    error = Operations(root).error("list_chats")
+
+    assert error.code == "not_trusted"
+    assert "data/" in error.message
+    Operations(root)("trust_project")
+    assert [chat["id"] for chat in Operations(root)("list_chats")["chats"]] == ["c1"]
+
+
+def test_data_that_moves_with_its_project_stays_its_users(root: Path, tmp_path: Path) -> None:
+    Operations(root)("create_chat", chat_id="c1")
+    root.rename(tmp_path / "moved")
+
+    assert len(Operations(tmp_path / "moved")("list_chats")["chats"]) == 1
+
+
+# Projects that were made here
+
+
+@pytest.fixture
+def own(tmp_path: Path, cli_in: Callable[..., tuple[int, str]]) -> Path:
+    """A project that its user made, in a repository of its own."""
+    root = tmp_path / "own"
+    assert cli_in(tmp_path, "init", str(root))[0] == 0
+    return root
+
+
+@pytest.fixture
+def theirs(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of another user, with one commit more, that waives approvals."""
+    theirs = tmp_path / "theirs"
+    with monkeypatch.context() as patch:
+        use_config(patch, tmp_path / "their-config", trusts=False)
+        git(tmp_path, "clone", "-q", str(own), str(theirs))
+        (theirs / "covalt.yaml").write_text(WAIVER)
+        git(theirs, "commit", "-qam", "waive")
+    return theirs
+
+
+def test_own_commits_branches_and_resets_need_no_trust(own: Path) -> None:
+    git(own, "checkout", "-qb", "idea")
+    (own / "covalt.yaml").write_text(WAIVER)
+    git(own, "commit", "-qam", "idea")
+    git(own, "checkout", "-q", "main")
+    git(own, "merge", "-q", "idea")
+    git(own, "commit", "-q", "--amend", "-m", "better")
+    git(own, "reset", "-q", "--hard", "idea")
+
+    assert len(Project.open(own).config.approvals) == 1
+
+
+def _merge_fetched(own: Path, theirs: Path) -> None:
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
+    git(own, "merge", "-q", git(theirs, "rev-parse", "HEAD"))
+
+
+def _push(own: Path, theirs: Path) -> None:
+    git(own, "config", "receive.denyCurrentBranch", "updateInstead")
+    git(theirs, "push", "-q", str(own), "HEAD:main")
+
+
+def _bundle(own: Path, theirs: Path) -> None:
+    git(theirs, "bundle", "create", "-q", "x.bundle", "HEAD")
+    git(own, "bundle", "unbundle", str(theirs / "x.bundle"))
+    git(own, "reset", "-q", "--hard", git(theirs, "rev-parse", "HEAD"))
+
+
+def _worktree(own: Path, theirs: Path) -> None:
+    tree = own.parent / "tree"
+    git(own, "worktree", "add", "-q", "-b", "wt", str(tree))
+    git(tree, "fetch", "-q", str(theirs), "main")
+    git(tree, "reset", "-q", "--hard", "FETCH_HEAD")
+    git(own, "worktree", "remove", "--force", str(tree))
+    git(own, "merge", "-q", "wt")
+
+
+def _conflicting_patch(own: Path, theirs: Path) -> None:
+    patch = git(theirs, "format-patch", "-1", "--stdout")
+    (own / "covalt.yaml").write_text("version: 1\n# mine\n")
+    git(own, "commit", "-qam", "mine")
+    (own.parent / "x.patch").write_text(patch + "\n")
+    git(own, "am", "-3", str(own.parent / "x.patch"), check=False)
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+def _named_action(own: Path, theirs: Path) -> None:
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
+    git(own, "update-ref", "-m", "mine", "HEAD", git(theirs, "rev-parse", "HEAD"))
+    git(own, "reset", "-q", "--hard")
+
+
+def _clone_in_toolsets(own: Path, theirs: Path) -> None:
+    git(own, "clone", "-q", str(theirs), str(own / "toolsets/gift"))
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+@pytest.mark.parametrize(
+    "arrive",
+    [
+        _merge_fetched,
+        _push,
+        _bundle,
+        _worktree,
+        _conflicting_patch,
+        _named_action,
+        _clone_in_toolsets,
+    ],
+)
+def test_commits_of_others_need_trust_however_they_arrive(
+    own: Path, theirs: Path, arrive: Callable[[Path, Path], None]
+) -> None:
+    arrive(own, theirs)
+
+    assert (own / "covalt.yaml").read_text() == WAIVER
+    assert Project.open(own).config.approvals == ()
+
+
+def test_an_imported_toolset_is_not_its_users_work_in_an_own_project(own: Path) -> None:
+    folder = own / "toolsets/ev"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(MANIFEST)
+    at = '"2026-01-01T00:00:00Z"'
+    digest = read_toolset(own, "ev").digest
+    grant = f"{{kind: network, hosts: [a.example], digest: {json.dumps(digest)}, granted_at: {at}, granted_by: me}}"
+    state = own / "toolsets/state/ev.yaml"
+    state.parent.mkdir(exist_ok=True)
+    state.write_text(f"source_type: zip\nenabled: true\ngrants: {{network: {grant}}}\n")
+
+    assert lacking(own) == ["ev may connect to a.example"]
+    edit(state, "source_type: zip\nenabled: true\n", "")
+    assert lacking(own) == []
+
+
+# Files of the user
+
+
+def test_a_trusted_folder_is_one_line(tmp_path: Path) -> None:
+    odd = tmp_path / "a\u2028b"
+    odd.mkdir()
+    trust_folder(odd)
+
+    assert not Consents.of(tmp_path / "a").cover_everything
+    assert Consents.of(odd / "project").cover_everything
+    with pytest.raises(CovaltError, match="line break"):
+        trust_folder(tmp_path / "a\nb")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_consent_that_is_no_file_is_refused_and_can_be_withdrawn(
+    root: Path, make: Callable[[Path], None], cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    file = min(Consents.of(root).folder.glob("*.json"))
+    file.unlink()
+    make(file)
+
+    with pytest.raises(CovaltError) as refused:
+        lacking(root)
+    assert refused.value.code == "consent_unreadable"
+    assert cli_in(root, "trust", "--withdraw")[0] == 0
+    assert lacking(root)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "null", ""])
+def test_a_consent_that_cannot_be_read_trusts_nothing(root: Path, content: str) -> None:
+    for file in Consents.of(root).folder.glob("*.json"):
+        file.write_text(content)
+
+    assert lacking(root)
