@@ -235,7 +235,9 @@ def command(root: Path, *args: str) -> StdioServerParameters:
     """Return how a host starts the server."""
     program = ["-c", "from covalt_git.cli import main; main()", "-C", str(root), "mcp", *args]
     paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
-    config = os.environ["XDG_CONFIG_HOME"]  # what the user trusts; the SDK passes on no such variable
+    config = os.environ[
+        "XDG_CONFIG_HOME"
+    ]  # what the user trusts; the SDK passes on no such variable
     env = {"PYTHONPATH": paths, "XDG_CONFIG_HOME": config}
     return StdioServerParameters(command=sys.executable, args=program, env=env)
 

@@ -20,6 +20,7 @@ from covalt_git.manifests.tool_entries import (
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER, read_bundle
 from covalt_git.models.toolset_state import ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.problems import codes
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.registered_tools import check_entry, read_entries
@@ -81,7 +82,12 @@ def _as_read(values: JsonObject) -> tuple[str, ToolEntry]:
     except (NotJsonError, UnicodeEncodeError) as error:
         raise BadEntryError(f"the entry cannot be stored: {error}") from None
     reading, problems = check_entry(content, f"toolsets/{REGISTRY_FOLDER}/entry.yaml")
-    errors = [one for one in problems if one.severity == "error"]
+    # What only looks like a credential is a warning in a file that its author wrote; this file is written for them.
+    errors = [
+        problem
+        for problem in problems
+        if problem.severity == "error" or problem.code == codes.CREDENTIAL
+    ]
     if errors or reading.value is None:
         message = "; ".join(one.message for one in errors)
         raise BadEntryError(message, hint=errors[0].hint)

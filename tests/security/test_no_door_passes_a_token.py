@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.problems import codes
 from tests.api_client import BEARER, HOME, Api
+from tests.credentials.test_leaks import made
 from tests.examples import examples
 from tests.operations_client import Operations
 from tests.security.test_tokens_in_every_position import AROUND, TOKENS
@@ -34,7 +35,7 @@ ENTRY: dict[str, Any] = {
     "tool_id": "w",
     "name": "W",
     "description": "d",
-    "version": "1",
+    "version": "1.0.0",
     "x-note": {"deep": ["n"]},
     "protocol_meta": {"mcp": {"tool": "data-lab:summarize"}},
 }
@@ -235,3 +236,22 @@ def test_no_entry_with_one_is_registered(
     assert answer.status_code in {400, 422}
     assert token not in answer.get_data(as_text=True)
     assert written(operate.root, token) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": f"password: {made(24)}"},
+        {"description": f"see postgres://u:{made(12)}@db.internal/x"},
+        {"x-note": {"headers": {"Authorization": f"Bearer {made(32)}"}}},
+        {"x-note": {"url": f"https://h.example/?api_key={made(32)}"}},
+    ],
+    ids=str,
+)
+def test_no_entry_with_what_looks_like_a_credential_is_registered(
+    operate: Operations, api: Api, change: dict[str, Any]
+) -> None:
+    answer = api.client().post("/v1/tools", json=ENTRY | change, base_url=HOME, headers=BEARER)
+
+    assert answer.status_code == 400, answer.get_json()
+    assert [*(operate.root / "toolsets/state").glob("registered/*")] == []
