@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError, TreeEntry
@@ -26,6 +27,7 @@ from covalt_git.workspaces.folders import (
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from covalt_git.git_store.store import GitStore
@@ -72,6 +74,7 @@ def scan(
 class _Entries:
     """Entries of one folder during its scan; ``prefix`` is the folder's path with a slash, or empty.
 
+    ``kept`` are the files that have not changed since the last scan; ``read`` those that this one has read.
     ``stored`` has the ids of this folder's files and folders on the branch, by name; the store has these objects.
     """
 
@@ -79,7 +82,8 @@ class _Entries:
     prefix: str
     known: FolderScan
     stored: dict[str, str | None]
-    files: dict[str, FileStat]
+    kept: Mapping[str, FileStat]
+    read: dict[str, FileStat] = field(default_factory=dict)
     folders: dict[str, FolderScan] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
 
@@ -94,10 +98,16 @@ class _Entries:
             reason = os.strerror(error.errno or 0).lower()
             self.leave(NOT_STORED, name, f"it cannot be read: {reason}")
 
+    @property
+    def files(self) -> Mapping[str, FileStat]:
+        """All stored files, by name."""
+        return {**self.kept, **self.read} if self.read else self.kept
+
     def is_as_known(self) -> bool:
-        """Return whether the stored files and folders are the same objects as in the last scan."""
-        known = self.known.folders
-        same = self.files is self.known.files and len(self.folders) == len(known)
+        """Return whether the stored files and folders are those of the last scan."""
+        known, files = self.known.folders, self.files
+        same = files is self.known.files or files == self.known.files
+        same = same and len(self.folders) == len(known)
         return same and all(folder is known.get(name) for name, folder in self.folders.items())
 
 
@@ -130,16 +140,16 @@ class _Walk:
                 for name, (*_, oid) in known.files.items()
                 if ids.get(name) != oid.hex() and not self.store.has(oid.hex())  # gc removed it
             }
-        files = known.files
+        kept = known.files
         if changed or mark != known.mark:
-            files = {name: one for name, one in files.items() if name not in changed}
-        entries = _Entries(handle, prefix, known, ids, files)
+            kept = {name: file for name, file in kept.items() if name not in changed}
+        entries = _Entries(handle, prefix, known, ids, kept)
         if mark == known.mark:  # it has the same names
             rest = [*changed, *(name for kind, name, _ in known.notes if kind in LEFT_IN_PLACE)]
             for name in known.folders:
                 self.subfolder(entries, name)
         else:
-            rest = [name for name in os.listdir(handle) if name not in files]
+            rest = [name for name in os.listdir(handle) if name not in kept]
         for name in sorted(rest):
             self.entry(entries, name)
         return self.result(entries, mark, is_stored=is_stored)
@@ -195,7 +205,7 @@ class _Walk:
             self.linked[identity] = oid
         changed = self.clock.trusted(status.st_ctime_ns, status.st_dev)
         rest = (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid)
-        entries.files[name] = (changed, *rest)
+        entries.read[name] = (changed, *rest)
 
     def read(
         self, entries: _Entries, name: str, status: os.stat_result
@@ -244,7 +254,8 @@ class _Walk:
             return known
         changed, inode, device = mark
         mark = (self.clock.trusted(changed, device), inode, device)
-        return FolderScan(mark, tree, entries.files, entries.folders, tuple(notes))
+        files, folders = MappingProxyType(entries.files), MappingProxyType(entries.folders)
+        return FolderScan(mark, tree, files, folders, tuple(notes))
 
     def tree(self, entries: _Entries) -> str | None:
         """Store the tree of a folder; None if it would be empty."""
@@ -267,7 +278,7 @@ class _Walk:
         return {}
 
 
-def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
+def _changed(handle: int, files: Mapping[str, FileStat]) -> set[str]:
     """Return the names of an open folder's known files that have changed."""
     changed = set()
     lstat = os.lstat

@@ -22,13 +22,14 @@ import os
 import unicodedata
 import zlib
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git import __version__
 from covalt_git.system.boot import boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
@@ -48,13 +49,15 @@ _CRC_BYTES = 4
 class FolderScan(NamedTuple):
     """Result of the scan of one folder.  It never changes, and later scans share it.
 
+    A later scan is compared with it, so a change of it in place would hide a change of the workspace.
+
     ``mark`` is the folder's change time in ns, inode and device.  ``tree`` is None if nothing is stored.
     """
 
     mark: tuple[int, int, int]
     tree: str | None
-    files: dict[str, FileStat]
-    folders: dict[str, FolderScan]
+    files: Mapping[str, FileStat]
+    folders: Mapping[str, FolderScan]
     notes: tuple[Note, ...]
 
     def all_files(self) -> Iterator[FileStat]:
@@ -71,7 +74,7 @@ class FolderScan(NamedTuple):
             yield from folder.all_notes(f"{prefix}{name}/")
 
 
-NOT_SCANNED = FolderScan((0, 0, 0), None, {}, {}, ())
+NOT_SCANNED = FolderScan((0, 0, 0), None, MappingProxyType({}), MappingProxyType({}), ())
 
 
 class Clock(NamedTuple):
@@ -153,10 +156,10 @@ class StatCache:
 
 def _packed(scan: FolderScan) -> tuple[Any, ...]:
     below = {name: _packed(folder) for name, folder in scan.folders.items()}
-    return scan.mark, scan.tree, scan.files, below, scan.notes
+    return scan.mark, scan.tree, dict(scan.files), below, scan.notes
 
 
 def _unpacked(packed: tuple[Any, ...]) -> FolderScan:
     mark, tree, files, below, notes = packed
     folders = {name: _unpacked(folder) for name, folder in below.items()}
-    return FolderScan(mark, tree, files, folders, notes)
+    return FolderScan(mark, tree, MappingProxyType(files), MappingProxyType(folders), notes)

@@ -57,7 +57,15 @@ def read_everything(chat: ChatStore) -> Snapshot:
 
 # Random changes of a folder
 
-PATHS = ["a", "b", "c.py", "d/a", "d/b", "d/e/f", "g/h", "g/A", "node_modules/x", "con", ".env"]
+PATHS = [
+    *("a", "b", "c.py", "d/a", "d/b", "d/e/f", "g/h", "g/A", "node_modules/x", "con", ".env"),
+    *("d/.gitmodules", ".gitmodules"),
+]
+LARGE = b"large" * 300_000
+"""More than the 1 MiB that the property stores."""
+
+REFUSED = b'[submodule "a"]\n\turl = --upload-pack=x\n\tpath = a\n'
+"""A ``.gitmodules`` that git refuses."""
 
 
 def rewrite(path: Path, content: bytes) -> None:
@@ -131,7 +139,7 @@ CHANGES = st.tuples(
     ),
     st.sampled_from(PATHS),
     st.sampled_from(PATHS),
-    st.sampled_from([b"", b"one", b"two", b"three" * 9]),
+    st.sampled_from([b"", b"one", b"two", b"three" * 9, LARGE, REFUSED]),
 )
 
 
@@ -142,7 +150,12 @@ def test_snapshot_with_the_cache_equals_a_full_scan(
     object_format: str, rounds: list[list[tuple[str, str, str, bytes]]]
 ) -> None:
     config = WorkspaceConfig.model_validate(
-        {"durability": "fast", "object_format": object_format, "ignore": ["node_modules/"]}
+        {
+            "durability": "fast",
+            "object_format": object_format,
+            "ignore": ["node_modules/"],
+            "max_file_mb": 1,
+        }
     )
     with scratch() as folder, open_chats(folder, config).new("c1") as chat:
         put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
@@ -159,6 +172,29 @@ def test_snapshot_with_the_cache_equals_a_full_scan(
             assert look(chat) == read_everything(chat)
             with chat.scan_in_memory() as seen:
                 assert seen == read_everything(chat)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "stored"),
+    [("big.bin", LARGE, b"small"), (".gitmodules", REFUSED, b""), ("d/big.bin", LARGE, b"small")],
+)
+def test_a_file_that_was_left_out_is_stored_once_it_may_be(
+    tmp_path: Path, name: str, left_out: bytes, stored: bytes
+) -> None:
+    config = WorkspaceConfig.model_validate({"durability": "fast", "max_file_mb": 1})
+    with open_chats(tmp_path, config).new("c1") as chat:
+        path = chat.workspace / name
+        put(chat.workspace, {str(Path(name).with_name("a")): ("file", b"a")})
+        path.write_bytes(left_out)
+        save(chat)
+        settle()
+        look(chat)
+        settle()
+        path.write_bytes(stored)
+
+        assert look(chat) == read_everything(chat)
+        save(chat)
+        assert git(chat.store.path, "show", f"main:{name}").encode() == stored
 
 
 def test_rewrites_in_one_tick_are_all_seen(chat: ChatStore) -> None:
