@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.system import programs
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consent
 from covalt_git.trust.consents import UnreadableConsentError
@@ -146,12 +147,11 @@ class SecretCommand(NamedTuple):
     def _run(self, argv: Sequence[str], name: str) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout, and the part of stderr that may be shown."""
         try:
-            process = subprocess.Popen(
+            process = programs.start(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd="/",  # so that no argument happens to be a file of the project
             )
         except OSError as error:
             raise self._failed(f"cannot run: {(error.strerror or '').lower()}", name) from None

@@ -27,6 +27,7 @@ from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.control_groups import enforced
 from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.sandbox.privileges import is_root
+from covalt_git.system import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,9 +158,8 @@ class ForkServerProcess:
         with theirs:
             given = [str(theirs.fileno()), str(python), str(_SDK), str(_OURS)]
             try:
-                self._process = subprocess.Popen(
-                    [str(own), "-I", *flags, str(_PROGRAM), *given],
-                    cwd="/",
+                self._process = programs.start(
+                    programs.python(*flags, str(_PROGRAM), *given),
                     env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
