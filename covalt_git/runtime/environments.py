@@ -9,7 +9,6 @@ in ``/``, because both read files of the current folder.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import shutil
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.system import file_lock, programs
+from covalt_git.system import file_lock, private_files, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -62,11 +61,7 @@ class InstallCancelledError(CovaltError):
 
 def cache_folder() -> Path:
     """Return the folder of environments in the user's cache."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "covalt-git" / "environments"
-    given = os.environ.get("XDG_CACHE_HOME")
-    cache = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
-    return cache / "covalt-git" / "environments"
+    return private_files.cache_folder() / "environments"
 
 
 def interpreter(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from covalt_git.cli.mcp_hosts import _started
+from covalt_git.connections.definition import Definition, Name
+from covalt_git.connections.pool import Connections
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
 from covalt_git.installs import signatures
@@ -142,3 +144,44 @@ def test_a_relative_program_does_not_exist(name: str) -> None:
     assert programs.find(name) is None
     with pytest.raises(FileNotFoundError):
         programs.run([name])
+
+
+def test_a_granted_server_starts_below_no_folder_of_others(
+    clone: Path, tmp_path: Path, canary: Path
+) -> None:
+    """npx runs programs of ``node_modules`` in any folder above, which in ``/tmp`` another user can make."""
+    notes, connections = tmp_path / "notes", Connections()
+    script = f"pwd > {notes}; ls -A | wc -l >> {notes}; git --version"
+    defined = Definition(
+        Name(clone, "demo", "server", "c1"), "stdio", argv=("sh", "-c", script), workspace=tmp_path
+    )
+
+    with pytest.raises(CovaltError):
+        connections.begin(defined)
+    connections.close()
+
+    folder, count = notes.read_text().split()
+    assert Path(folder).parent == tmp_path / "cache/covalt-git/servers"
+    assert count == "0"
+    assert not Path(folder).exists()
+    assert not canary.exists()
+
+
+def test_a_granted_server_finds_no_program_in_a_relative_folder_of_the_path(
+    clone: Path, tmp_path: Path, canary: Path
+) -> None:
+    """With ``cwd``, ``.`` would be its toolset's, whose files the grant need not cover."""
+    defined = Definition(
+        Name(clone, "demo", "server", "c1"),
+        "stdio",
+        argv=("uv", "run"),
+        cwd=clone,
+        workspace=tmp_path,
+    )
+    connections = Connections()
+
+    with pytest.raises(CovaltError):
+        connections.begin(defined)
+    connections.close()
+
+    assert not canary.exists()
