@@ -40,6 +40,8 @@ os.environ["GIT_TEMPLATE_DIR"] = ""
 # pytest has a configuration folder of its own, so that no test reads or changes the configuration of the developer.
 _CONFIG = tempfile.TemporaryDirectory(prefix="covalt-config-")
 os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
+_CACHE = tempfile.TemporaryDirectory(prefix="covalt-git-tests-cache-")
+os.environ["XDG_CACHE_HOME"] = _CACHE.name
 trust_folder(Path("/"))
 
 # How fast this machine makes examples is no fact about us.

@@ -6,7 +6,6 @@ According to their documentation: Claude Code's ``.mcp.json``, VS Code's ``.vsco
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -16,7 +15,7 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.mcp_clients import json_edit
 from covalt_git.formats.mcp_clients.host_files import config_path
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
-from covalt_git.system import atomic_write
+from covalt_git.system import atomic_write, programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +99,7 @@ def _served(host: Host, address: str) -> JsonObject:
 def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
     """Return the entry of a server that the host starts."""
     own = Path(sys.executable).with_name(_PROGRAM)
-    program = str(own) if own.exists() else shutil.which(_PROGRAM) or _PROGRAM
+    program = str(own) if own.exists() else programs.find(_PROGRAM) or _PROGRAM
     if host == "claude-desktop":  # it starts servers in any folder
         return {"command": program, "args": ["-C", str(root), "mcp", *args]}
     if host == "claude-code":  # it starts servers in the project

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import webbrowser
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ import click
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server import ServedProject, serve
+from covalt_git.system import programs
 
 port_option = click.option(
     "--port",
@@ -86,7 +86,7 @@ def print_url(serving: ServedProject) -> None:
 
 def open_pages(serving: ServedProject) -> None:
     """Open the pages; in a thread, because a terminal browser runs until the user quits it."""
-    threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
+    threading.Thread(target=programs.browse, args=(serving.url,), daemon=True).start()
 
 
 def _log_request(line: str) -> None:

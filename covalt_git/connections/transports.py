@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from covalt_git.hosts import Reach
 from covalt_git.http_client.oauth_requests import BearerAuth
 from covalt_git.http_client.transport import mcp_http_client
+from covalt_git.system import locked_folder, private_files, programs
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
@@ -33,6 +34,9 @@ MOST_EVENT_BYTES = 64 << 20
 
 Each call also has its own, usually smaller limit.
 """
+
+_EMPTY = "covalt-git-mcp-"
+"""Beginning of the names of the folders that programs start in."""
 
 
 @asynccontextmanager
@@ -60,19 +64,38 @@ async def transport(
 async def _stdio(definition: Definition, stderr: StderrTail) -> AsyncIterator[TransportStreams]:
     command, *args = definition.argv
     with ExitStack() as stack:
-        env, cwd = dict(definition.env), definition.cwd
+        # In a relative folder of PATH, the program could be a file that the grant does not cover.
+        env, cwd = {"PATH": programs.search_path(), **definition.env}, definition.cwd
         if definition.toolset is not None:
             stack.enter_context(closing(definition.toolset.hold()))
             # Its bytecode is read only from this folder, and written there for the next start.
             env = {"PYTHONPYCACHEPREFIX": str(definition.toolset.bytecode)} | env
         if cwd is None:
-            cwd = Path(tempfile.mkdtemp(prefix="covalt-git-mcp-"))
-            stack.callback(shutil.rmtree, cwd, ignore_errors=True)
+            cwd = stack.enter_context(_empty_folder())
         parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
         with stderr.capture() as stream:
             async with stdio_client(parameters, errlog=stream) as streams:
                 stream.close()  # the program has its own descriptor
                 yield streams
+
+
+@contextmanager
+def _empty_folder() -> Iterator[Path]:
+    """Yield a new folder of the user's cache, for programs that start in no other.
+
+    Not in ``/tmp``: npx also runs programs of ``node_modules`` in the folders above, and reads their ``.npmrc``, which
+    another user of the machine could write there.
+    """
+    parent = private_files.cache_folder() / "servers"
+    with suppress(OSError):
+        parent.mkdir(0o700, parents=True, exist_ok=True)
+    if not os.access(
+        parent, os.W_OK
+    ):  # a user without a home, for whom npx cannot install anything either
+        parent = Path(tempfile.gettempdir())
+    locked_folder.clear(parent, _EMPTY)
+    with locked_folder.create(parent, _EMPTY) as folder:
+        yield folder
 
 
 @asynccontextmanager

@@ -2,7 +2,8 @@
 
 Another author may have written the checked-in command.  So it runs only after the user has allowed exactly
 its arguments, for this project, on this machine.  Each permission is a file in the user's own folder, as
-with direnv.  The program must be outside the project, where a pull cannot change it.
+with direnv.  The program, and files that its arguments name, must be outside the project, where a pull could change
+them.  Paths that a program computes, such as in the text of ``sh -c``, are not known.
 """
 
 from __future__ import annotations
@@ -11,25 +12,27 @@ import os
 import re
 import selectors
 import shlex
-import shutil
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.system import links, programs
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consent, UnreadableConsentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 _SECONDS = 30.0  # the user may have to touch a security key
 _MAX_VALUE = 64 << 10
 _MAX_STDERR = 4 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "allowed-commands"
+_URL = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://")
+_BETWEEN_PATHS = re.compile(r"[\s=:,;|&<>(){}'\"`@]+")
 
 
 class SecretCommandError(CovaltError):
@@ -84,9 +87,9 @@ class SecretCommand(NamedTuple):
         """Allow the command, as it is now, for this project.
 
         Raises:
-            SecretCommandError: if its program does not exist or is in the project.
+            SecretCommandError: if its program does not exist, or it uses a file of the project.
         """
-        self._program()
+        self._checked(self.argv)
         self._consent.give(reason)
 
     def forbid(self) -> bool:
@@ -108,7 +111,8 @@ class SecretCommand(NamedTuple):
                 " which is not allowed on this machine",
                 hint="check the command; if you trust it: covalt-git secret allow",
             )
-        argv = [self._program(), *(part.replace("{name}", name) for part in self.argv[1:])]
+        program, *arguments = self.argv
+        argv = self._checked([program, *(part.replace("{name}", name) for part in arguments)])
         code, output, stderr = self._run(argv, name)
         if code:
             ended = f"exit code {code}" if code > 0 else f"signal {-code}"
@@ -124,33 +128,43 @@ class SecretCommand(NamedTuple):
         name = f"{canonical_json.digest(fact).partition(':')[2]}.json"
         return Consent(user_folder() / _FOLDER / name, fact)
 
-    def _program(self) -> str:
-        """Return the path of the program; checks that it and its arguments are outside the project."""
-        name = self.argv[0]
-        found = shutil.which(name) if "/" not in name or Path(name).is_absolute() else None
-        if found is None or not Path(found).is_absolute():
+    def _checked(self, argv: Sequence[str]) -> list[str]:
+        """Return a command with the path of its program; checks that it uses no file of the project.
+
+        Links may have changed since the command was allowed, so this is checked at each run.
+        """
+        name, *arguments = argv
+        program = programs.find(name)
+        if program is None:
             raise SecretCommandError(
                 f"the secret_command of covalt.yaml cannot run: there is no program {name!r}",
-                hint="use a program on PATH, or its absolute path",
+                hint="use a program in an absolute folder of PATH, or its absolute path",
             )
-        for part in (found, str(Path(found).resolve()), *self.argv[1:]):
-            if Path(part).is_absolute() and Path(os.path.normpath(part)).is_relative_to(self.root):
+        for part in (program, *arguments):
+            if any(self._leads_into_the_project(path) for path in _paths(part)):
                 raise SecretCommandError(
                     f"the secret_command of covalt.yaml uses {part!r}, which is in the project:"
                     " a pull could change it",
                     hint="move it out of the project, and use its absolute path",
                 )
-        return found
+        return [program, *arguments]
+
+    def _leads_into_the_project(self, path: str) -> bool:
+        """Return whether a path is in the project, or passes through it by a link."""
+        return any(
+            place.is_relative_to(self.root) or _is_same(place, self.root)
+            for place in links.visited(path)
+        )
 
     def _run(self, argv: Sequence[str], name: str) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout, and the part of stderr that may be shown."""
         try:
-            process = subprocess.Popen(
+            process = programs.start(
                 argv,
+                env=os.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd="/",  # so that no argument happens to be a file of the project
             )
         except OSError as error:
             raise self._failed(f"cannot run: {(error.strerror or '').lower()}", name) from None
@@ -186,6 +200,27 @@ class SecretCommand(NamedTuple):
             hint=f"covalt-git secret check {name}",
             stderr=stderr,
         )
+
+
+def _paths(argument: str) -> Iterator[str]:
+    """Yield the texts of an argument that can be paths, seen from ``/``: ``FILE``, ``NAME=FILE``, ``-fFILE``, a list."""
+    if _URL.match(argument):
+        return
+    # The rest of the argument as well: names of folders can have spaces, commas and the like.
+    rests = (argument[gap.end() :] for gap in _BETWEEN_PATHS.finditer(argument))
+    for text in (argument, *rests, *_BETWEEN_PATHS.split(argument)):
+        yield text
+        if text.startswith("-"):
+            yield text[2:]
+            yield "/" + text.partition("/")[2]
+
+
+def _is_same(place: Path, root: Path) -> bool:
+    """Return whether two paths are one folder, as ``/P`` and ``/p`` are where the file system ignores case."""
+    try:
+        return os.path.samestat(place.lstat(), root.stat())
+    except (OSError, ValueError):
+        return False
 
 
 def _value(output: bytes) -> str | None:

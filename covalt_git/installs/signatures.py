@@ -24,6 +24,7 @@ from covalt_git.models.allowed_signers import (
     wire_strings,
 )
 from covalt_git.models.toolset_state import Signer
+from covalt_git.system import programs
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -260,14 +261,12 @@ def _ssh_keygen(
         names = ("PATH", "TZ")  # times without a Z are local times
         environment = {name: os.environ[name] for name in names if name in os.environ}
     try:
-        return subprocess.run(
+        return programs.run(
             ["ssh-keygen", *arguments],
             input=content,
             capture_output=True,
             timeout=seconds,
             env=dict(environment) | {"LC_ALL": "C"},
-            cwd="/",
-            check=False,
         )
     except FileNotFoundError:
         raise SignatureError(

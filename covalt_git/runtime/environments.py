@@ -2,28 +2,29 @@
 
 An environment is created under a unique name in the user's cache, and used only when it is complete: a link to
 it is then created atomically.  Processes that need the same one wait for each other.  Only wheels are installed,
-so that no code of a package runs.  The installer is uv if it is on the path, else pip, with the user's settings.
+so that no code of a package runs.  The installer is uv if it is on the path, else pip, with the user's settings; it runs
+in ``/``, because both read files of the current folder.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import os
 import re
 import secrets
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
 import threading
 from collections import deque
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.system import file_lock
+from covalt_git.system import file_lock, private_files, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,11 +61,7 @@ class InstallCancelledError(CovaltError):
 
 def cache_folder() -> Path:
     """Return the folder of environments in the user's cache."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "covalt-git" / "environments"
-    given = os.environ.get("XDG_CACHE_HOME")
-    cache = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
-    return cache / "covalt-git" / "environments"
+    return private_files.cache_folder() / "environments"
 
 
 def interpreter(
@@ -151,29 +148,52 @@ def _install(
     folder: Path, needs: list[str], report: Callable[[str], None], cancel: threading.Event
 ) -> None:
     report(f"installing {', '.join(needs[: -len(OWN_NEEDS)])}")
-    uv = shutil.which("uv")
+    uv = programs.find("uv")
     if uv is not None:
         quiet = [uv, "--color", "never", "--no-progress"]
         new = ["venv", "--no-project", "--python", sys.executable, str(folder)]
         _run([*quiet, *new], report, cancel)
         wanted = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
+        # To compile bytecode, uv starts the environment's interpreter, which would run the packages' `.pth`
+        # files.  The user's settings may ask for it: `_run` removes the variable, which excludes this option.
+        wanted.append("--no-compile-bytecode")
         _run([*quiet, "pip", "install", *wanted, "--", *needs], report, cancel)
         return
-    has_pip = importlib.util.find_spec("pip") is not None
-    without = ["--without-pip"] if has_pip else []
-    _run([sys.executable, "-m", "venv", *without, str(folder)], report, cancel)
-    python = str(folder / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
+    _run(programs.python("-m", "venv", "--without-pip", str(folder)), report, cancel)
+    pip = [*_pip(), "--python", str(folder / "bin" / "python")]
     plain = ["--no-input", "--no-color", "--disable-pip-version-check", "--retries", "2"]
     wanted = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
     _run([*pip, *plain, "install", *wanted], report, cancel)
 
 
+def _pip() -> list[str]:
+    """Return the command of our pip, or of the one that Python has in an archive.
+
+    It is never the environment's: while a package is installed, it could replace modules of that pip.
+    """
+    if PathFinder.find_spec("pip", site.getsitepackages()) is not None:
+        return programs.python("-m", "pip")
+    given = sysconfig.get_config_var("WHEEL_PKG_DIR")  # where a distribution of Linux has it
+    folders = [
+        Path(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"),
+        *([Path(given)] if given else []),
+    ]
+    wheels = [wheel for folder in folders for wheel in folder.glob("pip-*.whl")]
+    if not wheels:
+        raise CannotInstallError(
+            "neither uv nor pip is installed", hint="install one, such as python3-pip"
+        )
+    return programs.python(str(max(wheels) / "pip"))
+
+
 def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event) -> None:
     """Run an installer until it ends, and report its output by lines."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
-    with subprocess.Popen(
+    env = programs.environment()
+    env.pop("UV_COMPILE_BYTECODE", None)
+    with programs.start(
         argv,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

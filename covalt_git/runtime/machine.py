@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from covalt_git import __version__
 from covalt_git.runtime.sandbox import privileges
+from covalt_git.system import programs
 
 _LITTLE_ROOM = 1 << 30
 _ASK_S = 10.0
@@ -42,11 +43,11 @@ def facts(root: Path) -> tuple[MachineFact, ...]:
 
 
 def _program(name: str, *, missing: str) -> MachineFact:
-    path = shutil.which(name)
+    path = programs.find(name)
     if path is None:
         return MachineFact(name, "not found", missing)
     try:
-        done = subprocess.run(
+        done = programs.run(
             [path, "--version"], capture_output=True, text=True, check=True, timeout=_ASK_S
         )
     except (OSError, subprocess.SubprocessError):

@@ -27,6 +27,7 @@ from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.control_groups import enforced
 from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.sandbox.privileges import is_root
+from covalt_git.system import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,21 +144,22 @@ class SandboxProcess:
 
 
 class ForkServerProcess:
-    """The fork server of one interpreter."""
+    """The fork server of one interpreter: our own, or that of an environment with a toolset's packages."""
 
     def __init__(self, python: Path) -> None:
         self._requesting = threading.Lock()
         self._was_used = False
         self._control, theirs = socket.socketpair()
         # Isolated from the user's variables and folders; unbuffered, so that both streams of a tool are in
-        # order and complete.
-        argv = [str(python), "-I", "-B", "-u", "-X", "utf8", str(_PROGRAM), str(theirs.fileno())]
-        whose = "own" if python == Path(sys.executable) else "toolset"
+        # order and complete.  The program always is our interpreter: packages can replace that of an
+        # environment, and run code when it starts, but the sandbox is entered later (`-S`: see the program).
+        own = Path(sys.executable)
+        flags = ["-B", "-u", *(() if python == own else ("-S",)), "-X", "utf8"]
         with theirs:
+            given = [str(theirs.fileno()), str(python), str(_SDK), str(_OURS)]
             try:
-                self._process = subprocess.Popen(
-                    [*argv, whose, str(_SDK), str(_OURS)],
-                    cwd="/",
+                self._process = programs.start(
+                    programs.python(*flags, str(_PROGRAM), *given),
                     env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -168,7 +170,7 @@ class ForkServerProcess:
             except OSError as error:
                 self._control.close()
                 raise NoWorkerError(
-                    f"the interpreter {str(python)!r} cannot be started: {error}"
+                    f"the interpreter {str(own)!r} cannot be started: {error}"
                 ) from None
 
     @property
@@ -191,6 +193,7 @@ class ForkServerProcess:
         self._was_used = True
         request = {
             "toolset_dir": str(toolset.folder),
+            "sdk_dir": str(_SDK),
             "module": spec.module,
             "function": function,
             "workspace": str(spec.workspace),

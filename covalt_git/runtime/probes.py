@@ -27,6 +27,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox.limits import SLACK
 from covalt_git.runtime.sandbox.policy import Policy, RunLimits
 from covalt_git.runtime.sandbox.trial import Verdict, attempt
+from covalt_git.system import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -173,8 +174,8 @@ def run(level: SandboxLevel) -> list[Finding]:
     Raises:
         ProbesBrokenError: if the program fails.
     """
-    words = ["-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level]
-    return run_program([sys.executable, *words], level)
+    words = ["-S", "-B", "-c", _PROGRAM, str(_SOURCES), level]
+    return run_program(programs.python(*words), level)
 
 
 def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Finding]:
@@ -185,9 +186,8 @@ def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Fi
     """
     env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
     try:
-        done = subprocess.run(
+        done = programs.run(
             argv,
-            check=False,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -224,8 +224,8 @@ def main() -> None:
 
 def start_neighbour(token: str) -> subprocess.Popen[bytes]:
     """Start a process with the token in its environment, which ends when its context does."""
-    started = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _NEIGHBOUR],
+    started = programs.start(
+        programs.python("-S", "-c", _NEIGHBOUR),
         env={"COVALT_PROBE": token},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

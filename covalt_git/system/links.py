@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
+    from collections.abc import Collection, Iterable, Iterator
+
+_MOST_LINKS = 40
+"""As Linux; a longer chain cannot be opened."""
 
 
 class LinkedFolderError(CovaltError):
@@ -24,6 +27,32 @@ def find_link(root: Path, path: Path) -> Path | None:
     relative = path.relative_to(root)
     parts = (*reversed(relative.parents[:-1]), relative)
     return next((root / part for part in parts if (root / part).is_symlink()), None)
+
+
+def visited(path: str) -> Iterator[Path]:
+    """Yield each file, folder and link that opening a path passes, also within links; relative paths begin at ``/``.
+
+    ``Path.resolve`` returns the end only: a link on the way may be in a folder that others can change.
+    """
+    at, links = Path("/"), 0
+    names = path.split("/")[::-1]
+    yield at
+    while names:
+        name = names.pop()
+        if name == "..":  # of a real folder, since each link was replaced by its target
+            at = at.parent
+        elif name not in {"", "."}:
+            at /= name
+            yield at
+            try:
+                target = str(at.readlink())
+            except (OSError, ValueError):  # no link, nothing, or no path at all
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return
+            at = Path("/") if target.startswith("/") else at.parent
+            names += target.split("/")[::-1]
 
 
 def links_in(folder: Path) -> list[str]:

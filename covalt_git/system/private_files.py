@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,15 @@ def user_folder() -> Path:
     """Return the configuration folder of the user: ``$XDG_CONFIG_HOME/covalt-git``."""
     config = os.environ.get("XDG_CONFIG_HOME")
     folder = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
+    return folder / "covalt-git"
+
+
+def cache_folder() -> Path:
+    """Return the cache folder of the user: ``$XDG_CACHE_HOME/covalt-git``."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "covalt-git"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
     return folder / "covalt-git"
 
 

@@ -1,8 +1,11 @@
-"""Read-only copies of toolsets: ``data/cache/toolsets/<digest>/`` has exactly the files with this digest.
+"""Read-only copies of toolsets: ``<project>/toolsets/<digest>/`` in the user's cache has the files with this digest.
 
 A toolset is checked, granted and recorded by its digest, but its folder can change at any time.
 Therefore tools and MCP servers run from the copy, never from the folder.  A process compares a copy
 with its digest before it first uses it.  A copy contains no bytecode, which the digest does not cover.
+
+Copies are not in the project: node, npx and uv also load files of the folders above a program or its current folder
+(``node_modules``, ``.npmrc``, ``uv.toml``), which no digest covers, and which a pull can change.
 
 ``<digest>.lock`` contains the id of the toolset.  A process that uses the copy holds a shared lock
 (``flock(2)``) on that file.  An unused copy is removed when its toolset is removed or has another
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
-from covalt_git.system import atomic_write, file_lock
+from covalt_git.system import atomic_write, file_lock, private_files
 from covalt_git.system.file_cache import Facts, walk
 from covalt_git.system.remove_tree import remove_tree
 
@@ -83,8 +86,9 @@ class ToolsetCopy:
     def of(cls, toolset: Toolset) -> ToolsetCopy:
         """Return the copy for the digest that a toolset had when it was read."""
         source = toolset.folder.absolute()
-        cache = source.parent.parent / "data" / "cache" / "toolsets"
-        return cls(cache, toolset.id, toolset.digest, source, toolset.files.files)
+        return cls(
+            _cache(source.parent.parent), toolset.id, toolset.digest, source, toolset.files.files
+        )
 
     @property
     def folder(self) -> Path:
@@ -130,7 +134,7 @@ class ToolsetCopy:
             reason = (error.strerror or str(error)).lower()
             raise CovaltError(
                 f"the toolset {self.toolset_id!r} cannot be copied to {self.cache}: {reason}",
-                hint=f"df -h {self.cache}",
+                hint=f"df -h {self.cache}; or set XDG_CACHE_HOME to a folder that you can write",
                 code="no_toolset_copy",
                 http_status=500,
             ) from None
@@ -194,6 +198,12 @@ class ToolsetCopy:
                 hint="call it again",
             )
         target.write_bytes(content)
+
+
+def _cache(root: Path) -> Path:
+    """Return the folder of all copies of the project in ``root``."""
+    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:24]
+    return private_files.cache_folder() / "projects" / key / "toolsets"
 
 
 def _open(path: Path) -> BufferedReader:

@@ -171,6 +171,13 @@ def test_no_file_of_the_project_can_be_allowed(home: Path, monkeypatch: pytest.M
     inside.mkdir()
     script(inside, "echo value", "get-secret")
     (home / "link").symlink_to(inside / "get-secret")
+    (home / "folder").symlink_to(home / "project")
+    # Its end is outside, but the link on the way is the project's.
+    (inside / "out").symlink_to(home)
+    (home / "a b").symlink_to(inside)
+    (home / "round").symlink_to("folder/bin/out")
+    path = str(inside / "get-secret")
+    missing = str(inside / "later")
     monkeypatch.setenv("PATH", f"{inside}:{os.environ['PATH']}")
 
     for argv in (
@@ -179,6 +186,38 @@ def test_no_file_of_the_project_can_be_allowed(home: Path, monkeypatch: pytest.M
         [str(home / "link"), "{name}"],
         ["sh", str(inside / "get-secret"), "{name}"],
         ["sh", f"{home}/other/../project/bin/get-secret", "{name}"],
+        ["sh", missing, "{name}"],
+        ["sh", path.lstrip("/"), "{name}"],  # it runs in `/`
+        ["sh", f"./usr/../{path}", "{name}"],
+        ["sh", f"{home}/folder/bin/get-secret", "{name}"],
+        ["sh", f"{home}/folder/bin/../bin/get-secret", "{name}"],
+        ["sh", f"{home}/round/anything", "{name}"],
+        ["sh", f"/proc/self/root{path}", "{name}"],
+        ["sh", "-c", f". {path}", "{name}"],
+        ["sh", "-c", f"exec<{path}", "{name}"],
+        ["env", f"BASH_ENV={path}", "bash", "-c", "echo", "{name}"],
+        ["env", f"PYTHONPATH=/usr:{inside}", "python3", "{name}"],
+        ["env", f"-C{inside}", "sh", "get-secret", "{name}"],
+        ["env", f"--chdir={path.lstrip('/')}", "sh", "{name}"],
+        ["env", f"BASH_ENV={home}/a b/get-secret", "bash", "-c", "echo", "{name}"],
+        ["curl", f"file://{path}", "{name}"],
     ):
         with pytest.raises(SecretCommandError, match="which is in the project"):
             command(home, *argv).allow()
+
+
+def test_a_link_that_is_made_later_does_not_lead_into_the_project(home: Path) -> None:
+    (home / "project/KEY").write_text("echo value")
+    (home / "bin").mkdir()
+    made = command(home, "sh", f"{home}/bin/{{name}}")
+    made.allow()
+    (home / "bin").rmdir()
+    (home / "bin").symlink_to(home / "project")
+
+    assert "which is in the project" in failure(made).message
+
+
+def test_texts_that_only_look_like_paths_can_be_allowed(home: Path) -> None:
+    project = (home / "project").resolve()
+    for argument in (f"op:/{project}/{{name}}", "covalt/{name}", "-n", "", "a=b:c", "\0"):
+        command(home, "echo", argument).allow()

@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import os
 import py_compile
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import add_grant
 from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
@@ -166,6 +168,38 @@ def test_a_granted_program_runs_no_bytecode(served: World, tmp_path: Path) -> No
 
     assert outcome.error is None
     assert (tmp_path / "said").read_text(encoding="utf-8") == "checked"
+
+
+@pytest.mark.parametrize("name", ["node", "npx"])
+def test_a_granted_program_loads_nothing_of_the_folders_above(
+    world: World, tmp_path: Path, name: str
+) -> None:
+    """node and npx look for packages and programs in every folder above, where a pull can add them to the project."""
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    canary = tmp_path / "it-ran"
+    start = {"node": "args: [server.js]", "npx": "args: [--no-install, helper], cwd: ."}[name]
+    world.write(
+        "aim/toolset.yaml",
+        'manifest_version: "1"\nid: aim\nname: A\nversion: "1"\nmcp_servers:\n'
+        f"  - {{id: served, command: {name}, {start}, requires_confirmation: false}}\n",
+    )
+    world.write("aim/server.js", "try { require('helper') } catch {}\n")
+    add_grant(world.root, "aim", "process", "served", by="me")
+    for folder in (world.root, world.root / "data"):
+        (folder / "node_modules/.bin").mkdir(parents=True)
+        (folder / "node_modules/helper").mkdir()
+        module = f"require('fs').writeFileSync({str(canary)!r}, '')\n"
+        (folder / "node_modules/helper/index.js").write_text(module, encoding="utf-8")
+        program = folder / "node_modules/.bin/helper"
+        program.write_text(f"#!/bin/sh\ntouch {canary}\n", encoding="utf-8")
+        program.chmod(0o755)
+
+    with pytest.raises(CovaltError):  # it answers nothing
+        take(world.root, "aim", "served")
+    CONNECTIONS.close()
+
+    assert not canary.exists()
 
 
 def test_files_swapped_between_check_and_run_never_run_under_the_old_digest(aim: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid_field, operation
+from covalt_git.system import programs
 from covalt_git.toolsets.state_store import find_server, find_toolset
 
 if TYPE_CHECKING:
@@ -187,16 +187,9 @@ def _choice(request: LogIn) -> ClientChoice | None:
 
 
 def _open(url: str) -> None:
-    """Show a URL in the user's browser; output of the browser is ignored.
-
-    The URL is a separate argument, never part of a shell command.  The program is Python's ``webbrowser``, started
-    in isolated mode, so that it imports no module of the current folder.
-    """
-    program = [sys.executable, "-I", "-m", "webbrowser", url]
+    """Show a URL in the user's browser; output of the browser is ignored."""
     nowhere = subprocess.DEVNULL
-    subprocess.run(
-        program, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True, check=False
-    )
+    programs.browse(url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 
 def _leave(_: str) -> None:

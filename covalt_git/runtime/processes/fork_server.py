@@ -2,8 +2,8 @@
 
 There are three kinds of processes, each a fork of the one before:
 
-- The *fork server* has imported what every tool needs: the standard library, pydantic and the SDK.  It
-  never runs code of a tool, so a fork of it is as good as a new interpreter and its reports are trusted.
+- The *fork server* has imported what every tool needs: the standard library, pydantic and the SDK; of an
+  environment, only the standard library.  It never runs code of a tool or its packages, so a fork of it is as good as a new interpreter and its reports are trusted.
 - A *warm sandbox* (:mod:`.warm_sandbox`) belongs to one module of one toolset and to one workspace.  It
   enters the sandbox first and then imports the module.
 - A *tool process* (:mod:`.tool_process`) makes one call and ends.  Memory that a call changes ends with it.

@@ -1,6 +1,9 @@
 """Tool process: makes one call of a Python tool and ends with it.
 
 The request, events and the answer use a connection of the call; printed text goes to the standard streams.
+
+The fork server imports this module, and the SDK imports packages of an environment, which may run in the sandbox
+only.  So functions that run in the sandbox import the SDK themselves.
 """
 
 from __future__ import annotations
@@ -18,11 +21,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import covalt_toolset
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.limits import open_reserve
-from covalt_toolset.files import save
-from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,10 +33,6 @@ _PROGRESS_S = 0.05
 """Progress that comes faster is left out, but never its end."""
 
 _MOST_CAUSES = 10
-_REFUSALS: dict[str, type[Exception]] = {
-    "cannot_ask": covalt_toolset.CannotAsk,
-    "not_answered": covalt_toolset.NotAnswered,
-}
 
 
 class LoadedTool:
@@ -49,6 +45,8 @@ class LoadedTool:
 
     def read_signatures(self, function: str) -> None:
         """Parse the signatures of ``function`` and of all functions marked as tools, once for all calls."""
+        import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
         module = sys.modules[self.module]
         for name, value in list(vars(module).items()):
             if callable(value) and (name == function or covalt_toolset.is_tool(value)):
@@ -103,6 +101,8 @@ class _Listener:
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Send an elicitation to the caller and wait; one thread at a time."""
+        import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
         asked = {key: dict(one) for key, one in questions.items()}
         with self._asking:
             self.send({"event": "ask", "questions": covalt_toolset.to_json(asked)})
@@ -114,7 +114,11 @@ class _Listener:
             raise covalt_toolset.NotAnswered("the call was cancelled")
         if "error" in reply:
             error = reply["error"]
-            raise _REFUSALS.get(error["code"], ValueError)(error["message"])
+            refusals: dict[str, type[Exception]] = {
+                "cannot_ask": covalt_toolset.CannotAsk,
+                "not_answered": covalt_toolset.NotAnswered,
+            }
+            raise refusals.get(error["code"], ValueError)(error["message"])
         answers: dict[str, dict[str, Any]] = reply["answers"]
         return answers
 
@@ -165,6 +169,8 @@ def flush_streams() -> None:
 def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:
     if tool.failure is not None:
         return tool.failure
+    import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
     folder = tool.folder
     try:
         function = tool.function(request["function"])
@@ -190,6 +196,10 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
 
 
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    import covalt_toolset  # noqa: PLC0415 - in the sandbox
+    from covalt_toolset.files import save  # noqa: PLC0415 - in the sandbox
+    from covalt_toolset.invoke import result_problems  # noqa: PLC0415 - in the sandbox
+
     try:
         result = covalt_toolset.invoke(function, request["args"])
     except covalt_toolset.InvalidToolArguments as error:

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import signal
+import site
 import socket
 import sys
 import tempfile
@@ -28,7 +29,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-import covalt_toolset
 from covalt_git.runtime.processes import child_processes, tool_process, wire
 from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.entering import enter
@@ -120,6 +120,9 @@ class WarmSandbox:
         os.chdir("/")
         child_processes.adopt_orphans()
         try:
+            if sys.flags.no_site:  # see `program`: packages of an environment run only from here on
+                site.main()
+                importlib.import_module("covalt_toolset")
             _import(self._folder, self._request["module"])
         except BaseException as error:  # noqa: BLE001 - code of a toolset can raise anything
             tool.failure = tool_process.failure("cannot_load", error, self._folder)
@@ -132,7 +135,7 @@ class WarmSandbox:
         policy = Policy(
             workspace=Path(request["workspace"]),
             toolset=self._folder,
-            readable=(Path(covalt_toolset.__file__).parent,),
+            readable=(Path(request["sdk_dir"]),),
             scratch=self._scratch,
             hosts=tuple(request["hosts"]),
             limits=RunLimits(**request["limits"]),
