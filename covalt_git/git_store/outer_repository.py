@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import stat
+import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dulwich.errors import NotGitRepository
+from dulwich.errors import ChecksumMismatch, NotGitRepository
 from dulwich.graph import find_merge_base
 from dulwich.index import Index, UnmergedEntries
 from dulwich.objects import Commit, Tree
-from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
+from dulwich.objectspec import AmbiguousShortId, parse_commit
 from dulwich.repo import Repo
 
 from covalt_git.errors import CovaltError
@@ -22,13 +26,18 @@ from covalt_git.git_store.objects import SUBMODULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
 
     from dulwich.objects import ObjectID, ShaFile
 
 _MAX_DEPTH = 200
 _MAX_COMMITS = 10_000
 _TO_COMMIT = "git add -A && git commit"
+_STEP = re.compile(r"(~|\^)(\{(?:commit)?\}|\d*)")
+_REVISION = re.compile(
+    r"(?P<name>(?:(?!@\{)[^~^])*)(?:@\{(?P<entry>\d+)\})?(?P<steps>(?:~\d*|\^(?:\{(?:commit)?\}|\d*))*)"
+)
+_PSEUDO_REF = re.compile(r"[A-Z]+_HEAD")
+_REF_PREFIXES = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
 _FORBIDDEN_NAMES = {b"", b".", b".."}
 
 
@@ -71,7 +80,11 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
         UnknownRevisionError: when ``folder`` is in no repository, or its index has conflicts.
     """
     with _opened(folder, "index") as repository:
-        index = Index(os.environ.get("GIT_INDEX_FILE") or repository.index_path())
+        file = os.environ.get("GIT_INDEX_FILE") or repository.index_path()
+        try:
+            index = Index(file, object_format=repository.object_format)
+        except (AssertionError, struct.error, ChecksumMismatch):
+            raise UnknownRevisionError("git's index is damaged", hint="git status") from None
         below = _path_in(repository, folder)
         prefix = b"" if below == b"." else below + b"/"
         staged = (
@@ -194,23 +207,87 @@ def _opened(folder: Path, revision: str) -> Iterator[Repo]:
         ) from None
     except UnmergedEntries:
         raise UnknownRevisionError("the index has conflicts", hint="git status") from None
-    except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
-        why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
+    except OSError as error:
         raise UnknownRevisionError(
-            f"there is no complete commit {revision!r}{why}",
+            f"there is no complete commit {revision!r}: {(error.strerror or '').lower()}",
             hint="list them with `git log --oneline`",
         ) from None
+    except (KeyError, ValueError, NotImplementedError, AmbiguousShortId):
+        raise _why_incomplete(repository, revision) from None
+
+
+def _why_incomplete(repository: Repo, revision: str) -> UnknownRevisionError:
+    """Return the error about a commit that cannot be found or read completely."""
+    config = repository.get_config()
+    remotes = [section for section in config.sections() if section[0] == b"remote"]
+    if any(config.get_boolean(section, b"promisor", False) for section in remotes):
+        return UnknownRevisionError(
+            f"objects of {revision!r} are missing, because this is a partial clone",
+            hint="git fetch --refetch --no-filter",
+        )
+    return UnknownRevisionError(
+        f"there is no complete commit {revision!r}", hint="list them with `git log --oneline`"
+    )
 
 
 def _commit(repository: Repo, revision: str) -> Commit:
-    """Return the commit of a branch, a tag, or an id or its beginning; ``~`` and ``^`` may follow."""
+    """Return the commit that a revision names, in the syntax of gitrevisions(7).
+
+    Of that syntax these are supported: a branch, a tag, an id or its beginning, ``@``, names such as FETCH_HEAD, and
+    after one of them ``@{N}``, ``~N``, ``^N``, ``^{commit}`` and ``^{}``.
+    """
     if not revision or ":" in revision:
         raise ValueError("not the name of a commit")
     if not repository.get_refs():
         raise UnknownRevisionError("the repository has no commit yet", hint=_TO_COMMIT)
-    if not {"~", "^"} & set(revision):
-        return parse_commit(repository, revision)
-    return parse_commit(repository, parse_object(repository, revision).id)
+    parts = _REVISION.fullmatch(revision)
+    if parts is None:
+        raise UnknownRevisionError(
+            f"names such as {revision!r} are not supported",
+            hint=f"write the id that this prints: git rev-parse {shlex.quote(revision)}",
+        )
+    name = "HEAD" if parts["name"] in {"", "@"} else parts["name"]
+    if parts["entry"] is not None:
+        name = _reflog_id(repository, name, int(parts["entry"]))
+    elif _PSEUDO_REF.fullmatch(name):
+        name = _pseudo_ref_id(repository, name)
+    commit = parse_commit(repository, name)
+    for step, number in _STEP.findall(parts["steps"]):
+        if step == "~":
+            for _ in range(int(number or 1)):
+                commit = _parent(repository, commit, 1)
+        elif number not in {"{}", "{commit}"}:
+            commit = _parent(repository, commit, int(number or 1))
+    return commit
+
+
+def _parent(repository: Repo, commit: Commit, number: int) -> Commit:
+    """Return the parent of a commit by its number, from 1 on; 0 is the commit itself."""
+    if number == 0:
+        return commit
+    if number > len(commit.parents):
+        raise KeyError(number)
+    return parse_commit(repository, commit.parents[number - 1])
+
+
+def _pseudo_ref_id(repository: Repo, name: str) -> str:
+    """Return the id in a file such as FETCH_HEAD, whose first line is the one that a merge would take."""
+    try:
+        content = (Path(os.fsdecode(repository.controldir())) / name).read_text(encoding="ascii")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return name  # a branch can have such a name
+    return content.split(maxsplit=1)[0] if content.strip() else name
+
+
+def _reflog_id(repository: Repo, name: str, number: int) -> str:
+    """Return the id that a branch or HEAD had a number of changes ago."""
+    refs = repository.get_refs()
+    names = [f"{prefix}{name}".encode() for prefix in _REF_PREFIXES]
+    ref = next((ref for ref in names if ref in refs), None)
+    entries = [] if ref is None else list(repository.read_reflog(ref))
+    if number >= len(entries):
+        raise KeyError(name)
+    return str(entries[-1 - number].new_sha.decode())
 
 
 def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:

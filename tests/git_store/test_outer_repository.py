@@ -1,0 +1,97 @@
+"""The repository around a project: revisions mean what git says, in repositories of each kind."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder, write_staged
+from tests.workspaces.stores import commit_all, git
+
+REVISIONS = [
+    *("HEAD", "@", "main", "side", "v1", "heads/main", "tags/v1", "refs/heads/main", "FETCH_HEAD"),
+    *("ORIG_HEAD", "@{0}", "@{1}", "HEAD@{2}", "main@{1}", "HEAD^", "HEAD^2", "HEAD~2", "@~1^0"),
+    *("HEAD^{commit}", "v1^{}", "v1~1", "v1^{commit}~1", "main@{1}~1", "HEAD^2~1", "HEAD^^"),
+]
+
+
+@pytest.fixture(params=["sha1", "sha256"])
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A repository with a merge, an annotated tag, a fetch and a reset."""
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main", f"--object-format={request.param}")
+
+    def add(name: str) -> None:
+        (root / name).write_text(name)
+        commit_all(root)
+
+    add("one")
+    add("two")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "tag", "-a", "v1", "-m", "one")
+    git(root, "checkout", "-q", "-b", "side")
+    add("three")
+    git(root, "checkout", "-q", "main")
+    add("four")
+    merge = ("-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-edit", "side")
+    git(root, *merge)
+    add("five")
+    git(root, "fetch", "-q", str(root), "side")
+    git(root, "reset", "-q", "--hard", "HEAD~1")
+    return root
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_revision_is_the_commit_that_git_names(root: Path, tmp_path: Path, revision: str) -> None:
+    expected = git(root, "rev-parse", f"{revision}^{{commit}}").strip()
+
+    assert write_folder(root, revision, tmp_path / "copy")[0] == expected
+    assert write_folder(root, expected[:12], tmp_path / "again")[0] == expected
+
+
+@pytest.mark.parametrize("revision", ["@{yesterday}", "main@{u}", "HEAD^{tree}", "HEAD^{/one}"])
+def test_a_name_that_is_not_supported_has_the_command_that_prints_the_id(
+    root: Path, tmp_path: Path, revision: str
+) -> None:
+    with pytest.raises(UnknownRevisionError) as refused:
+        write_folder(root, revision, tmp_path / "copy")
+
+    assert f"git rev-parse '{revision}'" in refused.value.hint
+
+
+@pytest.mark.parametrize("revision", ["HEAD~9", "HEAD^3", "@{99}", "nope", "MERGE_HEAD", "-x", ""])
+def test_a_commit_that_does_not_exist_is_unknown(root: Path, tmp_path: Path, revision: str) -> None:
+    with pytest.raises(UnknownRevisionError):
+        write_folder(root, revision, tmp_path / "copy")
+
+
+def test_the_staged_files_are_those_of_the_index(root: Path, tmp_path: Path) -> None:
+    (root / "one").write_text("staged")
+    git(root, "add", "one")
+    (root / "one").write_text("not staged")
+
+    write_staged(root, tmp_path / "copy")
+
+    assert (tmp_path / "copy/one").read_text() == "staged"
+
+
+def test_a_damaged_index_is_no_traceback(root: Path, tmp_path: Path) -> None:
+    index = root / ".git/index"
+    index.write_bytes(index.read_bytes()[:40] + bytes(200))
+
+    with pytest.raises(UnknownRevisionError):
+        write_staged(root, tmp_path / "copy")
+
+
+def test_a_partial_clone_names_its_cause(root: Path, tmp_path: Path) -> None:
+    git(root, "config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "partial"
+    partial = ("clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{root}", str(clone))
+    subprocess.run(["git", *partial], check=True)
+
+    with pytest.raises(UnknownRevisionError) as refused:
+        write_folder(clone, "HEAD", tmp_path / "copy")
+
+    assert "partial clone" in refused.value.message
+    git(clone, *refused.value.hint.split()[1:])
+    assert write_folder(clone, "HEAD", tmp_path / "again")[0]
