@@ -1,9 +1,10 @@
 """Whether a call requires approval, and for which reasons.
 
 Only the project waives approval, by a rule of ``covalt.yaml``, its state file, or the manifest of a toolset of its own.
-The manifest of an imported toolset and annotations can require approval but not waive it.  Annotations of MCP servers are untrusted (Model Context
-Protocol 2026-07-28, server/tools): a rule that waives approval for tools with an annotation does not apply to
-them.
+The manifest of an imported toolset can require approval but not waive it.  Annotations are what an author says of a
+tool; those of MCP servers are untrusted (Model Context Protocol 2026-07-28, server/tools).  So a rule that waives
+approval for tools with an annotation applies only to tools whose annotations the project itself states: the built-in
+tools and those of its own toolsets.
 
 A text argument may be a path, and a path has many spellings.  So a condition on arguments compares each text as
 written and as a normalized path.  A rule that requires approval applies if either matches; a rule that waives it
@@ -65,9 +66,9 @@ def approval_reasons(
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
-    """Return whether a rule can apply to a tool: annotations of MCP servers cannot waive approval."""
+    """Return whether a rule can apply to a tool: only annotations of the project itself can waive approval."""
     trusts = not rule.require and rule.when.annotations is not None
-    return matches(rule.pattern, tool.path) and not (trusts and tool.kind == "mcp")
+    return matches(rule.pattern, tool.path) and (tool.annotations_are_own or not trusts)
 
 
 def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:

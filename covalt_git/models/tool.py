@@ -61,6 +61,10 @@ class Tool(StrictModel):
     schema_is_declared: Bool = False
     output_schema: JsonObject | None = None
     annotations: Annotations = Annotations()
+    annotations_are_own: Bool = Field(
+        default=False,
+        description="Whether the project itself states the annotations: it made the toolset, or the tool is built in.",
+    )
     limits: Limits = Limits()
     examples: tuple[Example, ...] = ()
     free_examples: tuple[JsonObject, ...] = Field(
@@ -113,5 +117,5 @@ class Tool(StrictModel):
         """Digest of the definition and the code, for approvals."""
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
-        carried = {"version", "free_examples", "extensions", "alias_of"}
+        carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))
