@@ -59,6 +59,9 @@ class Tool(StrictModel):
     version: str = Field("", description="Its version, or that of its toolset.")
     input_schema: JsonObject
     schema_is_declared: Bool = False
+    function_schema: JsonObject | None = Field(
+        None, description="The schema of its Python function, if the manifest declares another one."
+    )
     output_schema: JsonObject | None = None
     annotations: Annotations = Annotations()
     annotations_are_own: Bool = Field(
@@ -118,4 +121,5 @@ class Tool(StrictModel):
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
         carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
+        carried |= {"function_schema"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

@@ -253,6 +253,7 @@ def _tool(
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
         schema_is_declared=declared.input_schema is not None,
+        function_schema=source.input_schema if source and declared.input_schema else None,
         output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
         annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,

@@ -1,5 +1,6 @@
 """A waiver of a shell's argument by a pattern waives no second command."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def test_a_schema_that_says_shell_anywhere_or_cannot_be_followed_waives_no_secon
     assert not asks("git *", {"x": "git a"}, path="x", schema=schema)
 
 
-STEPS = {
+STEPS: dict[str, Callable[[Any], tuple[str, Any]]] = {
     "properties": lambda inner: ("name", {"properties": {"name": inner}}),
     "patternProperties": lambda inner: ("name", {"patternProperties": {"n": inner}}),
     "additionalProperties": lambda inner: ("name", {"additionalProperties": inner}),
@@ -172,7 +173,7 @@ STEPS = {
 }
 """Keywords for parts of a value: the name of the part, and a schema of the value."""
 
-BESIDE = {
+BESIDE: dict[str, Callable[[Any], Any]] = {
     "allOf": lambda inner: {"allOf": [{}, inner]},
     "anyOf": lambda inner: {"anyOf": [inner, {"type": "null"}]},
     "oneOf": lambda inner: {"oneOf": [False, inner]},
@@ -190,7 +191,8 @@ BESIDE = {
     st.booleans(),
 )
 def test_the_schema_of_a_shells_argument_is_found_behind_all_keywords(
-    keywords: list[str], says_shell: bool
+    keywords: list[str],
+    says_shell: bool,  # noqa: FBT001 - hypothesis gives it by its position
 ) -> None:
     schema: Any = {"type": "string"} | ({"x-shell": True} if says_shell else {})
     path: list[str] = []
