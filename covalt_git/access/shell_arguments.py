@@ -7,9 +7,10 @@ that starts another command, redirects output or expands to one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from covalt_git.json_values import pointer
+from covalt_git.json_values.pointer import BadReferenceError
+from covalt_git.json_values.subschemas import Subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +36,8 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
     if any(name.lower() in SHELL_NAMES for name in names):
         return True
     try:
-        return any(node.get(SHELL_SCHEMA) is True for node in _nodes(schema, names))
-    except pointer.BadReferenceError:  # a schema that cannot be followed waives nothing
+        return any(one.get(SHELL_SCHEMA) for one in _schemas_on_the_way(schema, names))
+    except BadReferenceError:  # a schema that cannot be followed waives nothing
         return True
 
 
@@ -57,14 +58,11 @@ def may_run_more(pattern: str, text: str) -> bool:
     return False
 
 
-def _nodes(schema: JsonObject, names: list[str]) -> Iterator[JsonObject]:
-    """Yield the schemas on the way to an argument."""
-    node: Any = schema
-    for name in (*names, ""):
-        node = pointer.resolve(schema, node)
-        if not isinstance(node, dict):
-            return
-        yield node
-        properties = node.get("properties")
-        inner = properties.get(name) if isinstance(properties, dict) else None
-        node = node.get("items") if inner is None and name.isdigit() else inner
+def _schemas_on_the_way(root: JsonObject, names: list[str]) -> Iterator[JsonObject]:
+    """Yield all schemas that apply to an argument, and to the values around it."""
+    subschemas = Subschemas(root)
+    schemas = subschemas.of_all()
+    yield from schemas
+    for name in names:
+        schemas = subschemas.below(schemas, name)
+        yield from schemas

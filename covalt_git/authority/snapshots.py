@@ -16,8 +16,9 @@ from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import tools_of, toolset_facts
 from covalt_git.errors import Problem
 from covalt_git.git_store.outer_repository import write_folder
+from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.project_root import CONFIG
-from covalt_git.manifests.reading import Reading, read_yaml, shown_path
+from covalt_git.manifests.reading import Reading, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.models.project_config import ProjectConfig
@@ -130,7 +131,7 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
         commit, outside = write_folder(root, revision, folder, only={CONFIG, "toolsets"})
         outside.pop(CONFIG, None)
         outside |= _remove_links(folder, commit)
-        config = read_yaml(folder / CONFIG, CONFIG, ProjectConfig)
+        config = config_reading(folder)
         keys = (
             {Path(one.jwks_file).parts[:1] for one in config.value.issuers}
             if config.value
@@ -161,7 +162,7 @@ def _remove_links(root: Path, commit: str) -> dict[str, str]:
 def _read(
     root: Path, commit: str | None, outside: Mapping[str, str] | None = None
 ) -> ProjectSnapshot:
-    config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
+    config = config_reading(root)
     toolsets = tuple(read_toolset(root, name) for name in toolset_ids(root / "toolsets"))
     around = read_around(root, tuple(map(CheckedToolset.of, toolsets)))
     digests = {CONFIG: _digest(root / CONFIG)}

@@ -133,27 +133,24 @@ class Approvals(NamedTuple):
             ApprovalRenewedError: if the files or the tool have changed; nothing ran.
         """
         approval = self.find(execution_id)
-        self._check_may_decide(approval)
+        _check_may_decide(self.engine, approval)
         with observe_call(approval.chat_id, approval.tool_id, approval.call_id) as observed:
             outcome = self._run_approved(approval, reason)
             observed.set_outcome(outcome)
             return outcome
 
     def _run_approved(self, approval: Approval, reason: str | None) -> CallOutcome:
-        caller = replace(self.engine, principal=Principal(approval.by, approval.role))
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
             _check_same_call(approval, call)
-            # After the lock is acquired, because the toolset may have been edited while this waited for it.
-            found = _find_callable(caller, approval)
-            if found.alias and not self.engine.catalog.may_approve(found.tool).allowed:
-                raise MayNotApproveError(self.engine, NamedTool(found.tool.tool_id))
-            check_found(found, self.engine.root, self.engine.config)
+            _, found = self._check_callable(approval)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise OtherBranchError(chat.id, approval.branch)
             head = writer.commit_changes()
             snapshot = writer.scan()
+            # Again: a commit and a scan of many files take long.
+            caller, found = self._check_callable(approval)
             why = ""
             if found.definition_digest != approval.definition_digest:
                 why = f"the toolset {found.toolset.id!r} has changed"
@@ -169,6 +166,20 @@ class Approvals(NamedTuple):
             self._decide(writer, approval, "approved", reason)
             return caller.run(writer, call, found, confirmed=True)
 
+    def _check_callable(self, approval: Approval) -> tuple[Engine, Found]:
+        """Check that the approved call may run now; return the caller's engine and the tool.
+
+        Roles, trust and the toolset may have changed while the decision waited for the chat.
+        """
+        now = self.engine.as_of_now()
+        _check_may_decide(now, approval)
+        caller = replace(now, principal=Principal(approval.by, approval.role))
+        found = _find_callable(caller, approval)
+        if found.alias and not now.catalog.may_approve(found.tool).allowed:
+            raise MayNotApproveError(now, NamedTool(found.tool.tool_id))
+        check_found(found, now.root, now.config)
+        return caller, found
+
     def deny(self, execution_id: str, reason: str | None = None) -> CallOutcome:
         """Deny a call; it is recorded as an error, with the ``reason``, and never runs.
 
@@ -177,9 +188,10 @@ class Approvals(NamedTuple):
             AlreadyDecidedError: if it is no longer pending.
         """
         approval = self.find(execution_id)
-        self._check_may_decide(approval)
+        _check_may_decide(self.engine, approval)
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
+            _check_may_decide(self.engine.as_of_now(), approval)
             self._decide(writer, approval, "denied", reason)
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             done = chat.manifest(writer.finish_call(call, record)).tool_call
@@ -192,12 +204,6 @@ class Approvals(NamedTuple):
         by = self.engine.principal.id
         if not writer.decide(approval, state, decided_by=by, decision_reason=reason):
             raise AlreadyDecidedError("another user approved or denied it just now")
-
-    def _check_may_decide(self, approval: Approval) -> None:
-        # By the id alone, so that a call of a broken or deleted tool can be denied.
-        tool = NamedTool(approval.tool_id)
-        if not self.engine.catalog.may_approve(tool).allowed:
-            raise MayNotApproveError(self.engine, tool)
 
     def exists(self, tool_id: str) -> bool:
         """Return whether approvals of that tool's calls are visible to the principal."""
@@ -230,6 +236,13 @@ class Approvals(NamedTuple):
         by, newer = self.engine.principal.id, outcome.approval.execution_id
         writer.decide(approval, "superseded", decided_by=by, superseded_by=newer)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
+
+
+def _check_may_decide(engine: Engine, approval: Approval) -> None:
+    # By the id alone, so that a call of a broken or deleted tool can be denied.
+    tool = NamedTool(approval.tool_id)
+    if not engine.catalog.may_approve(tool).allowed:
+        raise MayNotApproveError(engine, tool)
 
 
 def _find_callable(caller: Engine, approval: Approval) -> Found:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from covalt_git import timestamps
 from covalt_git.access import approval_reasons
@@ -36,6 +36,7 @@ from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.telemetry import observe_call, step, waiting
 from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.catalog.current_config import current_config
 from covalt_git.conversations import conversation
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
@@ -163,16 +164,25 @@ class Engine:
         repeated = self.earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
-        # The toolset may have been edited while the call waited for its chat.
-        if not self.catalog.holds(found):
-            found = self.check(request)
-        reasons = self._reasons(found, request)
-        if not reasons:
+        if not self._reasons(found, request):
             preconditions.check_space(found.tool, writer.chat)
-        call = self.new_call(writer.chat, found, request, base=writer.commit_changes())
+        base = writer.commit_changes()
+        # The wait and the commit may take long.  Meanwhile roles, rules, trust, grants and the toolset may change.
+        now = self.as_of_now()
+        found = now.check(request)
+        call = now.new_call(writer.chat, found, request, base=base)
+        reasons = now._reasons(found, request)  # noqa: SLF001 - the same engine with another configuration
         if reasons:
-            return self.ask(writer, call, found, reasons)
-        return self.run(writer, call, found)
+            return now.ask(writer, call, found, reasons)
+        return now.run(writer, call, found)
+
+    def as_of_now(self) -> Self:
+        """Return the engine with the current configuration; use it for each decision after a wait.
+
+        Raises:
+            BrokenConfigError: if ``covalt.yaml`` has errors now.
+        """
+        return replace(self, config=current_config(self.root))
 
     def new_call(
         self, chat: ChatStore, found: Found, request: CallRequest, *, base: str | None
@@ -211,13 +221,20 @@ class Engine:
     ) -> CallOutcome | None:
         """Make a read-only call on a copy of the branch's files, while another call has the chat's lock.
 
-        Return None if the tool's decorator requires approval, which is not known before the tool's module is imported.
+        Return None if the tool's decorator requires approval, which is not known before the tool's module is imported,
+        or if the call may not run concurrently any more.
         """
-        call = self.new_call(chat, found, request, base=chat.head())
-        with concurrent_reads.copy_of(chat, call.base) as copy:
+        base = chat.head()
+        with concurrent_reads.copy_of(chat, base) as copy:
+            # The installation of dependencies and the copy may take long, as in _call.
+            now = self.as_of_now()
+            found = now.check(request)
+            if not now._may_run_concurrently(found, request):  # noqa: SLF001 - as above
+                return None
+            call = now.new_call(chat, found, request, base=base)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
-                outcome = self._outcome(copy, call, found, begin=begin, warm=False)
+                outcome = now._outcome(copy, call, found, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None

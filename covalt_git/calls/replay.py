@@ -136,7 +136,8 @@ def replay(
     request = CallRequest(recorded.tool_id, recorded.args)
     engine.check(request)
     with engine.writing(chat) as writer, _copy_on_branch(writer, base) as copy:
-        # Again, because the toolset may have been edited while the replay waited for the chat.
+        # Again, because roles, rules, trust and the toolset may have changed while the replay waited for the chat.
+        engine = engine.as_of_now()
         found = engine.check(request)
         call = engine.new_call(copy, found, request, base=base)
 

@@ -222,14 +222,6 @@ class Catalog(Visibility):
         fields = ("input_schema", "output_schema", "annotations")
         return tool.model_copy(update={name: getattr(target, name) for name in fields})
 
-    def holds(self, found: Found) -> bool:
-        """Return whether the files of a tool, and of its alias, are unchanged since it was found."""
-        if found.alias is not None:
-            entry = toolset_cache.toolset(self.root, REGISTRY_NAMESPACE).tool(found.tool_id)
-            if entry != found.alias:
-                return False
-        return toolset_cache.toolset(self.root, found.toolset.id) is found.toolset
-
     def find_callable(self, text: str) -> Found:
         """Return the tool that ``text`` names, if the principal may call it; for an alias, both must be callable.
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.errors import Problem
+    from covalt_git.json_values.pointer import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
@@ -63,7 +64,10 @@ def check_effects(
     state: ToolsetState,
     sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
-    """Yield a warning for each tool that requires approval only because it is destructive, or that perhaps should."""
+    """Yield warnings of tools that require approval only because they are destructive, or that perhaps should.
+
+    ``read_only: true`` of a tool that writes is a warning too.
+    """
     manifest = reading.valid
     by_override = {
         override_key(manifest.id, one.tool_id)
@@ -72,6 +76,8 @@ def check_effects(
     }
     for position, tool in enumerate(manifest.tools):
         source, local = sources.get(tool.id), state.overrides.get(tool.id)
+        if tool.annotations.read_only and _must_write(tool, source):
+            yield _contradiction(reading.below("tools", position), tool)
         decides = local is not None and local.requires_confirmation is not None
         asks = tool.requires_confirmation or (source is not None and source.requires_confirmation)
         by_default = tool.requires_confirmation is None and manifest.defaults.requires_confirmation
@@ -94,6 +100,28 @@ def check_server_effects(
             hint = f"covalt-git tool override {found[0]} --confirm, or --no-confirm"
             loc = ("mcp_servers", position, "id")
             yield reading.warning(codes.ASKS_BY_DEFAULT, loc, message, hint=hint)
+
+
+def _must_write(tool: ToolDeclaration, source: ToolDefinition | None) -> bool:
+    """Return whether a tool changes something, whatever ``read_only`` says.
+
+    Only a POST can be a query; its author then writes ``destructive: false``.
+    """
+    stated = tool.annotations.destructive
+    if tool.http is not None and tool.http.method in _WRITES:
+        return tool.http.method != "POST" or stated is not False
+    return stated is True or (source is not None and source.destructive)
+
+
+def _contradiction(reading: Reading[ToolsetManifest], tool: ToolDeclaration) -> Problem:
+    effect, hint = "the tool is destructive", "write read_only: false"
+    if tool.http is not None and tool.http.method in _WRITES:
+        effect = f"the method of the request is {tool.http.method}"
+        if tool.http.method == "POST":
+            hint += ", or add destructive: false if the request changes nothing"
+    message = f"the tool cannot be read-only: {effect}"
+    at: Loc = ("annotations", "read_only")
+    return reading.warning(codes.FALSE_READ_ONLY, at, message, hint=hint)
 
 
 def _check_effect(

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 import string
+import sys
+from bisect import bisect_right
 from collections import Counter
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Credential(NamedTuple):
 
 def _shape(begins: str, kind: str, pattern: str) -> tuple[tuple[str, ...], str, str]:
     # Before a token may be the end of a flag or a default (`--token-`, `${T:-`), an escape of JSON or of a URL.
-    before = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+    before = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
     return tuple(begins.split()), kind, rf"{before}{pattern}(?![A-Za-z0-9])"
 
 
@@ -101,8 +103,16 @@ A pattern is compiled only when a text contains one of its prefixes.
 _SHORTEST = 20
 _BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
 
-_ESCAPE = re.compile(r"%([2-7][0-9A-Fa-f])|\\u00([2-7][0-9A-Fa-f])")
-"""An escape of a printable character of ASCII, in a URL or in JSON."""
+_ESCAPE = re.compile(
+    r"""%(?P<url>[2-7][0-9A-Fa-f])
+        | (?<!\\)\\++ (?: (?:u(?P<u4>[0-9A-Fa-f]{4}) | x(?P<x2>[0-9A-Fa-f]{2}) | U(?P<u8>00[0-9A-Fa-f]{6}))
+                        | (?P<octal>[0-3]?[0-7]{1,2}) | (?P<letter>[abefnrtv]) | (?P<sign>["'/]) )""",
+    re.VERBOSE,
+)
+"""An escape of a printable character of ASCII in a URL, or of any character in JSON, YAML, JavaScript or Python.
+
+Each document in another one doubles the backslashes, so their number does not matter.
+"""
 
 _PRIVATE_KEY = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -153,14 +163,37 @@ _SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
 
 
 def credentials(text: str) -> list[Credential]:
-    """Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``."""
-    found = list(islice(chain(_of_known_shape(text), _escaped(text)), MAX_FOUND))
-    guesses = chain(_assigned(text), _in_addresses(text), _in_connection_strings(text))
-    for guess in islice(guesses, MAX_FOUND):
+    r"""Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``.
+
+    A server decodes ``ghp%5F...`` before it reads the token, and a parser ``\u0022ghp_...``.  So the decoded text is
+    searched too, and what it has is returned as it is written in the text.
+    """
+    decoded = _Decoded(text)
+    found = list(islice(_of_known_shape(text), MAX_FOUND))
+    guesses = list(islice(_guesses(text), MAX_FOUND))
+    if decoded.has_escapes:
+        known = map(decoded.as_written, _of_known_shape(decoded.text))
+        more = (one for one in known if not any(_contains(other, one) for other in found))
+        found += list(islice(more, MAX_FOUND - len(found)))
+        guesses += map(decoded.as_written, islice(_guesses(decoded.text), MAX_FOUND - len(guesses)))
+    for guess in sorted(
+        guesses, key=lambda one: -len(one.value)
+    ):  # an escape may end one too early
         start, end = guess.place, guess.place + len(guess.value)
         if not any(start < one.place + len(one.value) and one.place < end for one in found):
             found.append(guess)
     return sorted(found, key=lambda one: one.place)
+
+
+def _contains(outer: Credential, inner: Credential) -> bool:
+    ends = outer.place + len(outer.value)
+    return outer.place <= inner.place and inner.place + len(inner.value) <= ends
+
+
+def _guesses(text: str) -> Iterator[Credential]:
+    yield from _assigned(text)
+    yield from _in_addresses(text)
+    yield from _in_connection_strings(text)
 
 
 def masked(text: str, values: Iterable[str] | None = None) -> str:
@@ -205,28 +238,47 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
                 yield Credential(found.start(), "a private key", found[0], certain=True)
 
 
-def _escaped(text: str) -> Iterator[Credential]:
-    """Yield the tokens of a text whose characters are escaped as in URLs or JSON, as they are written there.
+class _Decoded:
+    """A text without escapes, and the places of its characters in the text as it is written."""
 
-    A server decodes ``ghp%5F...`` before it reads the token, so this is the same token.
-    """
-    if "%" not in text and "\\u" not in text:
-        return
-    decoded: list[str] = []
-    places: list[int] = []
-    end = 0
-    for escape in _ESCAPE.finditer(text):
-        decoded += text[end : escape.start()]
-        places += range(end, escape.start())
-        decoded.append(chr(int(escape[1] or escape[2], 16)))
-        places.append(escape.start())
-        end = escape.end()
-    decoded += text[end:]
-    places += [*range(end, len(text)), len(text)]
-    for found in _of_known_shape("".join(decoded)):
-        start, stop = places[found.place], places[found.place + len(found.value)]
-        if stop - start != len(found.value):  # otherwise it has no escape, and was found before
-            yield Credential(start, found.kind, text[start:stop], certain=True)
+    def __init__(self, written: str) -> None:
+        self._written = written
+        self._ends: list[tuple[int, int]] = []
+        shorter = 0
+
+        def decode(escape: re.Match[str]) -> str:
+            nonlocal shorter
+            character = _character(escape)
+            shorter += len(escape[0]) - 1
+            self._ends.append((escape.end() - shorter, escape.end()))
+            return character
+
+        self.text = _ESCAPE.sub(decode, written)
+
+    @property
+    def has_escapes(self) -> bool:
+        return bool(self._ends)
+
+    def as_written(self, found: Credential) -> Credential:
+        """Return a credential of the decoded text at its place, and with its value, in the written text."""
+        start = self._place(found.place)
+        end = self._place(found.place + len(found.value))
+        return found._replace(place=start, value=self._written[start:end])
+
+    def _place(self, at: int) -> int:
+        before = bisect_right(self._ends, (at, sys.maxsize)) - 1
+        if before < 0:
+            return at
+        decoded, written = self._ends[before]
+        return written + at - decoded
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits = escape["url"] or escape["u4"] or escape["x2"] or escape["u8"]
+    number = int(digits, 16) if digits else int(escape["octal"] or "0", 8)
+    return escape["sign"] or (
+        chr(number) if number <= sys.maxunicode and not escape["letter"] else "\n"
+    )
 
 
 def _assigned(text: str) -> Iterator[Credential]:

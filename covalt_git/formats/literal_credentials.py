@@ -27,7 +27,7 @@ CONNECTIONS: Final = frozenset(
 """Keys of objects whose values can be credentials because of their names."""
 
 _SECRET_NAME = re.compile(
-    r"authorization|cookie|token|secret|passw(?:or)?d|passphrase|api[-_]?key|(?:access|private|auth|account)[-_]?key"
+    r"authorization|cookie|token|secret|passw(?:or)?d|passphrase|passcode|api[-_]?key|(?:access|private|auth|account)[-_]?key"
     r"|credential|(?:^|[-_])(?:key|pass|pwd|pat|auth|dsn)(?:$|[-_])",
     re.IGNORECASE,
 )
@@ -41,6 +41,9 @@ _ALWAYS_SECRET = re.compile(
 _NOT_SECRET = re.compile(
     r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
 )
+_WEBHOOK = re.compile(r"webhook(?:[-_]?ur[li])?$", re.IGNORECASE)
+"""The address of a webhook is a credential: whoever knows it may send."""
+
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _FLAG = re.compile(r"(?P<before>--?(?P<name>[\w-]+)[= ])(?P<value>.+)", re.DOTALL)
 _IS_FLAG = re.compile(r"--?[\w-]+")
@@ -53,6 +56,30 @@ _HEADERS = (
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[\w.-]+)=)(?P<value>[^&#\s]+)")
+_NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w-]*)"
+_ASSIGNMENT = re.compile(
+    r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_]\w*)=)(?P<value>.+)", re.DOTALL
+)
+"""``NAME=value`` that is all of an argument, as after ``docker run -e``."""
+
+_ASSIGNMENTS = (
+    re.compile(rf"(?P<before>{_NAME}=')(?P<value>[^']+)"),
+    re.compile(rf'(?P<before>{_NAME}=")(?P<value>[^"]+)'),
+    re.compile(rf"(?P<before>{_NAME}=)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"),
+)
+"""The same in a line for a shell, or in a connection string."""
+
+_MEMBER = re.compile(r"""(?P<before>"(?P<name>[\w.-]+)"\s*:\s*")(?P<value>[^"\\]+)""")
+"""A member of a JSON object in a text."""
+
+_USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user")
+_USER = re.compile(r"(?P<before>(?P<name>[^\s:'\"=]+):)(?P<value>[^\s'\"]+)")
+_CURL = re.compile(
+    rf"(?P<before>(?<!\S)(?:{_USER_FLAG.pattern})[\s=]*['\"]?(?P<name>[^\s:'\"]+):)(?P<value>[^\s'\"]+)"
+)
+"""The user and the password of ``curl -u ann:secret``."""
+
+_SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{env:[^}]*\}|\{\{[^}]*\}\}")
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\..*", re.IGNORECASE
@@ -86,21 +113,29 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
 def _tokens(value: Any) -> list[str]:
     """Return the values that look like credentials, the longest first.
 
-    One search in all of a document takes a hundredth of a search in each of its texts.
+    One search in all of a document takes a hundredth of a search in each of its texts, so only texts with escapes are
+    searched by themselves.
     """
     found = credentials(json.dumps(value, ensure_ascii=False))
-    if len(found) >= MAX_FOUND:
-        found += [one for _, text in texts(value) for one in credentials(text)]
+    is_full = len(found) >= MAX_FOUND
+    for _, text in texts(value):
+        # In the document, quotes and other escapes separate what is together in the text.
+        if is_full or json.dumps(text, ensure_ascii=False) != f'"{text}"':
+            found += credentials(text)
     return sorted({one.value for one in found}, key=lambda one: (-len(one), one))
 
 
 class _Place(NamedTuple):
-    """The place of a value, the names around it, its key, and that of the connection to which it belongs."""
+    """The place of a value, the names around it, its key, and that of the connection to which it belongs.
+
+    ``is_argument``: it is one argument of a program, not a line for a shell.
+    """
 
     loc: Loc = ()
     owners: tuple[str, ...] = ()
     key: str = ""
     connection: str = ""
+    is_argument: bool = False
 
 
 class _Replacer:
@@ -180,10 +215,15 @@ class _Replacer:
         return name if any(map(str.isalnum, name)) else "key"
 
     def _visit_item(self, value: Any, flag: Any, place: _Place) -> None:
-        if _is_argument_of(flag, value):
+        login = _login_after(flag, value)
+        if login is not None:
+            reference = self._reference(login["value"], "password", place)
+            self.texts[place.loc] = login["before"] + reference
+        elif _is_argument_of(flag, value):
             self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
         else:
-            self.visit(value, place)
+            is_line = isinstance(flag, str) and _SHELL_FLAG.fullmatch(flag) is not None
+            self.visit(value, place._replace(is_argument=not is_line))
 
     def _can_have_one(self, value: Any, key: str, connection: str) -> bool:
         if not isinstance(value, str):
@@ -215,13 +255,41 @@ def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str
     if "://" in text and "@" in text and _has_password(text):
         yield "", text, key if key.lower().endswith("url") else f"{key}_url"
         return
-    for pattern in (_FLAG, *_HEADERS, _PARAMETER):
-        if place.connection == "args" or pattern is _PARAMETER:
-            for one in pattern.finditer(text):
-                if _is_secret(one["name"]) and is_literal(one["value"]):
-                    yield one["before"], one["value"], one["name"]
+    for one in _named_values(text, place):
+        if _is_secret(one["name"]) and is_literal(one["value"]):
+            yield one["before"], one["value"], one["name"]
+    if place.connection == "args" and "curl" in text:
+        for one in _CURL.finditer(text):
+            if _is_login(one):
+                yield one["before"], one["value"], "password"
     for token in tokens:
         yield "", token, key
+
+
+def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
+    """Yield the values of a text that have a name, in each form that the text may have at its place."""
+    if place.connection == "args":
+        whole = (_ASSIGNMENT,) if place.is_argument else ()
+        for pattern in (_FLAG, *_HEADERS, *whole):
+            yield from pattern.finditer(text)
+    if place.connection == "args" or place.connection in CONNECTIONS:
+        for pattern in (*_ASSIGNMENTS, _MEMBER):
+            yield from pattern.finditer(text)
+    yield from _PARAMETER.finditer(text)
+
+
+def _login_after(flag: Any, value: Any) -> re.Match[str] | None:
+    """Return the user and the password of an argument after ``-u``, as curl takes them."""
+    if not isinstance(flag, str) or not isinstance(value, str) or not _USER_FLAG.fullmatch(flag):
+        return None
+    login = _USER.fullmatch(value)
+    return login if login is not None and _is_login(login) else None
+
+
+def _is_login(found: re.Match[str]) -> bool:
+    """Return whether ``user:value`` is a user and a password, not the user and the group of a container."""
+    user, value = found["name"], found["value"]
+    return value != user and not (user.isdecimal() and value.isdecimal()) and is_literal(value)
 
 
 def _message(name: str) -> str:
@@ -264,6 +332,8 @@ def _names_credential(key: str) -> bool:
 
 
 def _is_secret(name: str) -> bool:
+    if _WEBHOOK.search(name):
+        return True
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
 
 

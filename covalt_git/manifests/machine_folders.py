@@ -1,7 +1,8 @@
-"""Folders of a project that commands write to: none of them may be a symbolic link that a clone brings.
+"""Folders of a project that commands write to, and ``covalt.yaml``: none may be a symbolic link that a clone brings.
 
 A repository can contain a link in place of ``toolsets/state`` or ``data``, and a command would then write outside of
-the project.  Git stores links, so they are looked for each time that a project is opened; nothing but its user
+the project.  ``covalt.yaml`` would be another file of the user, which ``validate`` would print and a server would not watch.
+Git stores links, so they are looked for each time that a project is opened; nothing but its user
 changes these folders meanwhile, because tools write in workspaces only.
 
 The user may move ``data/`` to another disk by a link.  The file ``linked-folders`` in the user's configuration
@@ -10,6 +11,7 @@ folder, where no clone can write, lists the folders to which such links may lead
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +40,7 @@ _LINKED_FOLDERS = "linked-folders"
 
 
 def check_links(root: Path) -> None:
-    """Check that no folder that commands write to is a link.
+    """Check that neither ``covalt.yaml`` nor a folder that commands write to is a link.
 
     Raises:
         LinkedFolderError: with the first link.
@@ -69,7 +71,7 @@ def check_output(path: Path) -> None:
     """
     absolute = path.absolute()
     for root in absolute.parents:
-        if not (root / CONFIG).exists():
+        if not os.path.lexists(root / CONFIG):
             continue
         link = find_link(root, absolute)
         if link is not None and not _is_permitted(link):
@@ -77,16 +79,22 @@ def check_output(path: Path) -> None:
 
 
 def link_problems(root: Path) -> list[Problem]:
-    """Return a problem for each folder that commands write to and that is a link."""
-    return [
-        Problem(path, 0, 0, codes.LINKED_FOLDER, _message(root, path), _hint(path))
-        for path in _links(root)
-    ]
+    """Return a problem for each link in place of ``covalt.yaml`` or of a folder that commands write to."""
+    return [_problem(root, path) for path in _links(root)]
+
+
+def config_link(root: Path) -> Problem | None:
+    """Return the problem of a ``covalt.yaml`` that is a link, which must not be read; None if it is a file."""
+    return _problem(root, CONFIG) if (root / CONFIG).is_symlink() else None
+
+
+def _problem(root: Path, path: str) -> Problem:
+    return Problem(path, 0, 0, codes.LINKED_FOLDER, _message(root, path), _hint(path))
 
 
 def _links(root: Path) -> Iterator[str]:
     """Yield the paths of links, without looking behind a link."""
-    for path in (*WRITTEN, *_DATA[1:]):
+    for path in (CONFIG, *WRITTEN, *_DATA[1:]):
         # After a link in a parent, the names in it are those of another folder.
         if not _below_link(root, path) and (root / path).is_symlink():
             if path in _DATA and _is_permitted(root / path):
@@ -116,7 +124,8 @@ def _is_permitted(link: Path) -> bool:
 
 def _message(root: Path, path: str) -> str:
     target = (root / path).readlink()
-    return f"{path!r} is a symbolic link to {str(target)!r}: commands would write outside of the project"
+    verb = "read" if path == CONFIG else "write"
+    return f"{path!r} is a symbolic link to {str(target)!r}: commands would {verb} outside of the project"
 
 
 def _hint(path: str) -> str:

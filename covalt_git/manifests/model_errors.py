@@ -118,9 +118,9 @@ def _model_error(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelE
         where = (*place, *context["at"])
         return ModelError(where, code, details["msg"], context["hint"], at_key=at_key)
     if _kind(details) in _KINDS:
-        message = f"must be {_KINDS[_kind(details)]}, not {_shortened(value)}"
         if not loc:
-            message = "the file is empty" if value is None else f"the file {message}"
+            return _not_a_document(_KINDS[_kind(details)], value, _required(schema, ()))
+        message = f"must be {_KINDS[_kind(details)]}, not {_shortened(value)}"
         return ModelError(place, codes.BAD_VALUE, message, _as_type(kind, value, schema, loc))
     if kind == "string_pattern_mismatch":
         what, example = FORMS[str(context["pattern"])]
@@ -132,6 +132,24 @@ def _model_error(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelE
     return ModelError(
         place, codes.BAD_VALUE, f"must {rule}, not {_shortened(value)}", at_key=at_key
     )
+
+
+def _not_a_document(kind: str, value: Any, needed: Sequence[str]) -> ModelError:
+    """Return the error of a file that is no document of this kind.
+
+    It may be any file, so the error quotes nothing of it.
+    """
+    shown = value if isinstance(value, dict | list) else None
+    is_not = (
+        _shortened(shown)
+        if shown is not None
+        else "a text"
+        if isinstance(value, str)
+        else "a value"
+    )
+    message = "the file is empty" if value is None else f"the file must be {kind}, not {is_not}"
+    hint = f"write `key: value` lines; required: {', '.join(needed)}" if needed else ""
+    return ModelError((), codes.BAD_VALUE, message, hint)
 
 
 def _kind(details: ErrorDetails) -> str:

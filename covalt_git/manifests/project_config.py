@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.machine_folders import config_link
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.models.project_config import ProjectConfig
@@ -34,5 +35,11 @@ def read_config(root: Path) -> ProjectConfig:
 
 
 def config_reading(root: Path) -> Reading[ProjectConfig]:
-    """Return the configuration of the project with its problems, which are not raised."""
+    """Return the configuration of the project with its problems, which are not raised.
+
+    A link is not read: it may lead to any file of the user, which the problems would quote.
+    """
+    link = config_link(root)
+    if link is not None:
+        return Reading(CONFIG, None, None, (link,))
     return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)

@@ -26,7 +26,8 @@ def find_root(start: Path) -> Path:
         NotAProjectError: when ``start`` is not in a project.
     """
     for folder in (start.absolute(), *start.absolute().parents):
-        if (folder / CONFIG).is_file():
+        file = folder / CONFIG
+        if file.is_file() or file.is_symlink():  # opening the project refuses the link
             return folder
     raise NotAProjectError(
         f"there is no {CONFIG} in {str(start)!r} or above it",

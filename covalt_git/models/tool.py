@@ -59,8 +59,15 @@ class Tool(StrictModel):
     version: str = Field("", description="Its version, or that of its toolset.")
     input_schema: JsonObject
     schema_is_declared: Bool = False
+    function_schema: JsonObject | None = Field(
+        None, description="The schema of its Python function, if the manifest declares another one."
+    )
     output_schema: JsonObject | None = None
     annotations: Annotations = Annotations()
+    annotations_are_own: Bool = Field(
+        default=False,
+        description="Whether the project itself states the annotations: it made the toolset, or the tool is built in.",
+    )
     limits: Limits = Limits()
     examples: tuple[Example, ...] = ()
     free_examples: tuple[JsonObject, ...] = Field(
@@ -113,5 +120,6 @@ class Tool(StrictModel):
         """Digest of the definition and the code, for approvals."""
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
-        carried = {"version", "free_examples", "extensions", "alias_of"}
+        carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
+        carried |= {"function_schema"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

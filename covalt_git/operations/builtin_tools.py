@@ -53,14 +53,18 @@ def make_unrecorded_call(
         CovaltError: ``needs_person``, if a rule of the project requires approval of it.
         CovaltError: as the operation.
     """
-    reasons = confirmation(context.project.config, found.tool, request.args)
-    if reasons:
-        raise CovaltError(
-            f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",
-            hint=f"the user can do this in the chat {chat.id} on the pages of covalt-git serve",
-            code="needs_person",
-            http_status=403,
-        )
+
+    def check_no_approval() -> None:
+        reasons = confirmation(context.project.config, found.tool, request.args)
+        if reasons:
+            raise CovaltError(
+                f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",
+                hint=f"the user can do this in the chat {chat.id} on the pages of covalt-git serve",
+                code="needs_person",
+                http_status=403,
+            )
+
+    context.require(check_no_approval)
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:
         outcome = _run(context, chat, request, found.tool.tool_id)
         observed.set_outcome(outcome)

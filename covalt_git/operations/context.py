@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import (
@@ -82,6 +83,7 @@ class Context:
         self._chats: dict[str, ChatStore] = {}
         self._chat_index: ChatQueries | None = None
         self._toolset_index: ToolQueries | None = None
+        self._required: list[Callable[[], None]] = []
 
     @classmethod
     def of(
@@ -139,12 +141,18 @@ class Context:
         """
         return sees_everything(self.project.config, self.project.principal)
 
+    def require(self, check: Callable[[], None]) -> None:
+        """Perform a check now, and again when a chat's lock was acquired: until then, ``covalt.yaml`` may change."""
+        self._required.append(partial(self.require, check))
+        check()
+
     def require_admin(self, action: str) -> None:
         """Check that the principal may perform an ``action`` of admins, such as "grant anything".
 
         Raises:
             ForbiddenError: if tools may be hidden from its role.
         """
+        self._required.append(partial(self.require_admin, action))
         if not self.is_admin:
             raise self.refusal(f"may not {action}")
 
@@ -156,6 +164,7 @@ class Context:
         """
         from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - most operations read only
 
+        self._required.append(partial(self.require_tool, tool_id))
         project, tool = self.project, BUILTINS[tool_id]
         if not decide(project.config, project.principal, "call", tool).allowed:
             who = acting(project.config, project.principal)
@@ -178,6 +187,7 @@ class Context:
         Raises:
             ForbiddenError: if its role may not.
         """
+        self._required.append(self.require_chat_management)
         if not self.manages_chats:
             who = acting(self.project.config, self.project.principal)
             role = self.project.principal.role or self.project.config.default_role
@@ -272,14 +282,25 @@ class Context:
 
         Raises:
             ChatBusyError: if another process holds the lock for too long.
+            ForbiddenError: if the role has lost a right while this waited for the lock.
         """
         with self.project.writing(chat, self.waiting) as writer:
+            self._require_again()
             try:
                 yield writer
             finally:  # the next write does not report these notes again
                 if self._report_notes is not None:
                     self._report_notes(writer.fresh_notes())
         self.update_index(chat)
+
+    def _require_again(self) -> None:
+        """Check everything that was required so far with the current ``covalt.yaml``."""
+        from covalt_git.catalog.current_config import current_config  # noqa: PLC0415 - most operations read only
+
+        self.project = replace(self.project, config=current_config(self.project.root))
+        required, self._required = self._required, []
+        for check in required:
+            check()
 
     def update_index(self, chat: ChatStore) -> None:
         """Enter a chat's new commits in the index; the index is a cache, so a failure is only logged."""

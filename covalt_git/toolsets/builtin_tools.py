@@ -70,6 +70,7 @@ def _builtin(
         # A recorded result cannot contain the id of its own commit; only MCP clients get it with the result.
         output_schema=object_schema(result, [name for name in result if name != "manifest_id"]),
         annotations=annotations,
+        annotations_are_own=True,
     )
 
 

@@ -29,7 +29,7 @@ from covalt_git.models.tool import (
 )
 from covalt_git.models.tool_properties import Example
 from covalt_git.models.toolset_state import LocalOverride
-from covalt_git.names import ToolId
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -253,8 +253,10 @@ def _tool(
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
         schema_is_declared=declared.input_schema is not None,
+        function_schema=source.input_schema if source and declared.input_schema else None,
         output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
+        annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,
         limits=declared.limits,
         examples=tuple(one for one in declared.examples if isinstance(one, Example)),
         free_examples=tuple(one for one in declared.examples if not isinstance(one, Example)),

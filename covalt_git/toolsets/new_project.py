@@ -86,6 +86,7 @@ def create_project(folder: Path) -> list[str]:
         LinkedFolderError: if a folder or a file that it writes is a link.
         CovaltError: ``project_exists``, when the folder is already a project.
     """
+    check_no_link(folder, folder / CONFIG)
     if (folder / CONFIG).exists():
         raise CovaltError(
             f"{str(folder)!r} is a project already",

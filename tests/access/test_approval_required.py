@@ -133,14 +133,16 @@ def test_every_annotation_of_a_condition_must_equal_the_tools() -> None:
     assert confirmation(make_config(rule(annotations={})), make_tool(), {})
 
 
-def test_annotations_of_an_mcp_tool_can_require_approval_and_not_waive_it() -> None:
-    """They are the server's own words about itself."""
-    tool = make_tool(kind="mcp", annotations={"read_only": True}, confirmation=("toolset",))
+def test_annotations_that_the_project_does_not_state_can_require_approval_and_not_waive_it() -> (
+    None
+):
+    """They are the words of an author or a server about itself."""
+    tool = make_tool(annotations={"read_only": True}, confirmation=("toolset",))
     waives = make_config(rule(annotations={"read_only": True}, require=False))
     requires = make_config(rule(annotations={"read_only": True}))
 
     assert confirmation(waives, tool, {}) == ("the toolset requires it",)
-    assert confirmation(waives, tool.model_copy(update={"kind": "python"}), {}) == ()
+    assert confirmation(waives, tool.model_copy(update={"annotations_are_own": True}), {}) == ()
     assert confirmation(requires, tool, {}) == ("rule ** requires it",)
 
 

@@ -1,17 +1,19 @@
 """A waiver of a shell's argument by a pattern waives no second command."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.access import confirmation
-from covalt_git.access.shell_arguments import METACHARACTERS
+from covalt_git.access.shell_arguments import METACHARACTERS, is_shell_argument
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.toolsets.project_files import read_project
+from tests.examples import examples
 from tests.toolsets.projects import put
 
 
@@ -131,3 +133,82 @@ def test_validate_warns_of_arguments_whose_schema_says_that_a_shell_reads_them(
     (tmp_path / "covalt.yaml").write_text(f"version: 1\napprovals:\n  - {rule}\n")
 
     assert [problem.code for problem in read_project(tmp_path).problems] == expected
+
+
+X_SHELL = {"type": "string", "x-shell": True}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"A": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/A", **X_SHELL}}},
+        {"properties": {"x": {"anyOf": [X_SHELL, {"type": "null"}]}}},
+        {"$defs": {"A": X_SHELL}, "properties": {"x": {"allOf": [{"$ref": "#/$defs/A"}]}}},
+        {"properties": {"x": {"type": "string"}}, "allOf": [{"properties": {"x": X_SHELL}}]},
+        {"additionalProperties": X_SHELL},
+        {"patternProperties": {"^x": X_SHELL}},
+        {"properties": {"x": {"$dynamicRef": "#a"}}, "$defs": {"A": {"$dynamicAnchor": "a"}}},
+        {"properties": {"x": {"$id": "a", "$ref": "#/x"}}, "x": {}},
+    ],
+    ids=str,
+)
+def test_a_schema_that_says_shell_anywhere_or_cannot_be_followed_waives_no_second_command(
+    schema: dict[str, Any],
+) -> None:
+    schema = {"type": "object", **schema}
+
+    assert asks("git *", {"x": "git a; b"}, path="x", schema=schema)
+    assert not asks("git *", {"x": "git a"}, path="x", schema=schema)
+
+
+STEPS: dict[str, Callable[[Any], tuple[str, Any]]] = {
+    "properties": lambda inner: ("name", {"properties": {"name": inner}}),
+    "patternProperties": lambda inner: ("name", {"patternProperties": {"n": inner}}),
+    "additionalProperties": lambda inner: ("name", {"additionalProperties": inner}),
+    "unevaluatedProperties": lambda inner: ("name", {"unevaluatedProperties": inner}),
+    "items": lambda inner: ("1", {"items": inner}),
+    "prefixItems": lambda inner: ("1", {"prefixItems": [True, inner]}),
+    "items of draft 7": lambda inner: ("1", {"items": [{}, inner]}),
+    "unevaluatedItems": lambda inner: ("1", {"unevaluatedItems": inner}),
+}
+"""Keywords for parts of a value: the name of the part, and a schema of the value."""
+
+BESIDE: dict[str, Callable[[Any], Any]] = {
+    "allOf": lambda inner: {"allOf": [{}, inner]},
+    "anyOf": lambda inner: {"anyOf": [inner, {"type": "null"}]},
+    "oneOf": lambda inner: {"oneOf": [False, inner]},
+    "if": lambda inner: {"if": inner},
+    "then": lambda inner: {"if": True, "then": inner},
+    "else": lambda inner: {"if": True, "else": inner},
+    "dependentSchemas": lambda inner: {"dependentSchemas": {"other": inner}},
+}
+"""Keywords for the same value."""
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.lists(st.sampled_from([*STEPS, *BESIDE, "$ref", "$anchor"]), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_the_schema_of_a_shells_argument_is_found_behind_all_keywords(
+    keywords: list[str],
+    says_shell: bool,  # noqa: FBT001 - hypothesis gives it by its position
+) -> None:
+    schema: Any = {"type": "string"} | ({"x-shell": True} if says_shell else {})
+    path: list[str] = []
+    definitions: dict[str, Any] = {}
+    for number, keyword in enumerate(keywords):
+        if keyword in STEPS:
+            name, schema = STEPS[keyword](schema)
+            path.insert(0, name)
+        elif keyword in BESIDE:
+            schema = BESIDE[keyword](schema)
+        else:  # a reference, beside which other keywords count too
+            key = f"{keyword}~/{number}"
+            definitions[key] = {**schema, "$anchor": f"a{number}"}
+            reference = f"#a{number}" if keyword == "$anchor" else f"#/$defs/{keyword}~0~1{number}"
+            schema = {"$ref": reference, "description": "more"}
+
+    found = is_shell_argument({**schema, "$defs": definitions}, ".".join(path) or "none")
+
+    assert found is says_shell

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.catalog.current_config import current_config
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.machine_folders import WRITTEN
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.project import Project
+from covalt_git.system.links import LinkedFolderError
 from tests.api_client import make_project
 from tests.operations_client import Operations
 from tests.trusting import use_config
@@ -28,6 +31,7 @@ COMMANDS = [
 ]
 LINKS = [
     *WRITTEN,
+    "covalt.yaml",
     "data/chats",
     "data/cache",
     "data/tokens",
@@ -73,7 +77,7 @@ def test_no_command_writes_through_a_link(
 ) -> None:
     outside = tmp_path / "outside"
     link(root, path, outside)
-    if command[0] == "init":
+    if command[0] == "init" and path != "covalt.yaml":
         (root / "covalt.yaml").unlink()
     before = tree(outside)
     monkeypatch.chdir(root)
@@ -121,6 +125,67 @@ def test_validate_reports_each_link(root: Path, tmp_path: Path, path: str) -> No
     problems = Operations(root)("validate")["problems"]
 
     assert [problem["path"] for problem in problems if problem["code"] == "CG404"] == [path]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("options", [(), ("--format", "github"), ("--json",), ("--fix",)], ids=str)
+def test_validate_prints_nothing_of_the_file_that_covalt_yaml_leads_to(
+    tmp_path: Path,
+    options: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    *,
+    exists: bool,
+) -> None:
+    root, private = tmp_path / "clone", tmp_path / ".netrc"
+    root.mkdir()
+    if exists:
+        private.write_text("machine github.com login x password hunter2\n")
+    (root / "covalt.yaml").symlink_to("../.netrc")
+
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", str(root), "validate", *options])
+
+    printed = capsys.readouterr()
+    assert ended.value.code == 1
+    assert "CG404" in printed.out
+    assert "hunter2" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "covalt.yaml",
+        "toolsets/own/toolset.yaml",
+        "toolsets/state/text-kit.yaml",
+        "toolsets/locks/a.yaml",
+        "toolsets/state/registered/x.yaml",
+    ],
+)
+@pytest.mark.parametrize("content", ["password hunter2\n", "- hunter2\n", "4111111111\n"])
+def test_an_error_about_a_file_that_is_no_document_quotes_nothing_of_it(
+    root: Path, path: str, content: str
+) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(content)
+
+    problems = Operations(root)("validate")["problems"]
+    found = [one for one in problems if one["path"] == path]
+
+    assert found
+    assert not any(word in str(found) for word in ("hunter2", "4111"))
+
+
+def test_a_running_server_uses_no_linked_covalt_yaml(root: Path, tmp_path: Path) -> None:
+    """The times of a link stay the same when the roles in its target change."""
+    Project.cached(root, None)
+    settings = tmp_path / "covalt.yaml"
+    (root / "covalt.yaml").rename(settings)
+    (root / "covalt.yaml").symlink_to(settings)
+
+    with pytest.raises(LinkedFolderError, match=r"'covalt\.yaml' is a symbolic link"):
+        Project.cached(root, None)
+    with pytest.raises(BrokenConfigError):
+        current_config(root)
 
 
 def test_the_user_can_store_data_on_another_disk(

@@ -190,3 +190,55 @@ def test_no_name_of_a_secret_is_made_of_a_token(name: str, value: str) -> None:
         )
         assert token.lower() not in written.lower()
         assert re.sub(r"\W", "_", token).lower() not in written.lower()
+
+
+BEFORE = [
+    r"\u0022",
+    r"\u003c",
+    r"caf\u00e9",
+    r"caf\u00E9",
+    r"\b",
+    r"\f",
+    r"\\n",
+    r"\\\\u0022",
+    r"\x22",
+    r"\U00000022",
+    r"\042",
+    r"\ud83d\ude00",
+    r"\/a\/",
+    r"%22",
+]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_token_after_an_escape_is_seen_once_at_its_place(before: str) -> None:
+    for value in TOKENS.values():
+        begins = f'{{"x": "{before}'
+        found = [one for one in credentials(f'{begins}{value}"}}') if one.certain]
+
+        assert [(one.place, one.value) for one in found] == [
+            (len(begins) + one.place, one.value) for one in credentials(value)
+        ]
+
+
+@given(st.lists(st.sampled_from(BEFORE), max_size=4).map("".join), st.sampled_from(sorted(TOKENS)))
+def test_the_place_of_a_token_is_right_after_any_escapes(before: str, name: str) -> None:
+    text = f"{before} {TOKENS[name]} {before}"
+
+    for found in credentials(text):
+        assert text[found.place : found.place + len(found.value)] == found.value
+    assert any(found.place >= len(before) for found in credentials(text))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_secret_in_a_document_in_a_document_is_seen(layers: int) -> None:
+    text = f'{{"exaApiKey": "{made(32)}", "url": "https://ann:tr0ub4dor&3@db.example/x"}}'
+    for _ in range(layers):
+        text = json.dumps({"config": text})
+
+    assert {made(32), "tr0ub4dor&3"} <= {found.value for found in credentials(text)}
+
+
+@pytest.mark.parametrize("text", ["\\" * 500_000, "\\u" * 200_000, "%2" * 200_000, "\\n" * 200_000])
+def test_a_text_of_escapes_is_searched_fast(text: str) -> None:
+    assert not credentials(text)

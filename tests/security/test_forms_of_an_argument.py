@@ -1,0 +1,227 @@
+"""A rule that requires approval is not passed by another form of an argument, nor by its default."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.access import approval_reasons, confirmation
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.tool import Tool
+from covalt_git.toolsets.toolset import read_toolset
+from tests.examples import examples
+from tests.toolsets.projects import put
+
+TOOLS = '''
+from dataclasses import dataclass
+from covalt_toolset import tool
+
+NAME = "prod.env"
+
+
+@dataclass
+class Options:
+    path: str = "prod.env"
+    force: bool = False
+
+
+@tool
+def read(path: str | list[str] = "notes.md") -> str:
+    """Read."""
+    return ""
+
+
+@tool
+def read_one(path: str = NAME) -> str:
+    """Read."""
+    return ""
+
+
+@tool
+def read_path(path: Path = Path("prod") / "x.env") -> str:
+    """Read."""
+    return ""
+
+
+@tool
+def with_options(options: Options | None = None, path: str = "notes.md") -> str:
+    """Read."""
+    return ""
+
+
+@tool
+def force(force: bool = True) -> str:
+    """Force."""
+    return ""
+'''
+MANIFEST = """\
+id: fs
+name: Fs
+version: "1"
+tools:
+  - {id: read, entrypoint: "tools:read"}
+  - {id: read_one, entrypoint: "tools:read_one"}
+  - {id: read_path, entrypoint: "tools:read_path"}
+  - {id: with_options, entrypoint: "tools:with_options"}
+  - {id: force, entrypoint: "tools:force"}
+  - id: force_as_declared
+    entrypoint: "tools:force"
+    input_schema: {type: object, properties: {force: {type: boolean, default: false}}}
+"""
+
+
+def config(args: dict[str, Any], *, require: bool = True) -> ProjectConfig:
+    rule = {"pattern": "**", "when": {"args": args}, "require": require}
+    return ProjectConfig.model_validate({"version": 1, "approvals": [rule]})
+
+
+def make_tool(schema: dict[str, Any], **changes: Any) -> Tool:
+    return Tool(tool_id="a:x", toolset_id="a", name="x", input_schema=schema, **changes)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool]:
+    root = tmp_path_factory.mktemp("forms")
+    put(root, "fs/toolset.yaml", MANIFEST)
+    put(root, "fs/tools.py", TOOLS)
+    return {tool.id.name: tool for tool in read_toolset(root, "fs").tools}
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "requires"),
+    [
+        ("read", {"path": "prod.env"}, True),
+        ("read", {"path": ["prod.env"]}, True),
+        ("read", {"path": ["a", "b/../prod.env/"]}, True),
+        ("read", {"path": ["a", "b"]}, False),
+        ("read", {}, False),
+        ("read_one", {}, True),
+        ("read_one", {"path": "notes.md"}, False),
+        ("read_path", {}, True),
+        ("read_path", {"path": "notes.md"}, False),
+        ("with_options", {}, False),
+        ("force", {}, False),
+    ],
+)
+def test_a_pattern_matches_texts_in_lists_and_defaults(
+    tools: dict[str, Tool], tool: str, args: dict[str, Any], *, requires: bool
+) -> None:
+    assert bool(confirmation(config({"path": "*.env"}), tools[tool], args)) is requires
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "requires"),
+    [
+        ("force", {"force": True}, True),
+        ("force", {"force": False}, False),
+        ("force", {}, True),
+        # The default in the manifest is a description: the function has its own.
+        ("force_as_declared", {}, True),
+        ("force_as_declared", {"force": False}, False),
+    ],
+)
+def test_a_missing_argument_has_the_default_of_the_function(
+    tools: dict[str, Tool], tool: str, args: dict[str, Any], *, requires: bool
+) -> None:
+    assert bool(confirmation(config({"force": True}), tools[tool], args)) is requires
+
+
+@pytest.mark.parametrize("args", [{"options": {}}, {"options": {"path": "a.env"}}])
+@pytest.mark.parametrize("path", ["options", "options.path"])
+def test_defaults_inside_of_an_argument_count(
+    tools: dict[str, Tool], args: dict[str, Any], path: str
+) -> None:
+    rules = config({path: "*.env"})
+
+    assert confirmation(rules, tools["with_options"], args)
+    assert not confirmation(rules, tools["with_options"], {"options": {"path": "a"}})
+    assert not confirmation(rules, tools["with_options"], {"options": None})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"path": {"default": "prod.env"}}},
+        {"properties": {"path": {"anyOf": [{"default": "a"}, {"default": ["prod.env"]}]}}},
+        {"properties": {"path": {"$ref": "#/$defs/Path"}}, "$defs": {"Path": {"default": ".env"}}},
+        {"allOf": [{"properties": {"path": {"default": {"to": ".env"}}}}]},
+        {"properties": {"path": {"$dynamicRef": "#a"}}},
+        {"$ref": "#/$defs/Node"},
+    ],
+    ids=str,
+)
+def test_a_default_is_found_wherever_the_schema_has_it(schema: dict[str, Any]) -> None:
+    node = {
+        "properties": {"path": {"default": {}, "$ref": "#/$defs/Node"}, "z": {"default": ".env"}}
+    }
+    schema = {"$defs": {"Node": node}, **schema}
+
+    assert confirmation(config({"path": "*.env"}), make_tool(schema), {})
+
+
+def test_a_path_of_a_rule_leads_into_each_item_of_a_list() -> None:
+    args = {"files": [{"name": "a"}, {"name": ".env"}], "deep": [[{"name": ".env"}]]}
+
+    assert confirmation(config({"files.name": "*.env"}), make_tool({}), args)
+    assert confirmation(config({"deep.name": "*.env"}), make_tool({}), args)
+    assert confirmation(config({"files": "*.env"}), make_tool({}), {"files": {".env": "text"}})
+    assert not confirmation(config({"files.text": "*.env"}), make_tool({}), args)
+
+
+def test_a_missing_or_other_value_never_waives_approval(tools: dict[str, Tool]) -> None:
+    def asks(tool: Tool, args: dict[str, Any], **when: Any) -> bool:
+        requiring = tool.model_copy(update={"confirmation": ("toolset",)})
+        return bool(confirmation(config(when, require=False), requiring, args))
+
+    assert asks(tools["read_one"], {}, path="*.env")
+    assert asks(tools["force"], {}, force=True)
+    assert not asks(tools["force"], {"force": True}, force=True)
+    assert asks(tools["read"], {"path": ["notes.md"]}, path="*.md")
+    assert not asks(tools["read"], {"path": "notes.md"}, path="*.md")
+
+
+def test_the_default_of_the_tool_that_an_alias_calls_counts() -> None:
+    alias = make_tool({"type": "object"}, kind="alias", alias_of="b:y")
+    target = make_tool({"properties": {"path": {"default": ".env"}}})
+    rule = {"pattern": "a.x", "when": {"args": {"path": "*.env"}}, "require": True}
+    rules = ProjectConfig.model_validate({"version": 1, "approvals": [rule]})
+
+    assert approval_reasons(rules, (alias, target.model_copy(update={"tool_id": "b:y"})), {})
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from([".env", "a/.env", "a", "b/c"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=examples(200))
+@given(VALUES, st.sampled_from([".env", True, 3, None]))
+def test_a_rule_that_requires_approval_matches_a_value_however_deep_it_is(
+    value: Any, wanted: Any
+) -> None:
+    def contains(part: Any) -> bool:
+        if isinstance(part, list | dict):
+            return any(map(contains, part.values() if isinstance(part, dict) else part))
+        return json.dumps(part) == json.dumps(wanted)
+
+    given_value = confirmation(config({"a": wanted}), make_tool({}), {"a": value})
+    schema = {"properties": {"a": {"default": value}}}
+    by_default = confirmation(config({"a": wanted}), make_tool(schema), {})
+
+    assert bool(given_value) is bool(by_default) is contains(value)
+
+
+def test_a_large_argument_is_compared_fast() -> None:
+    value: Any = {"x": 1}
+    for _ in range(150):
+        value = {"a": [value, *range(100)]}
+
+    assert not confirmation(config({"a": {"none": 1}}), make_tool({}), {"a": value})
+    assert not confirmation(config({"a": "*.env"}), make_tool({}), {"a": value})

@@ -1,0 +1,197 @@
+"""A call or operation that waits for its chat is decided when it begins, not when it was requested."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.calls.engine import CallRequest, Engine
+from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.replay import ReplayNeedsApprovalError, replay
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.manifests.project_config import read_config
+from covalt_git.operations.calls import make_call
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import every_operation
+from covalt_git.project import Project
+from covalt_git.toolsets.permissions import permissions_of
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents, NotTrustedError
+from covalt_git.workspaces.writing import writing
+from tests.calls.conftest import World
+from tests.trusting import use_config
+
+ROLES = """\
+roles:
+  bot: {allow: ["**"], approve: ["**"], chats: manage}
+  owner: {admin: true}
+"""
+DENIED = ROLES.replace('approve: ["**"], chats: manage', 'deny: ["demo.**", "workspace.**"]')
+REQUIRED = f'{ROLES}approvals: [{{pattern: "**", require: true}}]\n'
+ADD = CallRequest("demo:add", {"text": "x"})
+
+
+def during_the_wait(
+    world: World, change: Callable[[], object], act: Callable[[Context], Any], role: str = "bot"
+) -> Any:
+    """Return the result of an act that waits for the chat while something changes, or its error."""
+    waits = threading.Event()
+    ended: list[Any] = []
+
+    def perform() -> None:
+        opened = partial(Project.open, world.root, role=role)
+        with Context(world.root, opened, waiting=lambda _: waits.set()) as context:
+            try:
+                ended.append(act(context))
+            except CovaltError as error:
+                ended.append(error)
+
+    thread = threading.Thread(target=perform)
+    with world.project("owner").chats.open("c1") as chat, writing(chat, by="local"):
+        thread.start()
+        assert waits.wait(20)
+        change()
+    thread.join(60)
+    return ended[0]
+
+
+def add(context: Context) -> CallOutcome:
+    return context.engine().call(context.chat("c1"), ADD)
+
+
+def test_a_role_that_is_denied_a_tool_while_its_call_waits_runs_nothing(world: World) -> None:
+    world.configure(ROLES)
+
+    error = during_the_wait(world, lambda: world.configure(DENIED), add)
+
+    assert isinstance(error, UnknownNameError)
+    assert not world.runs()
+
+
+def test_a_rule_that_is_written_while_a_call_waits_applies_to_it(world: World) -> None:
+    world.configure(ROLES)
+
+    outcome = during_the_wait(world, lambda: world.configure(REQUIRED), add)
+
+    assert outcome.approval.reasons == ("rule ** requires it",)
+    assert not world.runs()
+
+
+def test_a_call_that_waits_while_trust_is_withdrawn_runs_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    world.configure(ROLES)
+    digest = read_toolset(world.root, "demo").digest
+    world.write(
+        "state/demo.yaml",
+        "grants:\n  g1:\n    kind: network\n    hosts: [a.example]\n"
+        f"    digest: {digest}\n    granted_at: 2026-01-01T00:00:00Z\n    granted_by: local\n",
+    )
+    consents = Consents.of(world.root)
+    consents.trust(permissions_of(read_toolset(world.root, "demo"), read_config(world.root)))
+    assert add_now(world).call.status == "success"
+
+    error = during_the_wait(world, consents.withdraw_all, add)
+
+    assert isinstance(error, NotTrustedError)
+    assert world.runs() == 1
+
+
+def add_now(world: World) -> CallOutcome:
+    with Context(world.root, partial(Project.open, world.root, role="bot")) as context:
+        return add(context)
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_reviewer_who_loses_the_right_while_the_decision_waits_decides_nothing(
+    world: World, decision: str
+) -> None:
+    world.configure(ROLES)
+    execution_id = world.ask(role="owner", text="x")
+    lost = ROLES.replace('approve: ["**"], ', "")
+
+    def decide(context: Context) -> object:
+        return getattr(context.approvals(), decision)(execution_id)
+
+    error = during_the_wait(world, lambda: world.configure(lost), decide)
+
+    assert error.code == "may_not_approve"
+    assert world.approval(execution_id).state == "pending"
+    assert not world.runs()
+
+
+def test_an_approved_call_of_a_role_that_is_denied_the_tool_meanwhile_runs_nothing(
+    world: World,
+) -> None:
+    world.configure(ROLES)
+    execution_id = world.ask(role="bot", text="x")
+
+    error = during_the_wait(
+        world,
+        lambda: world.configure(DENIED),
+        lambda context: context.approvals().approve(execution_id),
+        role="owner",
+    )
+
+    assert error.code == "no_longer_callable"
+    assert not world.runs()
+
+
+def test_a_replay_is_decided_after_the_wait(world: World) -> None:
+    world.configure(ROLES)
+    call_id = add_now(world).call.id
+
+    def again(context: Context) -> object:
+        engine: Engine = context.engine()
+        return replay(engine, context.chat("c1"), call_id)
+
+    error = during_the_wait(world, lambda: world.configure(REQUIRED), again)
+
+    assert isinstance(error, ReplayNeedsApprovalError)
+    assert world.runs() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("create_branch", {"name": "idea"}),
+        ("update_workspace_file", {"path": "a.txt", "content": "x"}),
+        ("rename_chat", {"title": "x"}),
+    ],
+)
+def test_an_operation_of_a_role_that_loses_the_right_meanwhile_changes_nothing(
+    world: World, name: str, request_: dict[str, Any]
+) -> None:
+    world.configure(ROLES)
+    before = world.refs()
+
+    error = during_the_wait(
+        world,
+        lambda: world.configure(DENIED),
+        lambda context: every_operation()[name](context, chat_id="c1", **request_),
+    )
+
+    assert error.code == "forbidden"
+    assert world.refs() == before
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "args"),
+    [("workspace:branch", {"name": "idea"}), ("workspace:checkout", {"branch": "main"})],
+)
+def test_a_rule_that_is_written_while_a_built_in_tool_waits_applies_to_it(
+    world: World, tool_id: str, args: dict[str, Any]
+) -> None:
+    world.configure(ROLES)
+
+    error = during_the_wait(
+        world,
+        lambda: world.configure(REQUIRED),
+        lambda context: make_call(context, context.chat("c1"), CallRequest(tool_id, args)),
+    )
+
+    assert error.code == "needs_person"
