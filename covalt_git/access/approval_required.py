@@ -77,6 +77,14 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     return matches(rule.pattern, tool.path) and (tool.annotations_are_own or not trusts)
 
 
+def is_waived_by_annotations(rule: ApprovalRule, tool: Tool) -> bool:
+    """Return whether a rule waives approval of calls of a tool because of the tool's annotations."""
+    wanted = rule.when.annotations
+    if rule.require or wanted is None or not is_about(rule, tool):
+        return False
+    return _same_annotations(wanted, tool.annotations)
+
+
 def _rule_matches(rule: ApprovalRule, tool: Tool, called: Sequence[Tool], args: JsonObject) -> bool:
     wanted: Annotations | None = rule.when.annotations
     if wanted is not None and not _same_annotations(wanted, tool.annotations):

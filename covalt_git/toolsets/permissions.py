@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.access.approval_required import is_about
+from covalt_git.access.approval_required import is_about, is_waived_by_annotations
 from covalt_git.checks.effects import is_destructive
+from covalt_git.manifests.project_config import config_reading
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.trust import (
@@ -161,8 +162,8 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
 
 
 def _all(toolset: Toolset) -> list[Permission]:
-    """Return the permissions whatever rules limit them."""
-    return [*_of_state(toolset), *_without_approval(toolset, None, toolset.tools)]
+    config = config_reading(toolset.root).value
+    return [*_of_state(toolset), *_without_approval(toolset, config, toolset.tools)]
 
 
 def _of_state(toolset: Toolset) -> list[Permission]:
@@ -174,7 +175,13 @@ def _without_approval(
 ) -> list[Permission]:
     """Return the permission of these tools to run without approval, if the toolset has grants."""
     state = toolset.state
-    free = [tool for tool in tools if not tool.confirmation]
+    rules = config.approvals if config is not None else ()
+    free = [
+        tool
+        for tool in tools
+        # A trusted rule about annotations waives more when a tool gets such an annotation.
+        if not tool.confirmation or any(is_waived_by_annotations(rule, tool) for rule in rules)
+    ]
     if toolset.id != REGISTRY_NAMESPACE:
         if not state.grants or not free:
             return []

@@ -105,6 +105,21 @@ def test_an_approval_that_a_pull_ends_needs_trust(
     assert error.code == "not_trusted"
 
 
+def test_an_annotation_that_a_trusted_waiver_is_about_needs_trust(root: Path) -> None:
+    rule = "  - {pattern: '**', when: {annotations: {read_only: true}}, require: false}\n"
+    (root / "covalt.yaml").write_text(CONFIG + rule)
+    Operations(root)("trust_project")
+    assert lacking(root) == []
+
+    edit(
+        root / "toolsets/ev/toolset.yaml",
+        "{id: other,",
+        "{id: other, annotations: {read_only: true},",
+    )
+
+    assert lacking(root) == ["ev may call without approval: other"]
+
+
 def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:
     edit(
         root / "toolsets/ev/toolset.yaml",
