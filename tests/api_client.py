@@ -19,7 +19,12 @@ from covalt_server.app import create_app
 PORT = 8787
 TOKEN = "the-token-of-this-test"
 HOME = f"http://127.0.0.1:{PORT}"
-NO_NOTES: dict[str, list[Any]] = {"empty_folders": [], "not_stored": [], "unportable": []}
+NO_NOTES: dict[str, list[Any]] = {
+    "empty_folders": [],
+    "not_stored": [],
+    "unportable": [],
+    "lost": [],
+}
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 

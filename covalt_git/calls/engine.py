@@ -373,7 +373,7 @@ class Engine:
             writer.put_call(started)
             self.follower.report(Started(call.id))
 
-        usage = writer.snapshot.usage(chat.workspace)
+        usage, before_call = writer.snapshot.usage(chat.workspace), writer.snapshot.notes
         with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
@@ -406,6 +406,7 @@ class Engine:
             error = read_only_violation(chat, before, snapshot, error)
             writer.put_back(snapshot)
             snapshot = writer.scan()
+        snapshot = snapshot.with_lost(before_call, chat.workspace)
         return self._record(writer, started, found, outcome, error, snapshot=snapshot)
 
     def _tracked(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:

@@ -87,8 +87,10 @@ def _commit_state(
     chat = writer.chat
     branch = chat.active_branch()
     if new == chat.state(head):
+        writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
         return Restored(branch, head, (), made=False)
     oid, changes = writer.commit_files("restore", new, head, subject=subject, restore=restored)
+    writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
     hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
     return Restored(branch, oid, tuple(changes), hint=hint)
 

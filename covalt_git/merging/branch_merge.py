@@ -102,6 +102,7 @@ def merge(
             "merge", after, head, theirs, subject=subject, merge=record
         )
     put_stored(chat.store, STOPPED, None)
+    writer.note_lost(theirs)
     return done._replace(manifest_id=new, changes=tuple(changes))
 
 

@@ -44,11 +44,16 @@ class WorkspaceNote(StrictModel):
 
 
 class WorkspaceNotes(StrictModel):
-    """Facts about a workspace that the tree of a commit cannot contain."""
+    """Facts about a workspace that the tree of a commit cannot contain.
+
+    ``lost`` has the paths that were not stored before, and that this change removed or replaced, or could not restore:
+    no commit has their content.
+    """
 
     empty_folders: tuple[str, ...] = ()
     not_stored: tuple[WorkspaceNote, ...] = ()
     unportable: tuple[WorkspaceNote, ...] = ()
+    lost: tuple[WorkspaceNote, ...] = ()
 
     def without(self, earlier: Self) -> Self:
         """Return the notes that are not in ``earlier``."""
@@ -56,6 +61,7 @@ class WorkspaceNotes(StrictModel):
             empty_folders=_without(self.empty_folders, earlier.empty_folders),
             not_stored=_without(self.not_stored, earlier.not_stored),
             unportable=_without(self.unportable, earlier.unportable),
+            lost=self.lost,
         )
 
 

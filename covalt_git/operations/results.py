@@ -93,8 +93,12 @@ class PathNote(Result):
 
 
 class Notes(Result):
-    """Notes on paths of a workspace: not stored, not portable, empty folders."""
+    """Notes on paths of a workspace: not stored, not portable, lost without ever being stored, empty folders."""
 
     empty_folders: tuple[PathText, ...] = ()
     not_stored: tuple[PathNote, ...] = ()
     unportable: tuple[PathNote, ...] = ()
+    lost: tuple[PathNote, ...] = Field(
+        (),
+        description="Paths whose content no commit has, and that were removed or cannot be restored.",
+    )

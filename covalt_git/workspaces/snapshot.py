@@ -6,10 +6,10 @@ import contextlib
 import hashlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.models.commit_record import WorkspaceNote, WorkspaceNotes
 from covalt_git.workspaces import scan
 from covalt_git.workspaces.folders import Folder, clear_set_id
 from covalt_git.workspaces.rules import path_note
@@ -89,6 +89,20 @@ class Snapshot:
             rows.update(repr(row).encode())
         return f"sha256:{rows.hexdigest()}"
 
+    def with_lost(self, before: WorkspaceNotes, workspace: Path) -> Snapshot:
+        """Return the snapshot with notes on what was not stored ``before``, and was then removed or replaced."""
+        remaining = {note.path for note in self.notes.not_stored}
+        lost = tuple(
+            WorkspaceNote(
+                path=note.path,
+                reason=f"{_what_happened(workspace / note.path)}, and was in no commit: {note.reason}",
+            )
+            for note in before.not_stored
+            if note.path not in remaining
+        )
+        notes = self.notes.model_copy(update={"lost": lost}) if lost else self.notes
+        return replace(self, notes=notes)
+
     def usage(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files, and the sum of their lengths in bytes; without files in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]
@@ -104,3 +118,7 @@ class Snapshot:
         with Folder.opened(workspace) as root:
             for _, parent, name, _ in root.files_below(self.unstored()):
                 clear_set_id(parent, name)
+
+
+def _what_happened(path: Path) -> str:
+    return "was replaced" if os.path.lexists(path) else "is gone"

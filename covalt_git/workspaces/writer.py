@@ -5,11 +5,18 @@ Each change ends with one compare-and-swap of a ref.  Before that, all objects t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.models.calls import Approval
-from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
+from covalt_git.models.commit_record import (
+    CallRecord,
+    CommitRecord,
+    Source,
+    WorkspaceNote,
+    WorkspaceNotes,
+)
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.chat import (
@@ -48,6 +55,7 @@ class Writer:
     snapshot: Snapshot = _NOT_SCANNED
     _head: str | None = None
     _before: str | None = None
+    _lost: list[WorkspaceNote] = field(default_factory=list)
 
     @property
     def folder(self) -> WorkingFolder:
@@ -72,11 +80,30 @@ class Writer:
 
         Each command shows them to the user, so that no file is left out silently.
         """
-        return self.snapshot.notes.without(self._notes_at(self._before))
+        notes = self.snapshot.notes.without(self._notes_at(self._before))
+        return notes.model_copy(update={"lost": (*notes.lost, *self._lost)})
+
+    def note_lost(
+        self, manifest_id: str | None, paths: Sequence[str] = (), *, remaining: bool = False
+    ) -> None:
+        """Note what the workspace of a commit had, or had at ``paths``, and no commit can restore.
+
+        Files that are still there are noted only if ``remaining``: they have their current content.
+        """
+        for note in self._notes_at(manifest_id).not_stored:
+            if paths and not any(f"{note.path}/".startswith(f"{path}/") for path in paths):
+                continue
+            if not os.path.lexists(self.chat.workspace / note.path):
+                reason = f"is gone, and was in no commit: {note.reason}"
+            elif remaining:
+                reason = f"stays as it is now, because it was in no commit: {note.reason}"
+            else:
+                continue
+            self._lost.append(WorkspaceNote(path=note.path, reason=reason))
 
     def snapshot_at(self, manifest_id: str | None) -> Snapshot:
         """Return the workspace with the files of a commit; untracked files stay in the folder."""
-        left = {"not_stored": self.snapshot.notes.not_stored}
+        left = {"not_stored": self.snapshot.notes.not_stored, "lost": ()}
         notes = self._notes_at(manifest_id).model_copy(update=left)
         return Snapshot(self.chat.state(manifest_id).tree, notes)
 
@@ -198,7 +225,9 @@ class Writer:
         if target.active:
             return []
         at = target.manifest_id
-        return self.switch(name, old=head, before=at, new=at)
+        changes = self.switch(name, old=head, before=at, new=at)
+        self.note_lost(at)
+        return changes
 
     def switch(
         self, name: str, *, old: str | None, before: str | None, new: str | None
@@ -283,7 +312,8 @@ class Writer:
         """
         if snapshot is None:
             head = self.chat.branch(call.branch).manifest_id
-            snapshot = Snapshot(self.chat.state(head).tree, self._notes_at(head))
+            notes = self._notes_at(head).model_copy(update={"lost": ()})
+            snapshot = Snapshot(self.chat.state(head).tree, notes)
         oid = self.commit(
             "tool_run",
             snapshot,

@@ -127,6 +127,9 @@ def notes(found: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> Non
             if note not in known:
                 text = f"  ! {display.in_line(note.path)} is not {kind}: {note.reason}"
                 say(text, fg="yellow", err=True)
+    for note in found.lost:
+        if printed is None or note not in printed.lost:
+            say(f"  ! {display.in_line(note.path)} {note.reason}", fg="yellow", err=True)
 
 
 def damaged(chat_id: str, message: str, hint: str) -> None:
