@@ -7,6 +7,7 @@ is parsed, and must contain the same data except for the renamed keys.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -123,9 +124,9 @@ def _errors(
 def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> list[_Rename]:
     renames = []
     corrections = {error.loc: _correction(str(error.loc[-1]), error.unused) for error in errors}
+    rivals = Counter((loc[:-1], key) for loc, key in corrections.items())
     for loc, key in corrections.items():
-        rivals = [one for one in corrections if one[:-1] == loc[:-1] and corrections[one] == key]
-        if key is None or len(rivals) > 1:
+        if key is None or rivals[loc[:-1], key] > 1:
             continue
         old = str(loc[-1])
         at = document.offset(loc, key=True)
@@ -159,12 +160,21 @@ def _letters(name: str) -> str:
 
 def _apply(document: yaml_text.YamlDocument, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
     """Return the text after the renames that can be verified, and these renames."""
-    text = _renamed(document.text, renames)
-    if not _is_verified(text, document, renames):
-        alone = [(one, _renamed(document.text, [one])) for one in renames]
-        renames = [one for one, text in alone if _is_verified(text, document, [one])]
-        text = _renamed(document.text, renames)
-    return text, renames
+    renames = _verified(document, renames)
+    return _renamed(document.text, renames), renames
+
+
+def _verified(document: yaml_text.YamlDocument, renames: list[_Rename]) -> list[_Rename]:
+    """Return the renames that can be verified: all together, or those of each half.
+
+    Each verification reads the whole text, so one wrong rename among many must not cause one for each of them.
+    """
+    if not renames or _is_verified(_renamed(document.text, renames), document, renames):
+        return renames
+    if len(renames) == 1:
+        return []
+    half = len(renames) // 2
+    return [*_verified(document, renames[:half]), *_verified(document, renames[half:])]
 
 
 def _renamed(text: str, renames: Sequence[_Rename]) -> str:

@@ -61,6 +61,10 @@ class ModelError(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
+_MOST_MISSPELT = 500
+"""The most keys of a mapping in which unknown keys are compared with known ones."""
+
+
 @cache
 def _schema_of(model: type[StrictModel]) -> JsonObject:
     """Return the JSON Schema of a model, cached: that of the manifest takes 100 ms."""
@@ -159,7 +163,9 @@ def _kind(details: ErrorDetails) -> str:
 def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) -> ModelError:
     name = str(loc[-1])
     known = sorted(_properties(schema, loc[:-1]))
-    unused = tuple(key for key in known if key not in mapping)
+    # So many keys are data in the wrong place and no misspellings, and each comparison takes time.
+    is_data = len(mapping) > _MOST_MISSPELT
+    unused = () if is_data else tuple(key for key in known if key not in mapping)
     near = nearest_name(name, unused)
     listed = f"known keys: {', '.join(known)}" if known else "this has no keys: remove it"
     hint = f"write {near!r}; {listed}" if near else listed

@@ -1,6 +1,10 @@
 """Fixes of ``validate --fix``, which changes nothing else."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -107,3 +111,44 @@ def test_fixing_twice_is_fixing_once(text: str) -> None:
     once = fix_text(text, PATH).text
 
     assert fix_text(once, PATH).text == once
+
+
+def work_of(text: str) -> int:
+    """Return how many lines of our modules the fix of a text runs: a measure that is the same on each machine."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal count
+        if (
+            "covalt_git" not in frame.f_code.co_filename
+            and "difflib" not in frame.f_code.co_filename
+        ):
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        fix_text(text, PATH)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+MANY: dict[str, Callable[[int], str]] = {
+    "unknown keys": lambda count: "".join(f"k{number}: 0\n" for number in range(count)),
+    "rivals": lambda count: "".join(f"descriptio{number}: 0\n" for number in range(count)),
+    "misspelt keys": lambda count: (
+        "tools:\n" + "".join(f"  - {{id: t{number}, entrypont: a:b}}\n" for number in range(count))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_twice_as_many_keys_take_twice_the_work(name: str) -> None:
+    make = MANY[name]
+    work_of(make(10))  # what is cached for all files
+    small, large = (work_of(make(count)) for count in (600, 1200))
+
+    assert large < 2.6 * small
