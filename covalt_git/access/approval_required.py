@@ -77,6 +77,16 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     return matches(rule.pattern, tool.path) and (tool.annotations_are_own or not trusts)
 
 
+def may_require(rule: ApprovalRule, tool: Tool) -> bool:
+    """Return whether a rule requires approval of some calls of a tool, with the annotations that it has now."""
+    wanted = rule.when.annotations
+    return (
+        rule.require
+        and is_about(rule, tool)
+        and (wanted is None or _same_annotations(wanted, tool.annotations))
+    )
+
+
 def is_waived_by_annotations(rule: ApprovalRule, tool: Tool) -> bool:
     """Return whether a rule waives approval of calls of a tool because of the tool's annotations."""
     wanted = rule.when.annotations
@@ -98,6 +108,7 @@ def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) 
     try:
         return any(
             found is ANY_VALUE
+            or _has_text_of(found, wanted)
             or (
                 _has_form_of(found, wanted)
                 and any(_is_like(*form) for form in _forms(found, wanted))
@@ -107,6 +118,20 @@ def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) 
         )
     except BadReferenceError:  # a default that cannot be read may be the value
         return True
+
+
+def _has_text_of(found: object, wanted: Any) -> bool:
+    """Return whether two scalars are the same when they are written as text, as in the query of a URL."""
+    texts = _text(found), _text(wanted)
+    if texts[0] is None or texts[1] is None:
+        return False
+    return matches_text(wanted, texts[0]) if isinstance(wanted, str) else texts[0] == texts[1]
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    return None if isinstance(value, dict | list) else canonical_json.dumps(value).decode()
 
 
 def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) -> bool:

@@ -23,6 +23,8 @@ ANY_VALUE: Final = object()
 """In place of the default of a Python parameter whose value is computed, as in ``path: Path = Path("a")``."""
 
 _MAX_INDEX_DIGITS = 9
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
+"""Keys of a schema that permit every value."""
 
 
 def value_at(args: JsonObject, path: str) -> Any:
@@ -70,9 +72,11 @@ class _Values:
         self._is_of_function = is_of_function
         # Each default is looked into once: that of a recursive schema may contain itself.
         self._expanded: set[tuple[int, int]] = set()
+        self._args: JsonObject = {}
 
     def at(self, args: JsonObject, names: Sequence[str]) -> Iterator[Any]:
         """Yield the values at a path of the arguments, and those inside of each."""
+        self._args = args
         return self._at(args, self._subschemas.of_all(), names)
 
     def _at(self, value: Any, schemas: Sequence[JsonObject], names: Sequence[str]) -> Iterator[Any]:
@@ -88,6 +92,8 @@ class _Values:
         if part is not MISSING:
             yield from self._at(part, of_part, rest)
         elif value is MISSING or isinstance(value, dict):
+            if self._is_of_function and value is not self._args and _says_nothing(schemas):
+                yield ANY_VALUE
             yield from self._defaults(schemas, name, of_part, rest)
 
     def _inside(self, value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
@@ -134,6 +140,11 @@ class _Values:
             yield ANY_VALUE
         elif rest:
             yield from self._at(MISSING, of_part, rest)
+
+
+def _says_nothing(schemas: Sequence[JsonObject]) -> bool:
+    """Return whether the type of a declared parameter is unknown, so that it may take a value under another name."""
+    return bool(schemas) and not any(schema.keys() - _ANNOTATIONS for schema in schemas)
 
 
 def _properties(schemas: Iterable[JsonObject]) -> set[str]:

@@ -21,9 +21,12 @@ from covalt_git.workspaces import commits
 from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, ApprovalState, PendingCall
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
@@ -100,6 +103,8 @@ class Approvals(NamedTuple):
 
     engine: Engine
     chats: Chats
+    may_also: Callable[[ProjectConfig, Approval], bool] | None = None
+    """What else a decision needs, such as over MCP; asked again after each wait."""
 
     def find(self, text: str) -> Approval:
         """Return the approval whose id is or ends with ``text``.
@@ -133,7 +138,7 @@ class Approvals(NamedTuple):
             ApprovalRenewedError: if the files or the tool have changed; nothing ran.
         """
         approval = self.find(execution_id)
-        _check_may_decide(self.engine, approval)
+        self._check_may_decide(self.engine, approval)
         with observe_call(approval.chat_id, approval.tool_id, approval.call_id) as observed:
             outcome = self._run_approved(approval, reason)
             observed.set_outcome(outcome)
@@ -172,13 +177,20 @@ class Approvals(NamedTuple):
         Roles, trust and the toolset may have changed while the decision waited for the chat.
         """
         now = self.engine.as_of_now()
-        _check_may_decide(now, approval)
+        self._check_may_decide(now, approval)
         caller = replace(now, principal=Principal(approval.by, approval.role))
         found = _find_callable(caller, approval)
         if found.alias and not now.catalog.may_approve(found.tool).allowed:
             raise MayNotApproveError(now, NamedTool(found.tool.tool_id))
         check_found(found, now.root, now.config)
         return caller, found
+
+    def _check_may_decide(self, engine: Engine, approval: Approval) -> None:
+        # By the id alone, so that a call of a broken or deleted tool can be denied.
+        tool = NamedTool(approval.tool_id)
+        may_also = self.may_also is None or self.may_also(engine.config, approval)
+        if not may_also or not engine.catalog.may_approve(tool).allowed:
+            raise MayNotApproveError(engine, tool)
 
     def deny(self, execution_id: str, reason: str | None = None) -> CallOutcome:
         """Deny a call; it is recorded as an error, with the ``reason``, and never runs.
@@ -188,10 +200,10 @@ class Approvals(NamedTuple):
             AlreadyDecidedError: if it is no longer pending.
         """
         approval = self.find(execution_id)
-        _check_may_decide(self.engine, approval)
+        self._check_may_decide(self.engine, approval)
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
-            _check_may_decide(self.engine.as_of_now(), approval)
+            self._check_may_decide(self.engine.as_of_now(), approval)
             self._decide(writer, approval, "denied", reason)
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             done = chat.manifest(writer.finish_call(call, record)).tool_call
@@ -236,13 +248,6 @@ class Approvals(NamedTuple):
         by, newer = self.engine.principal.id, outcome.approval.execution_id
         writer.decide(approval, "superseded", decided_by=by, superseded_by=newer)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
-
-
-def _check_may_decide(engine: Engine, approval: Approval) -> None:
-    # By the id alone, so that a call of a broken or deleted tool can be denied.
-    tool = NamedTool(approval.tool_id)
-    if not engine.catalog.may_approve(tool).allowed:
-        raise MayNotApproveError(engine, tool)
 
 
 def _find_callable(caller: Engine, approval: Approval) -> Found:

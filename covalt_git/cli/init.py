@@ -23,8 +23,8 @@ def command(folder: Path) -> None:
     Example: covalt-git init demo
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
-    # Toolsets that exist before the project may be another user's, with their grants.
-    is_new = not (folder / "toolsets").exists()
+    # Toolsets and data that exist before the project may be another user's, with their grants and approvals.
+    is_new = not (folder / "toolsets").exists() and not (folder / "data").exists()
     made = create_project(folder)
     if is_new:
         Consents.of(folder).trust_new_project()

@@ -14,6 +14,7 @@ from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations.credentials import secrets
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ def allow(*, reason: str | None) -> None:
     """
     check_user(reason)
     command = ask_to_print(secrets.allow_secret_command, reason=reason)
-    output.say(f"allowed to run for granted secrets: {shlex.join(command.argv)}")
+    output.say(f"allowed to run for granted secrets: {display.in_line(shlex.join(command.argv))}")
     output.say(
         "this ends if covalt.yaml changes the command; to forbid it: covalt-git secret forbid"
     )

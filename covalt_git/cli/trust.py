@@ -47,8 +47,14 @@ def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | No
     if lists:
         _print_list(ask(trust.list_permissions))
     elif withdraw:
-        print_json(ask(trust.distrust_project))
+        after = ask(trust.distrust_project)
+        print_json(after)
         output.say("this project is no longer trusted on this machine")
+        remaining = [permission.permits for permission in after.permissions if permission.trusted]
+        if remaining:
+            output.say("still trusted, as a folder above is trusted or you made the project here:")
+            for text in remaining:
+                output.say(f"  {text}")
     elif below is not None:
         check_user(reason)
         done = ask(trust.trust_projects_below, folder=str(below.resolve()))

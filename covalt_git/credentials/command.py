@@ -223,6 +223,18 @@ def _is_same(place: Path, root: Path) -> bool:
         return False
 
 
+def forbid_all(root: Path) -> None:
+    """Withdraw the permissions of all commands that a project has or had."""
+    for file in (user_folder() / _FOLDER).glob("*.json"):
+        consent = Consent(file, {"project": str(root.resolve())})
+        try:
+            is_of_project = consent.exists
+        except UnreadableConsentError:
+            continue  # it permits nothing
+        if is_of_project:
+            consent.withdraw()
+
+
 def _value(output: bytes) -> str | None:
     """Return the output as a value; None if it is not text."""
     try:

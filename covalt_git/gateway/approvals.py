@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.running import Follower
     from covalt_git.models.calls import Approval
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 
@@ -130,18 +131,18 @@ def decide(
         CovaltError: if the call cannot run, or the files have changed, so that a new approval is pending.
     """
     approval = _approval(project, execution_id)
-    if approval is None or not _may_decide(project, approval):
+
+    def may_decide(config: ProjectConfig, approval: Approval) -> bool:
+        tool = NamedTool(approval.tool_id)
+        return may_decide_over_mcp(config, project.principal, tool, requested_by=approval.by)
+
+    if approval is None or not may_decide(project.config, approval):
         return resume(project, execution_id)
     if approval.state == "pending":
-        approvals = project.approvals(follower=follower)
+        approvals = project.approvals(follower=follower)._replace(may_also=may_decide)
         decision = approvals.approve if approved else approvals.deny
         return decision(execution_id, REASON)
     return _current_outcome(project, approval)
-
-
-def _may_decide(project: Project, approval: Approval) -> bool:
-    tool = NamedTool(approval.tool_id)
-    return may_decide_over_mcp(project.config, project.principal, tool, requested_by=approval.by)
 
 
 def _current_outcome(project: Project, approval: Approval) -> CallOutcome:

@@ -285,7 +285,7 @@ class Context:
             ForbiddenError: if the role has lost a right while this waited for the lock.
         """
         with self.project.writing(chat, self.waiting) as writer:
-            self._require_again()
+            self.require_again()
             try:
                 yield writer
             finally:  # the next write does not report these notes again
@@ -293,7 +293,7 @@ class Context:
                     self._report_notes(writer.fresh_notes())
         self.update_index(chat)
 
-    def _require_again(self) -> None:
+    def require_again(self) -> None:
         """Check everything that was required so far with the current ``covalt.yaml``."""
         from covalt_git.catalog.current_config import current_config  # noqa: PLC0415 - most operations read only
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import StaleError
-from covalt_git.manifests.project_config import config_reading, read_config
+from covalt_git.credentials.command import SecretCommand, forbid_all
+from covalt_git.errors import CovaltError, StaleError
+from covalt_git.manifests.machine_folders import check_links
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
@@ -126,13 +127,11 @@ def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
     """Withdraw the trust in all permissions of the project on this machine."""
     root = context.root
     Consents.of(root).withdraw_all()
-    reading = config_reading(root)
-    if reading.value is None:  # the trust ends also if the files cannot be read
+    forbid_all(root)
+    try:
+        return list_permissions(context)
+    except CovaltError:  # the trust ends also if the files cannot be read
         return TrustList(project=str(root.resolve()), permissions=())
-    command = SecretCommand.of(root, reading.value.secret_command)
-    if command is not None:
-        command.forbid()
-    return list_permissions(context)
 
 
 @operation(changes=True, local=True)
@@ -150,6 +149,7 @@ def _permissions(root: Path) -> list[tuple[Permission, bool]]:
     """
     from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
 
+    check_links(root)  # before data/ is made, which may be a link to another folder
     config = read_config(root)
     consents = Consents.of(root)
     permissions = config_permissions(config)
@@ -175,4 +175,13 @@ def _permissions(root: Path) -> list[tuple[Permission, bool]]:
         # It runs outside of the sandbox, so a trusted folder does not cover it.
         permission = Permission({_SECRET_COMMAND: list(command.argv)}, words)
         decided.append((permission, command.is_allowed))
-    return decided
+    # What runs outside of the sandbox comes last, next to the question, however long the list is.
+    return sorted(decided, key=lambda row: _runs_programs(row[0]))
+
+
+def _runs_programs(permission: Permission) -> bool:
+    fact = permission.fact
+    return fact.get("kind") in {"process", "unsandboxed"} or not {
+        _SECRET_COMMAND,
+        "unsandboxed",
+    }.isdisjoint(fact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.access.approval_required import is_about, is_waived_by_annotations
+from covalt_git.access.approval_required import is_waived_by_annotations, may_require
 from covalt_git.checks.effects import is_destructive
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
@@ -116,7 +116,8 @@ def is_trusted(toolset: Toolset, key: str) -> bool:
     """Return whether a grant of a toolset acts on this machine."""
     one = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}
     state = toolset.state.model_copy(update={"grants": one, "accepted": {}})
-    return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state))
+    permissions = state_permissions(toolset.id, state, _details(toolset))
+    return not Consents.of(toolset.root).lacking(permissions)
 
 
 def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
@@ -205,7 +206,7 @@ def _without_approval(
 def _limits(config: ProjectConfig | None, tool: Tool) -> Collection[str]:
     """Return the digests of the rules that require approval of some calls of a tool."""
     rules = config.approvals if config is not None else ()
-    return {rule_digest(rule) for rule in rules if rule.require and is_about(rule, tool)}
+    return {rule_digest(rule) for rule in rules if may_require(rule, tool)}
 
 
 def _details(toolset: Toolset) -> dict[str, str]:
@@ -220,10 +221,12 @@ def _details(toolset: Toolset) -> dict[str, str]:
             case ToolGrant():
                 tool = next((one for one in toolset.tools if one.id.name == grant.tool), None)
                 request = tool.http if tool is not None else None
-                details[key] = f" by {request.method} {request.url}" if request else ""
+                missing = "" if tool is not None else " that is not registered"
+                details[key] = f" by {request.method} {request.url}" if request else missing
             case _:
                 server = servers.get(getattr(grant, "server", ""))
-                details[key] = _texts(server) if server is not None else ""
+                missing = " that toolset.yaml does not have"
+                details[key] = _texts(server) if server is not None else missing
     return details
 
 

@@ -28,7 +28,7 @@ from covalt_git.workspaces.records import REF as RECORDS
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from _typeshed import SupportsRead
 
@@ -62,9 +62,11 @@ def push(
     *,
     by: str = LOCAL_USER,
     timeout_s: float = 30,
+    check: Callable[[], None] = lambda: None,
 ) -> PushReport:
     """Carry out a push, each branch separately, and return the report for git.
 
+    ``check`` is called when the chat is locked, and raises an error if the push is no longer permitted.
     ``stream`` is read to its end.  Refused branches are in the report, and not raised as errors.
     """
     if not request.commands:
@@ -75,7 +77,7 @@ def push(
             if request.has_pack:
                 quarantine.receive(iter(partial(stream.read, _PART), b""))
             graph = CommitGraph(quarantine)
-            return _Push(chat, quarantine, graph, by, timeout_s).carry_out(request.commands)
+            return _Push(chat, quarantine, graph, by, timeout_s, check).carry_out(request.commands)
     except (BadPackError, OSError) as error:
         message = _for_user(error).message
         refused = dict.fromkeys((command.ref for command in request.commands), "unpacker error")
@@ -97,6 +99,7 @@ class _Push:
     graph: CommitGraph
     by: str
     timeout_s: float
+    check: Callable[[], None]
     refused: dict[str, str] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
 
@@ -109,6 +112,7 @@ class _Push:
         if accepted:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
+                    self.check()
                     self._move(writer, accepted)
             except (CovaltError, OSError) as error:
                 for command in accepted:  # for example, another process has locked the chat

@@ -18,7 +18,14 @@ from covalt_git.system.private_files import read_private, user_folder
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.trust.consent import Consent, UnreadableConsentError
 from covalt_git.trust.history import is_all_own
-from covalt_git.trust.own_data import FOLDER_ID, adopt, folder_id, is_own, known_folders
+from covalt_git.trust.own_data import (
+    FOLDER_ID,
+    adopt,
+    folder_id,
+    forget_adopted,
+    is_own,
+    known_folders,
+)
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
@@ -114,10 +121,8 @@ class Consents(NamedTuple):
         own = [permission for permission in lacking if IMPORTED not in permission.fact]
         if not own or not self._is_all_own():
             return lacking
-        # Its user wrote the files, or copied them.  They are stored, so that they stay trusted when the user adds a
-        # remote; only then can others change the files.
-        with contextlib.suppress(OSError):
-            self.trust(own)
+        # Its user wrote the files, or copied them.  That is not stored, because git writes the files of another commit
+        # before it records the move to it.
         return [permission for permission in lacking if IMPORTED in permission.fact]
 
     def check(self, permissions: Iterable[Permission]) -> None:
@@ -131,8 +136,13 @@ class Consents(NamedTuple):
             raise NotTrustedError(lacking)
 
     def trust(self, permissions: Iterable[Permission], reason: str | None = None) -> None:
-        """Trust permissions on this machine, in addition to what the user has trusted."""
-        if folder_id(self.root) is None:
+        """Trust permissions on this machine, in addition to what the user has trusted.
+
+        Raises:
+            NotTrustedError: if ``data/`` is another user's, which a decision about something else does not change.
+        """
+        self.check_data()
+        if folder_id(self.root) is None:  # a trusted folder covers it
             adopt(self.root)
         for permission in permissions:
             reach = self._reach(permission)
@@ -142,8 +152,12 @@ class Consents(NamedTuple):
             self._of(permission).give(reason, reach=reach)
 
     def trust_new_project(self) -> None:
-        """Trust a project that the user makes on this machine, as long as it has commits of nobody else."""
-        adopt(self.root)
+        """Trust a project that the user makes on this machine, as long as it has commits of nobody else.
+
+        Raises:
+            NotTrustedError: if ``data/`` is another user's.
+        """
+        self.check_data()
         self._origin().give()
 
     def distrust(self, permissions: Iterable[Permission]) -> None:
@@ -159,8 +173,12 @@ class Consents(NamedTuple):
             self._of(permission).give(reach=remaining)
 
     def withdraw_all(self) -> None:
-        """Withdraw every consent for the project, also those for permissions that its files no longer have."""
+        """Withdraw every consent for the project, also those for permissions that its files no longer have.
+
+        A ``data/`` of another user that was trusted is not used any more.
+        """
         remove_tree(self.folder)
+        forget_adopted(self.root)
 
     def _beyond(self, permission: Permission, names: set[str]) -> Permission | None:
         """Return the part of a permission that the user has not trusted; ``names`` are those of existing files."""

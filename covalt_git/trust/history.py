@@ -7,6 +7,8 @@ not they that are looked for: each entry of the reflog of HEAD must be a commit 
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _UNFINISHED = (
         "rebase-merge",
     ),
     *("sequencer", "modules", "worktrees", "objects/info/alternates", "logs/refs/remotes"),
+    *("index.lock", "HEAD.lock", "remotes", "branches"),
 )
 """Files of a repository whose commits or changes may be from elsewhere."""
 
@@ -54,14 +57,23 @@ def _has_own_commits_only(git: Path) -> bool:
         # An included file may declare a remote.
         if "[remote" in config or "[include" in config:
             return False
-        if any((git / name).exists() for name in _UNFINISHED):
+        if any(_has_something(git / name) for name in _UNFINISHED):
             return False
         log = git / "logs/HEAD"
         if not log.exists():  # there is no commit, or git is configured to write no reflog
             return not _has_branches(git)
-        return _are_own(log.read_bytes().splitlines())
-    except OSError:
+        if not stat.S_ISREG(log.stat().st_mode):
+            return False
+        own = _own_commits(log.read_bytes().splitlines())
+        # A squash merge commits the changes of a branch as one's own, so each branch must be own too.
+        return own is not None and own.issuperset(_branch_tips(git))
+    except (OSError, ValueError):  # a line that is no entry: its origin is unknown
         return False
+
+
+def _has_something(path: Path) -> bool:
+    """Return whether a file exists, or a folder that is not empty, as some that ``git init`` makes are."""
+    return any(path.iterdir()) if path.is_dir() else path.exists()
 
 
 def _has_branches(git: Path) -> bool:
@@ -73,20 +85,35 @@ def _has_branches(git: Path) -> bool:
     )
 
 
-def _are_own(lines: list[bytes]) -> bool:
-    """Return whether entries of a reflog are commits that were made here, from the first one on, and moves to them.
+def _branch_tips(git: Path) -> Iterator[bytes]:
+    """Yield the commits of all branches."""
+    for file in (git / "refs/heads").rglob("*"):
+        if file.is_file():
+            yield file.read_bytes().strip()
+    packed = git / "packed-refs"
+    for line in packed.read_bytes().splitlines() if packed.is_file() else ():
+        commit, _, name = line.partition(b" ")
+        if name.startswith(b"refs/heads/") and not (git / os.fsdecode(name)).is_file():
+            yield commit
+
+
+def _own_commits(lines: list[bytes]) -> set[bytes] | None:
+    """Return the commits that a reflog says were made here; None if one of its entries moves to another one.
 
     The format of an entry is ``OLD NEW NAME <EMAIL> TIME ZONE<TAB>ACTION`` (gitformat-reflog).  Entries expire
     after 90 days by default; what was before them is unknown.
+
+    Raises:
+        ValueError: if a line is no entry.
     """
     own = set[bytes]()
     for number, line in enumerate(lines):
         commits, _, action = line.partition(b"\t")
-        old, new = commits.split(b" ", 2)[:2]
+        old, new, *_ = commits.split(b" ", 2)
         if number == 0 and old.strip(b"0"):
-            return False
+            return None
         if action.startswith(_COMMITS):
             own.add(new)
         elif new not in own:
-            return False
-    return True
+            return None
+    return own

@@ -51,7 +51,7 @@ def adopt(root: Path, reason: str | None = None) -> None:
     An id that is there was written by another user, who may have it in other folders too, so this user adds one.
     """
     text = secrets.token_hex(16)
-    _known(text).give(reason)
+    _known(text).give(reason, adopted=not _is_empty(root))
     data, file = root / DATA, root / FOLDER_ID
     with contextlib.suppress(FileExistsError):
         data.mkdir(mode=0o700)
@@ -66,6 +66,13 @@ def adopt(root: Path, reason: str | None = None) -> None:
         _append(file, text)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def forget_adopted(root: Path) -> None:
+    """Withdraw the trust in a ``data/`` that another user made."""
+    for line in _ids(root):
+        if (_known(line).content() or {}).get("adopted"):
+            _known(line).withdraw()
 
 
 def known_folders() -> Path:

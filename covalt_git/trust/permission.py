@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.json_values import canonical_json
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     Reach = Mapping[str, Collection[str]]
 
+_SHOWN_NAMES = 20
 _NOWHERE: Reach = MappingProxyType({})
 
 
@@ -22,7 +24,7 @@ class Permission(NamedTuple):
 
     Attributes:
         fact: What it permits, exactly; equal facts are the same permission.
-        words: The same for a user, with hidden characters escaped.
+        words: The same in words, for ``text``.
         toolset_id: The toolset that it is for; None if it is for the project.
         reach: What it is about, if that can grow and shrink: names, such as tools, and for each the digests of the
             rules that limit it.  A consent for it covers fewer names and more limits, too, so that a pull that
@@ -49,9 +51,16 @@ class Permission(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words with the names that it reaches."""
-        names = ", ".join(sorted(filter(None, self.reach)))
-        return f"{self.words}: {names}" if names else self.words
+        """The words with the names that it reaches, on one line, as a user reads them before deciding.
+
+        Whatever the words have been made of, no part of them can look like another line or be moved out of sight.
+        """
+        names = sorted(filter(None, self.reach))
+        listed = ", ".join(names[:_SHOWN_NAMES])
+        if len(names) > _SHOWN_NAMES:
+            listed += f" and {len(names) - _SHOWN_NAMES} more"
+        text = f"{self.words}: {listed}" if names else self.words
+        return display.count_spaces(display.in_line(text))
 
     def beyond(self, consented: Reach) -> Permission | None:
         """Return the part of it that a consent with this reach does not cover; None if the consent covers it."""

@@ -18,7 +18,6 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
     ToolGrant,
 )
-from covalt_git.text import display
 from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
@@ -40,7 +39,7 @@ def state_permissions(
 ) -> list[Permission]:
     """Return the permissions in the state file of a toolset: its grants and accepted definitions.
 
-    ``details`` are what its grants permit beyond their own fields, by their keys, for the words.
+    ``details`` are what its grants permit beyond their own fields, by their keys, in words.
     """
     # An imported toolset that posed as the project's own would lose its restrictions.
     imported = {IMPORTED: True} if state.imported else {}
@@ -118,16 +117,18 @@ def own_code() -> Permission:
 
 
 def _permission(toolset_id: str, fact: JsonObject, words: str) -> Permission:
-    shown = display.in_line(f"{toolset_id} may {words}")
-    return Permission({"toolset": toolset_id, **fact}, shown, toolset_id)
+    return Permission({"toolset": toolset_id, **fact}, f"{toolset_id} may {words}", toolset_id)
 
 
 def _of_grant(
     key: str, grant: Grant, details: Mapping[str, str]
 ) -> Iterator[tuple[JsonObject, str]]:
     """Yield the facts of a grant and their words: one for each host, because hosts can be revoked one by one."""
-    fact = {"grant": key, **grant.model_dump(mode="json", exclude=_NOT_PERMITTED)}
+    fact: JsonObject = {"grant": key, **grant.model_dump(mode="json", exclude=_NOT_PERMITTED)}
     detail = details.get(key, "")
+    if detail:
+        # Another server or entry with the same grant would run something that the user has not read.
+        fact["details"] = detail
     match grant:
         case NetworkGrant():
             for host in grant.hosts:
@@ -171,7 +172,7 @@ def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
             f"covalt.yaml: call {rule.pattern} without approval{f' when {when}' if when else ''}"
         )
         reach = {"": tuple(requiring)}
-        permissions.append(Permission({"rule": fact}, display.in_line(words), reach=reach))
+        permissions.append(Permission({"rule": fact}, words, reach=reach))
     return permissions
 
 
@@ -191,4 +192,4 @@ def _own_approvals(config: ProjectConfig, name: str) -> Permission:
         fact["default_role"] = True
         who = f"all agents, whose default role is {name!r},"
     words = f"covalt.yaml: {who} approve their own calls of {what}"
-    return Permission(fact, display.in_line(words))
+    return Permission(fact, words)

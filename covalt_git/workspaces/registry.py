@@ -261,8 +261,11 @@ class Chats:
         *,
         timeout_s: float = 5,
         waiting: Callable[[str], None] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> DeletionLoss:
         """Delete a chat, also if its store is damaged; return what was deleted with it.
+
+        ``check`` is called when the chat is locked, and raises an error if it may no longer be deleted.
 
         Raises:
             UnknownNameError: if the chat does not exist; the hint has the most similar one.
@@ -270,6 +273,8 @@ class Chats:
         """
         folder = self.path(chat_id)
         with held(folder, chat_id, timeout_s=timeout_s, waiting=waiting):
+            if check is not None:
+                check()
             loss = self.loss(chat_id)
             gone = self.folder / f"{_GONE}{new_id()}"
             self._rename(folder, gone)

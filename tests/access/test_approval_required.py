@@ -101,8 +101,8 @@ def test_a_path_is_compared_as_written_and_as_normalized(*, require: bool) -> No
         ("files.-1.name", "*", False),
         ("files.²", "*", False),
         ("files." + "9" * 5000, "*", False),
-        ("count", "3", False),
-        ("count", "*", False),
+        ("count", "3", True),
+        ("count", "*", True),
         ("force", 1, False),
         ("path", "SRC/*", False),
         ("path", "src/[a]pp.py", False),
@@ -111,6 +111,31 @@ def test_a_path_is_compared_as_written_and_as_normalized(*, require: bool) -> No
 )
 def test_a_condition_on_an_argument(path: str, value: object, *, holds: bool) -> None:
     assert bool(confirmation(make_config(rule(args={path: value})), make_tool(), ARGS)) is holds
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [(1000, "1000"), ("1000", 1000), ("42*", 4211), (True, "true"), ("true", True), (None, "null")],
+)
+def test_a_value_in_another_form_still_requires_approval_and_waives_none(
+    value: object, sent: object
+) -> None:
+    requires = make_config(rule(args={"amount": value}))
+    waives = make_config(rule(args={"amount": value}, require=False))
+    tool = make_tool(confirmation=("toolset",))
+
+    assert confirmation(requires, make_tool(), {"amount": sent})
+    assert confirmation(waives, tool, {"amount": sent})
+
+
+def test_a_name_that_a_parameter_of_an_unknown_type_may_take_requires_approval() -> None:
+    schema = {"type": "object", "properties": {"target": {"title": "Target"}}}
+    tool = make_tool(input_schema=schema)
+
+    config = make_config(rule(args={"target.p": "*.env"}))
+
+    assert confirmation(config, tool, {"target": {"path": "prod.env"}})
+    assert not confirmation(config, tool, {"target": {"p": "notes.txt"}})
 
 
 def test_every_part_of_a_condition_must_hold() -> None:

@@ -11,7 +11,9 @@ import pytest
 from covalt_git.calls.engine import CallRequest, Engine
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.replay import ReplayNeedsApprovalError, replay
+from covalt_git.calls.running import Follower
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.gateway import approvals
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.calls import make_call
 from covalt_git.operations.context import Context
@@ -20,8 +22,10 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, NotTrustedError
+from covalt_git.trust.own_data import adopt
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
+from tests.settling import until
 from tests.trusting import use_config
 
 ROLES = """\
@@ -92,10 +96,12 @@ def test_a_call_that_waits_while_trust_is_withdrawn_runs_nothing(
         f"    digest: {digest}\n    granted_at: 2026-01-01T00:00:00Z\n    granted_by: local\n",
     )
     consents = Consents.of(world.root)
-    consents.trust(permissions_of(read_toolset(world.root, "demo"), read_config(world.root)))
+    adopt(world.root)
+    permissions = permissions_of(read_toolset(world.root, "demo"), read_config(world.root))
+    consents.trust(permissions)
     assert add_now(world).call.status == "success"
 
-    error = during_the_wait(world, consents.withdraw_all, add)
+    error = during_the_wait(world, lambda: consents.distrust(permissions), add)
 
     assert isinstance(error, NotTrustedError)
     assert world.runs() == 1
@@ -122,6 +128,34 @@ def test_a_reviewer_who_loses_the_right_while_the_decision_waits_decides_nothing
     assert error.code == "may_not_approve"
     assert world.approval(execution_id).state == "pending"
     assert not world.runs()
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_an_agent_whose_role_may_approve_its_own_calls_no_longer_decides_nothing(
+    world: World, *, approved: bool
+) -> None:
+    own = 'approve: ["**"], approve_own: true,'
+    world.configure(ROLES.replace('approve: ["**"],', own))
+    execution_id = world.ask(role="bot", text="x")
+
+    ended: list[Any] = []
+
+    def decide() -> None:
+        project = Project.open(world.root, role="bot")
+        try:
+            ended.append(approvals.decide(project, execution_id, Follower(), approved=approved))
+        except CovaltError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=decide)
+    with world.project("owner").chats.open("c1") as chat, writing(chat, by="local"):
+        thread.start()
+        until(world.has_next_writer)
+        world.configure(ROLES)
+    thread.join(60)
+
+    assert ended[0].code == "may_not_approve"
+    assert world.approval(execution_id).state == "pending"
 
 
 def test_an_approved_call_of_a_role_that_is_denied_the_tool_meanwhile_runs_nothing(
@@ -161,6 +195,7 @@ def test_a_replay_is_decided_after_the_wait(world: World) -> None:
         ("create_branch", {"name": "idea"}),
         ("update_workspace_file", {"path": "a.txt", "content": "x"}),
         ("rename_chat", {"title": "x"}),
+        ("delete_chat", {}),
     ],
 )
 def test_an_operation_of_a_role_that_loses_the_right_meanwhile_changes_nothing(

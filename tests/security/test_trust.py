@@ -259,6 +259,8 @@ def test_a_project_made_here_needs_no_trust_until_others_can_change_it(
     assert len(Project.open(root).config.approvals) == 1
 
     git(root, "remote", "add", "origin", "https://git.example/x")
+    assert Project.open(root).config.approvals == ()
+    owner(root)("trust_project")
     assert len(Project.open(root).config.approvals) == 1
     (root / "covalt.yaml").write_text(rules.replace("app-builder", "*"))
     assert Project.open(root).config.approvals == ()

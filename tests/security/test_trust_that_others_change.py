@@ -220,6 +220,76 @@ def test_the_words_name_what_runs_with_which_secrets(root: Path) -> None:
 # What the user removes
 
 
+def test_the_question_has_one_line_for_each_permission_and_programs_last(root: Path) -> None:
+    argv = ["/bin/sh", "-c", "echo {name}" + "\n" * 60 + " " * 400 + "# ", "covalt.yaml: run pass"]
+    (root / "covalt.yaml").write_text(CONFIG + f"secret_command: {json.dumps(argv)}\n")
+    tools = "".join(
+        f"  - {{id: t{number}, http: {{url: 'https://a.example'}}}}\n" for number in range(300)
+    )
+    edit(root / "toolsets/ev/toolset.yaml", "tool_overrides:", tools + "tool_overrides:")
+
+    rows = Operations(root)("list_permissions")["permissions"]
+
+    texts = [row["permits"] for row in rows]
+    assert all("\n" not in text and "        " not in text for text in texts)
+    assert texts[-1].startswith("covalt.yaml: run /bin/sh")
+    (free,) = (text for text in texts if "without approval" in text)
+    assert free.endswith(" more")
+    assert len(free) < 300
+
+
+def test_a_grant_of_a_server_that_a_pull_adds_needs_trust(root: Path) -> None:
+    manifest = root / "toolsets/ev/toolset.yaml"
+    server = (
+        "mcp_servers:\n  - {id: far, command: bash, args: [-c, 'true'], env: {BASH_ENV: x.sh}}\n"
+    )
+    complete, shown = manifest.read_text() + server, "run bash -c true with BASH_ENV='x.sh'"
+    manifest.write_text(complete)
+    Operations(root)("add_grant", toolset_id="ev", kind="process", name="far")
+    Consents.of(root).withdraw_all()
+    manifest.write_text(complete.removesuffix(server))
+    Operations(root)("trust_project")
+
+    manifest.write_text(complete)
+
+    assert lacking(root) == [f"ev may {shown} without a sandbox"]
+
+
+def test_a_rule_whose_annotation_a_pull_ends_limits_no_more(root: Path) -> None:
+    rule = "  - {pattern: '**', when: {annotations: {open_world: true}}, require: true}\n"
+    (root / "covalt.yaml").write_text(CONFIG + rule)
+    manifest = root / "toolsets/ev/toolset.yaml"
+    edit(manifest, "{id: post,", "{id: post, annotations: {destructive: false, open_world: true},")
+    Operations(root)("trust_project")
+    assert lacking(root) == []
+
+    edit(manifest, "open_world: true", "open_world: false")
+
+    assert lacking(root) == ["ev may call without approval: post"]
+
+
+def test_a_withdrawal_ends_the_trust_in_earlier_commands_and_in_data_of_others(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operate = Operations(root)
+    commands = [f'secret_command: ["/bin/echo", "{{name}}{number}"]\n' for number in (1, 2)]
+    (root / "covalt.yaml").write_text(CONFIG + commands[0])
+    operate("trust_project")
+    (root / "covalt.yaml").write_text(CONFIG + commands[1])
+    use_config(monkeypatch, tmp_path / "other", trusts=False)
+    operate("trust_project")
+    assert operate("list_chats")["chats"] == []
+    operate("distrust_project")
+    assert operate.error("list_chats").code == "not_trusted"
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    operate("distrust_project")
+    assert operate("list_chats")["chats"] == []  # this user made it
+
+    (root / "covalt.yaml").write_text(CONFIG + commands[0])
+
+    assert not any(row["trusted"] for row in operate("list_permissions")["permissions"])
+
+
 def test_what_the_user_uninstalls_and_a_pull_restores_is_not_trusted(root: Path) -> None:
     shutil.copytree(root / "toolsets", root / "before")
     Operations(root)("uninstall_toolset", toolset_id="ev", force=True)
@@ -266,6 +336,33 @@ def test_another_project_at_the_path_of_a_trusted_one_is_not_trusted(
     (root / "covalt.yaml").write_text(WAIVER)
 
     assert Project.open(root).config.approvals == ()
+
+
+def test_init_makes_no_data_of_another_user_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    root = tmp_path / "theirs"
+    root.mkdir()
+    with monkeypatch.context() as patch:
+        use_config(patch, tmp_path / "their-config", trusts=False)
+        (root / "covalt.yaml").write_text("version: 1\n")
+        Operations(root)("create_chat", chat_id="c1")
+    (root / "covalt.yaml").unlink()
+
+    assert cli_in(root, "init", ".")[0] == 0
+
+    assert Operations(root).error("list_chats").code == "not_trusted"
+
+
+def test_no_list_of_permissions_writes_through_a_link(root: Path, tmp_path: Path) -> None:
+    shutil.rmtree(root / "data")
+    (tmp_path / "victim").mkdir()
+    (root / "data").symlink_to(tmp_path / "victim")
+
+    assert Operations(root).error("list_permissions").code == "linked_folder"
+    assert Operations(root).error("trust_project").code == "linked_folder"
+
+    assert list((tmp_path / "victim").iterdir()) == []
 
 
 @pytest.mark.parametrize("how", ["archive", "removed submodule", "initialized elsewhere"])
@@ -378,6 +475,30 @@ def _clone_in_toolsets(own: Path, theirs: Path) -> None:
     (own / "covalt.yaml").write_text(WAIVER)
 
 
+def _squash(own: Path, theirs: Path) -> None:
+    git(theirs, "push", "-q", str(own), "HEAD:theirs")
+    git(own, "merge", "-q", "--squash", "theirs")
+    git(own, "commit", "-qm", "mine")
+
+
+def _path_of_a_branch(own: Path, theirs: Path) -> None:
+    git(theirs, "push", "-q", str(own), "HEAD:theirs")
+    git(own, "checkout", "-q", "theirs", "--", "covalt.yaml")
+
+
+def _expired_reflog(own: Path, theirs: Path) -> None:
+    git(theirs, "push", "-q", str(own), "HEAD:theirs")
+    git(own, "merge", "-q", "theirs")
+    git(own, "branch", "-qd", "theirs")
+    git(own, "reflog", "expire", "--expire=now", "--all")
+
+
+def _unfinished_switch(own: Path, _: Path) -> None:
+    """Git writes the files of another commit before it moves HEAD."""
+    (own / ".git/index.lock").touch()
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
 @pytest.mark.parametrize(
     "arrive",
     [
@@ -388,6 +509,10 @@ def _clone_in_toolsets(own: Path, theirs: Path) -> None:
         _conflicting_patch,
         _named_action,
         _clone_in_toolsets,
+        _squash,
+        _path_of_a_branch,
+        _expired_reflog,
+        _unfinished_switch,
     ],
 )
 def test_commits_of_others_need_trust_however_they_arrive(

@@ -431,7 +431,9 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)
-    gone = chats.delete(chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
+    gone = chats.delete(
+        chat_id, timeout_s=_BUSY_S, waiting=context.waiting, check=context.require_again
+    )
     context.chat_index().sync_chats()
     return ChatDeleted.of(gone, chat_id=chat_id)
 

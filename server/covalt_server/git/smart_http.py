@@ -154,7 +154,9 @@ def _pushed(
     chat: ChatStore, pushed: serving.PushRequest, stream: SupportsRead[bytes]
 ) -> serving.PushReport:
     try:
-        return pushing.push(chat, pushed, stream, by=request_context.project().principal.id)
+        by = request_context.project().principal.id
+        check = request_context.context().require_again
+        return pushing.push(chat, pushed, stream, by=by, check=check)
     finally:
         request_context.context().update_index(chat)
 
