@@ -155,7 +155,12 @@ class Engine:
             mcp_calls.prepare(self._job(found, chat))
 
     def _job(self, found: Found, chat: ChatStore) -> ToolRun:
-        return ToolRun(found, chat, self.root, self.config, self.follower)
+        def check_again() -> None:
+            now = self.as_of_now()
+            current = now.catalog.find_callable(found.tool_id)
+            preconditions.check_found(current, now.root, now.config, at=now.level)
+
+        return ToolRun(found, chat, self.root, self.config, self.follower, check_again)
 
     def _call(self, writer: Writer, request: CallRequest, found: Found) -> CallOutcome:
         """Make a call in the locked chat."""

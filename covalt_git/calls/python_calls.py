@@ -87,6 +87,8 @@ def run(
     try:
         python = _interpreter(job)
         secrets = _secrets(job, may)
+        if secrets:  # a secret_command may wait for its user
+            job.check_again()
     except CovaltError as error:
         begin()
         failure = CallError(code=error.code, message=error.message, hint=error.hint)

@@ -15,7 +15,7 @@ from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.project_config import effective_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
@@ -34,6 +34,8 @@ class ToolRun(NamedTuple):
     root: Path
     config: ProjectConfig
     follower: Follower
+    check_again: Callable[[], None] = lambda: None
+    """Checks that the tool may still run, after its secrets were fetched; raises the error of one that may not."""
 
     @property
     def limits(self) -> Limits:

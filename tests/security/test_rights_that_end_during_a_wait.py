@@ -1,5 +1,6 @@
 """A call or operation that waits for its chat is decided when it begins, not when it was requested."""
 
+import json
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +26,7 @@ from covalt_git.trust import Consents, NotTrustedError
 from covalt_git.trust.own_data import adopt
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
+from tests.operations_client import Operations
 from tests.settling import until
 from tests.trusting import use_config
 
@@ -110,6 +112,41 @@ def test_a_call_that_waits_while_trust_is_withdrawn_runs_nothing(
 def add_now(world: World) -> CallOutcome:
     with Context(world.root, partial(Project.open, world.root, role="bot")) as context:
         return add(context)
+
+
+def test_a_tool_whose_trust_is_withdrawn_while_a_command_prints_its_secret_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    root, started = tmp_path / "project", tmp_path / "started"
+    (root / "toolsets/ev").mkdir(parents=True)
+    (root / "toolsets/ev/toolset.yaml").write_text(
+        'id: ev\nname: Ev\nversion: "1"\nsecrets: [KEY]\n'
+        "tools: [{id: use, entrypoint: 'tools:use'}]\n"
+    )
+    (root / "toolsets/ev/tools.py").write_text(
+        "from pathlib import Path\n\n\ndef use(workspace: Path) -> str:\n"
+        '    """Use the secret."""\n    (workspace / "ran").touch()\n    return "ran"\n'
+    )
+    script = f"touch {started}; while [ -e {started} ]; do sleep 0.05; done; echo {{name}}"
+    command = json.dumps(["/bin/sh", "-c", script])
+    (root / "covalt.yaml").write_text(f"version: 1\nsecret_command: {command}\n")
+    operate = Operations(root)
+    operate("add_grant", toolset_id="ev", kind="secret", name="KEY")
+    operate("trust_project")
+    operate("create_chat", chat_id="c1")
+    ended: list[Any] = []
+    request = {"chat_id": "c1", "tool_id": "ev:use", "args": {}}
+    thread = threading.Thread(target=lambda: ended.append(operate("call_tool", **request)))
+
+    thread.start()
+    until(started.exists)
+    operate("distrust_project")
+    started.unlink()
+    thread.join(60)
+
+    assert "not trusted on this machine" in json.dumps(ended[0])
+    assert not (root / "data/chats/c1/workspace/ran").exists()
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
