@@ -17,6 +17,7 @@ from covalt_git.grants.grants import add_grant, revoke
 from covalt_git.installs.uninstall import uninstall
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
+from covalt_git.trust.own_data import adopt
 from tests.calls.conftest import World, code, make_world
 from tests.operations_client import Operations
 from tests.settling import until
@@ -114,6 +115,7 @@ def test_a_running_server_ends_when_its_user_withdraws_the_trust(tmp_path: Path)
     with pytest.MonkeyPatch.context() as patch:
         use_config(patch, tmp_path / "config", trusts=False)
         world = make_world(tmp_path / "project")
+        adopt(world.root)
         world.write("demo/toolset.yaml", manifest(tmp_path))
         add_grant(world.root, "demo", "process", "first", by="me")
         world.configure(CONFIG)
