@@ -26,6 +26,7 @@ from covalt_git.models.commit_record import (
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import SAMPLES, create_project, sample_toolset
+from covalt_git.trust.own_data import is_own
 from covalt_git.workspaces import commits, trees
 from covalt_git.workspaces.branches import create as create_branch
 from covalt_git.workspaces.chat import move_branch
@@ -122,6 +123,7 @@ def _copy(root: Path, sample: str, toolset_id: str, number: int) -> None:
 
 def chats_of(root: Path) -> Chats:
     """Return the chats of the project, written without waiting for the disk."""
+    is_own(root)  # as the first command in a project, before the chats are there
     return Chats(root / "data" / "chats", WorkspaceConfig(durability="fast"))
 
 

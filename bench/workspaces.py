@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.trust.own_data import is_own
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
@@ -595,6 +596,7 @@ def clone(rounds: int) -> Iterator[Round]:
         git(work, "gc", "--quiet")
         (folder / "project").mkdir()
         (folder / "project" / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+        is_own(folder / "project")
         shutil.copytree(chat.folder.parent, folder / "project" / "data" / "chats")
         header = f"http.extraHeader=Authorization: Bearer {TOKEN}"
         with served_by_git(work.parent) as gits, served_by_us(folder / "project") as ours:
