@@ -185,12 +185,11 @@ class RequestHandlers:
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._register_session(ctx)
+        delivery = Delivery(
+            has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)
+        )
         call = ClientCall(
-            self._client(ctx),
-            params.name,
-            params.arguments or {},
-            Delivery(has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)),
-            chat_id=_chat_named(ctx),
+            self._client(ctx), params.name, params.arguments or {}, delivery, _chat_named(ctx)
         )
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
@@ -198,13 +197,14 @@ class RequestHandlers:
             message = "; ".join(filter(None, (error.message, error.hint)))
             raise MCPError(types.INVALID_PARAMS, message) from None
         except CovaltError as error:
-            return results.of_error(error)
+            return results.of_error(error, delivery._replace(schema={}))
         except MCPError:
             raise
         except Exception:
             # Before 2026-07-28 the SDK would send the exception's text, which may be confidential.
             _logger.exception("a call of %r failed because of a bug in covalt-git", params.name)
-            return results.of_error(_broken())
+            # Whether the tool was listed with an output schema is unknown here.
+            return results.of_error(_broken(), delivery._replace(schema={}))
         if isinstance(result, types.CallToolResult):
             await self._notify_of_files(result)
         return result

@@ -179,6 +179,9 @@ class Gateway:
         if own is None and self.mode == "search":
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         found = None if own else self._find(project, call.name)
+        if found is not None:
+            schema = tool_listing.listed_output(found.tool, modern=call.delivery.modern)
+            call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
                 return self._call_meta_tool(project, own, call, follower)
@@ -186,7 +189,7 @@ class Gateway:
             call = _with_chat(call, found.tool.input_schema)
             return self._call_tool(project, found, call, follower)
         except CovaltError as error:
-            return results.of_error(error, self.style)
+            return results.of_error(error, call.delivery, self.style)
 
     def _call_meta_tool(
         self, project: Project, own: types.Tool, call: ClientCall, follower: Follower
