@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
+from covalt_git.connections.answers import ToolResults
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
@@ -108,6 +109,7 @@ class Connection:
         self._clock: asyncio.Timeout | None = None
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
+        self._results = ToolResults()
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
@@ -173,7 +175,7 @@ class Connection:
         return await self._definitions(client)
 
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
-        """Return the result of a call in the protocol's form.
+        """Return the result of a call as the server sent it, unchecked.
 
         Raises:
             ChangedError: if the tool's digest is not the accepted one.
@@ -202,11 +204,11 @@ class Connection:
                 await self._check_digest(client, call)
                 self._is_unsent = False
                 try:
-                    result = await self._request(client, call)
+                    return await self._request(client, call)
                 except MCPError as error:
                     if not await self._open_required_urls(error):
                         raise
-                    result = await self._request(client, call)
+                    return await self._request(client, call)
         except TimeoutError:
             raise
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
@@ -216,11 +218,12 @@ class Connection:
             for wanted in self._wanted_answers:
                 wanted.cancel()
             self._last_used = loop.time()
-        self._failures, self._error = 0, ""
-        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    async def _request(self, client: Client, call: ServerCall) -> types.CallToolResult:
-        return await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
+    async def _request(self, client: Client, call: ServerCall) -> JsonObject:
+        """Return the result of a call as the server sent it, unchecked."""
+        await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
+        self._failures, self._error = 0, ""
+        return self._results.take()
 
     async def _open_required_urls(self, error: MCPError) -> bool:
         """Elicit the URLs that a server requires before a call; return whether the user accepted all.
@@ -374,7 +377,14 @@ class Connection:
 
     def _new_client(self, closed: asyncio.Event) -> Client:
         return Client(
-            transport(self.definition, self._stderr, closed, self._on_response, self._tokens),
+            transport(
+                self.definition,
+                self._stderr,
+                closed,
+                self._on_response,
+                self._tokens,
+                results=self._results,
+            ),
             client_info=types.Implementation(name="covalt-git", version=__version__),
             log_level="info",
             logging_callback=self._on_log,

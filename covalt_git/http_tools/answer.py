@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json, with_texts
+from covalt_git.json_values.storable import exact_integer, without_surrogates
 from covalt_git.models.calls import CallError
 from covalt_git.text.display import shorten
 
@@ -44,7 +45,6 @@ _SUCCESS = range(200, 300)
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_MESSAGE = 300
 _MAX_DEPTH = 4
-_MAX_DIGITS = 17  # far beyond 2^53 already, and fast to parse
 
 
 class BadResultError(Exception):
@@ -157,9 +157,9 @@ def _json_value(content: bytes) -> Any:
     """
     try:
         text = content.decode("utf-8-sig")
-        value = json.loads(text, parse_int=_integer, parse_constant=_reject_constant)
+        value = json.loads(text, parse_int=exact_integer, parse_constant=_reject_constant)
         if b"\\u" in content:
-            value = with_texts(value, _without_surrogates, keys=True)
+            value = with_texts(value, without_surrogates, keys=True)
         canonical_json.dumps(value)
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
@@ -174,15 +174,5 @@ def _json_value(content: bytes) -> Any:
     return value
 
 
-def _integer(digits: str) -> int | str:
-    is_short = len(digits) <= _MAX_DIGITS
-    is_exact = is_short and abs(int(digits)) <= canonical_json.MAX_EXACT_INTEGER
-    return int(digits) if is_exact else digits
-
-
 def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is no value of JSON")
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
