@@ -146,9 +146,8 @@ def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
     if not problems:
         return outcome
     message = "; ".join(f"{json_path(place)}: {text}" for place, text in problems)
-    return outcome._replace(
-        status="error", result=None, error=CallError(code="bad_result", message=message)
-    )
+    # The result is stored beside the error, because the tool has run.
+    return outcome._replace(status="error", error=CallError(code="bad_result", message=message))
 
 
 def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:

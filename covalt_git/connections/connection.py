@@ -26,6 +26,7 @@ from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
+from covalt_git.models.outcomes import UNKNOWN_EFFECT
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
 
@@ -64,6 +65,14 @@ class ChangedError(CovaltError):
 
     code = "definition_changed"
     http_status = 409
+
+
+class CallTimeoutError(TimeoutError):
+    """A call that exceeded its time limit; ``is_sent`` if the server may have received it."""
+
+    def __init__(self, *, is_sent: bool) -> None:
+        super().__init__()
+        self.is_sent = is_sent
 
 
 class ServerCall(NamedTuple):
@@ -179,7 +188,7 @@ class Connection:
 
         Raises:
             ChangedError: if the tool's digest is not the accepted one.
-            TimeoutError: if the call exceeds its time limit, which excludes waiting for elicitations.
+            CallTimeoutError: if the call exceeds its time limit, which excludes waiting for elicitations.
             CovaltError: if the server cannot be started, ends, or answers with an error.
         """
         async with self._request_lock:
@@ -210,9 +219,11 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
-            raise
+            raise CallTimeoutError(is_sent=not self._is_unsent) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
-            raise self._request_error(error) from None
+            has_effect = not (self._is_unsent or call.repeatable)
+            effect = UNKNOWN_EFFECT if has_effect else ""
+            raise self._request_error(error, effect) from None
         finally:
             self._caller = self._clock = None
             for wanted in self._wanted_answers:
@@ -238,10 +249,12 @@ class Connection:
                 return False
         return True
 
-    def _request_error(self, error: Exception) -> CovaltError:
+    def _request_error(self, error: Exception, effect: str = "") -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
             self._closed.set()
-        return failures.of_request(self.definition, error, self._stderr.text, self._http_failure)
+        return failures.of_request(
+            self.definition, error, self._stderr.text, self._http_failure, effect=effect
+        )
 
     @property
     def _http_failure(self) -> failures.HttpFailure:

@@ -74,6 +74,8 @@ def of_outcome(
         content = _error_text(error.code, error.message, hint)
         if error.traceback:
             content.append(_text(error.traceback.rstrip()))
+        if value is not None:  # what the tool answered, also if it does not match its schema
+            content.append(_text(large_results.as_text(value)[: large_results.TEXT_BYTES]))
         problem = {"error": error.code, "error_description": error.message, "hint": hint}
         facts[ERROR] = problem
         structured: Any = structured_error(problem, delivery)

@@ -48,7 +48,11 @@ _MAX_DEPTH = 4
 
 
 class BadResultError(Exception):
-    """An answer that cannot be a result; the message gives the reason."""
+    """An answer that cannot be a result; the message gives the reason, and ``result`` is what was answered."""
+
+    def __init__(self, why: str, result: Any) -> None:
+        super().__init__(why)
+        self.result = result
 
 
 def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
@@ -155,6 +159,7 @@ def _json_value(content: bytes) -> Any:
     An integer beyond 2^53, which some readers round, becomes a string of its digits; half of a
     surrogate pair becomes U+FFFD; of a repeated key the last value counts, as for most readers.
     """
+    raw = content.decode("utf-8-sig", "replace")
     try:
         text = content.decode("utf-8-sig")
         value = json.loads(text, parse_int=exact_integer, parse_constant=_reject_constant)
@@ -162,14 +167,14 @@ def _json_value(content: bytes) -> Any:
             value = with_texts(value, without_surrogates, keys=True)
         canonical_json.dumps(value)
     except UnicodeDecodeError:
-        raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
+        raise BadResultError("the answer is declared as JSON but is not UTF-8", raw) from None
     except RecursionError:
-        raise BadResultError("the JSON response of the server is nested too deeply") from None
+        raise BadResultError("the JSON response of the server is nested too deeply", raw) from None
     except canonical_json.NotJsonError as error:
-        raise BadResultError(f"the answer cannot be stored: {error.message}") from None
+        raise BadResultError(f"the answer cannot be stored: {error.message}", raw) from None
     except ValueError as error:
         raise BadResultError(
-            f"the answer is declared as JSON but is not: {str(error)[:100]}"
+            f"the answer is declared as JSON but is not: {str(error)[:100]}", raw
         ) from None
     return value
 

@@ -12,7 +12,7 @@ import mimetypes
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.connections.connection import ServerCall
+from covalt_git.connections.connection import CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.connections.token_store import mask_of
@@ -22,7 +22,15 @@ from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.models.outcomes import (
+    MIB,
+    UNKNOWN_EFFECT,
+    Log,
+    LogLevel,
+    Outcome,
+    Progress,
+    limit_error,
+)
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -101,8 +109,11 @@ def run(job: McpJob) -> Outcome:
         outcome = _outcome(job, result, note)
     except (CancelledError, KeyboardInterrupt):
         outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
-    except TimeoutError:
-        outcome = Outcome.failed(limit_error("limit_time", job.limits))
+    except CallTimeoutError as timeout:
+        failure = limit_error("limit_time", job.limits)
+        if timeout.is_sent and not asked.repeatable:
+            failure = failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
+        outcome = Outcome.failed(failure)
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output="".join(f"{line}\n" for line in log))
