@@ -96,7 +96,7 @@ def run(
         Job(
             toolset=ToolsetCopy.of(toolset),
             entrypoint=str(tool.entrypoint),
-            args=call.args,
+            args=json_schema.with_integers(tool.input_schema, call.args),
             workspace=job.chat.workspace.absolute(),
             chat_id=job.chat.id,
             call_id=call.id,

@@ -109,7 +109,8 @@ class _Exchange:
             CovaltError: if the request is not sent or not answered.
         """
         job, lookup = self._job, self._lookup
-        args = json_schema.with_defaults(job.tool.input_schema, job.args)
+        schema = job.tool.input_schema
+        args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
         parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
@@ -216,7 +217,10 @@ class _Exchange:
 
     def _check_schema(self, result: Any) -> None:
         schema = self._job.tool.output_schema
-        if found := json_schema.value_problems(schema, result) if schema is not None else []:
+        if schema is None:
+            return
+        exact = json_schema.with_integers(schema, result)
+        if found := json_schema.value_problems(schema, exact):
             mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
             why = f"the answer does not match output_schema: {mismatches}"
             raise BadResultError(why, result)

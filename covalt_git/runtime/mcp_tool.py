@@ -84,7 +84,7 @@ def run(job: McpJob) -> Outcome:
     asked = ServerCall(
         job.tool.upstream or job.tool.id.name,
         job.digest,
-        job.args,
+        json_schema.with_integers(job.tool.input_schema, job.args),
         job.limits.timeout_s or DEFAULT_TIMEOUT_S,
         repeatable=hints.read_only is True or hints.idempotent is True,
     )

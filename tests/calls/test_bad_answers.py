@@ -110,6 +110,17 @@ def test_an_answer_arrives_with_a_note(
     assert world.record().status == "success"
 
 
+@pytest.mark.parametrize("channel", ["9007199254740993", 5])
+def test_the_digits_of_an_integer_beyond_2_53_are_sent_as_a_number(
+    world: World, channel: Any
+) -> None:
+    outcome = world.call("bad:echo", channel=channel, texts=["9007199254740993"])
+
+    digits = str(channel)
+    assert outcome.call.result == f'{{"channel": {digits}, "texts": ["9007199254740993"]}}'
+    assert world.record().args["channel"] == channel
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
