@@ -32,6 +32,7 @@ from covalt_git.models.outcomes import (
     limit_error,
 )
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.text.printed import shortened
 
 if TYPE_CHECKING:
     import threading
@@ -116,7 +117,7 @@ def run(job: McpJob) -> Outcome:
         outcome = Outcome.failed(failure)
     except CovaltError as error:
         outcome = Outcome.failed(error)
-    return outcome._replace(output="".join(f"{line}\n" for line in log))
+    return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
 
 
 def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Outcome:
