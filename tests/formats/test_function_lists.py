@@ -134,7 +134,9 @@ def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:
     }
     gemini = conversion.find_format("gemini")
 
-    done = conversion.convert(folder_document("a", files), conversion.TOOLSET, gemini)
+    done = conversion.convert(
+        folder_document("a", files), conversion.find_format("toolset"), gemini
+    )
 
     lost = {one.pointer: one.reason for one in done.lost}
     assert lost["/tools/0/input_schema/properties/value"].endswith("the type string")
