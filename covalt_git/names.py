@@ -79,6 +79,11 @@ def check_id(text: str, kind: str) -> str:
     )
 
 
+def host_name(tool_id: str) -> str:
+    """Return the name of a tool for MCP hosts that reject dots; several tools may have the same."""
+    return ToolId.parse(tool_id).path.replace(".", "_")
+
+
 def suggest_id(text: str) -> str:
     """Return the valid id most similar to ``text``; an empty string if no character can be used."""
     words = re.findall(r"[a-z0-9]+", text.lower())

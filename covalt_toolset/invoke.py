@@ -100,7 +100,7 @@ def _values(signature: ToolSignature, arguments: Mapping[str, Any]) -> dict[str,
 
 def _as_json(arguments: object) -> dict[str, Any]:
     try:
-        values = to_json(arguments)
+        values = to_json(arguments, large_integers=True)  # no other program reads them
     except ResultNotJson as error:
         raise InvalidToolArguments([ArgumentProblem(error.place, error.reason)]) from None
     if not isinstance(values, dict):

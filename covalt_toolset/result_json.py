@@ -43,25 +43,27 @@ class ResultNotJson(TypeError):  # noqa: N818 - a public name of the SDK
         self.reason = reason
 
 
-def to_json(value: object, *, keep: Keep | None = None) -> Any:
+def to_json(value: object, *, keep: Keep | None = None, large_integers: bool = False) -> Any:
     """Return ``value`` as JSON: dicts with text keys, lists, text, numbers, booleans and None.
 
     Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes are converted by pydantic, a
     :class:`ContentReference` (a file, an image) by its method.  A set becomes a list, sorted if possible, so
-    that equal sets have equal JSON.  Bytes become the result of ``keep``, if that is passed.
+    that equal sets have equal JSON.  Bytes become the result of ``keep``, if that is passed.  Integers beyond 2^53
+    are refused, except with ``large_integers``: other programs would round them.
 
     Raises:
         ResultNotJson: for the first value that JSON cannot represent.
     """
-    return _converted(value, json_path.ROOT, way=_Way(keep=keep))
+    return _converted(value, json_path.ROOT, way=_Way((), keep, large_integers=large_integers))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Way:
     """The ids of the values around the converted one, and the conversion of bytes."""
 
-    above: tuple[int, ...] = ()
-    keep: Keep | None = None
+    above: tuple[int, ...]
+    keep: Keep | None
+    large_integers: bool
 
     def into(self, value: object, place: str) -> _Way:
         """Return the way to the parts of ``value``."""
@@ -69,7 +71,7 @@ class _Way:
             raise ResultNotJson(place, "contains itself")
         if len(self.above) >= MAX_DEPTH:
             raise ResultNotJson(place, f"is nested deeper than {MAX_DEPTH} levels")
-        return _Way((*self.above, id(value)), self.keep)
+        return dataclasses.replace(self, above=(*self.above, id(value)))
 
 
 def _converted(value: Any, place: str, *, way: _Way) -> Any:
@@ -80,7 +82,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
     if isinstance(value, str):
         return _text(value, place)
     if isinstance(value, int):
-        return _integer(value, place)
+        return int(value) if way.large_integers else _integer(value, place)
     if isinstance(value, float):
         return _number(value, place)
     if isinstance(value, PurePath):
@@ -214,7 +216,7 @@ def _check_lossless(original: Any, converted: Any, place: str) -> None:
         _number(original, place)
     elif isinstance(original, dict) and isinstance(converted, dict):
         if len(original) > len(converted):
-            _object(dict.fromkeys(original), place, way=_Way())
+            _object(dict.fromkeys(original), place, way=_Way((), None, large_integers=False))
             return
         for (name, inner), part in zip(converted.items(), original.values(), strict=False):
             _check_lossless(part, inner, json_path.member(place, name))

@@ -103,6 +103,11 @@ def call(root: Path, name: str, args: Mapping[str, Any] | None = None, **options
     return talk(root, say, **options)
 
 
+def error_of(result: Any) -> Any:
+    """Return the facts of a failed or pending call, which are in ``_meta`` also if its tool has an output schema."""
+    return result.meta["covalt-git/error"]
+
+
 async def refused(request: Awaitable[object]) -> ErrorData:
     """Return the protocol error of a request."""
     with pytest.raises(MCPError) as raised:

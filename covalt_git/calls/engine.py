@@ -6,6 +6,7 @@ killed in between, the next writer records the call as interrupted.
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,9 +28,12 @@ from covalt_git.calls.idempotency import IdempotencyKey
 from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
+    encodable,
     has_workspace,
     read_only_violation,
     record_of,
+    record_of_problem,
+    unrecorded,
     why_failed,
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
@@ -41,6 +45,7 @@ from covalt_git.conversations import conversation
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
+from covalt_git.models.outcomes import Outcome
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
@@ -55,12 +60,15 @@ if TYPE_CHECKING:
     from covalt_git.access import Principal
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.models.outcomes import Outcome
+    from covalt_git.models.commit_record import CallRecord
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
+    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
+
+_logger = logging.getLogger(__name__)
 
 _READINGS = 3
 """Number of times that a toolset is read if it changes meanwhile."""
@@ -259,7 +267,8 @@ class Engine:
             done = self.new_call(chat, found, with_id, base=head)
             done = done.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
             read = None if head == call.base else call.base
-            return self._record(writer, done, found, outcome, error, read=read)
+            record = self._record_of(writer, done, found, outcome, error, read=read)
+            return self._commit(chat, writer, done, record)
 
     @property
     def catalog(self) -> Catalog:
@@ -374,23 +383,57 @@ class Engine:
         if call.status != "running":
             started = call.model_copy(update={"status": "running"})
 
+        has_begun = False
+
         def begin() -> None:
+            nonlocal has_begun
             writer.put_call(started)
+            has_begun = True
             self.follower.report(Started(call.id))
 
         usage, before_call = writer.snapshot.usage(chat.workspace), writer.snapshot.notes
-        with self._running(call):
-            outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
-        error = why_failed(outcome, found, self.follower.cancel)
+        try:
+            with self._running(call):
+                outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
+        except Exception as problem:
+            if not has_begun:
+                raise
+            _logger.exception("a call of %s failed because of a bug", call.tool_id)
+            outcome = Outcome("error", error=unrecorded(problem))
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
+        if outcome.status == "confirmation":
+            return self.ask(writer, started, found, ("its decorator requires it",))
+        # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
+        try:
+            error, snapshot = self._end(writer, found, outcome, before, usage)
+            snapshot = snapshot.with_lost(before_call, chat.workspace)
+            record = self._record_of(writer, started, found, outcome, error)
+        except Exception as problem:
+            _logger.exception("a call of %s cannot be recorded as it ended", call.tool_id)
+            snapshot = writer.scan()
+            record = record_of_problem(started, outcome, problem)
+        return self._commit(chat, writer, started, record, snapshot)
+
+    def _end(
+        self,
+        writer: Writer,
+        found: Found,
+        outcome: Outcome,
+        before: FolderState | None,
+        usage: tuple[int, int],
+    ) -> tuple[CallError | None, Snapshot]:
+        """Return the error of a call that has run, if any, and the workspace; undo what it was not allowed to change.
+
+        ``before`` is the workspace of a read-only call before it ran, ``usage`` its number of files and bytes.
+        """
+        chat = writer.chat
+        error = why_failed(outcome, found, self.follower.cancel)
         if outcome.status == "invalid_arguments":
             # The approved call is already stored, so that its end is recorded too.
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
             error = CallError(code="invalid_arguments", message=problems)
-        if outcome.status == "confirmation":
-            return self.ask(writer, started, found, ("its decorator requires it",))
         if not has_workspace(chat.workspace):
             head = chat.head()
             command = f"covalt-git chat branch {chat.id} before --from {head}"
@@ -411,8 +454,7 @@ class Engine:
             error = read_only_violation(chat, before, snapshot, error)
             writer.put_back(snapshot)
             snapshot = writer.scan()
-        snapshot = snapshot.with_lost(before_call, chat.workspace)
-        return self._record(writer, started, found, outcome, error, snapshot=snapshot)
+        return error, snapshot
 
     def _tracked(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
         return RUNNING.track(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
@@ -422,7 +464,7 @@ class Engine:
         with self._tracked(call.id, call.chat_id, call.tool_id), step("run", call.id):
             yield
 
-    def _record(
+    def _record_of(
         self,
         writer: Writer,
         call: PendingCall,
@@ -430,15 +472,26 @@ class Engine:
         outcome: Outcome,
         error: CallError | None,
         *,
-        snapshot: Snapshot | None = None,
         read: str | None = None,
-    ) -> CallOutcome:
-        """Commit the outcome of a call that read the files of the commit ``read``, by default the branch's newest."""
-        chat = writer.chat
+    ) -> CallRecord:
+        """Return the record of a call that read the files of the commit ``read``, by default the branch's newest."""
         level = self._level() if found.tool.kind == "python" else None
-        record = record_of(writer, call, found, outcome, error, level=level, read=read)
+        return record_of(writer, call, found, outcome, error, level=level, read=read)
+
+    def _commit(
+        self,
+        chat: ChatStore,
+        writer: Writer,
+        call: PendingCall,
+        record: CallRecord,
+        snapshot: Snapshot | None = None,
+    ) -> CallOutcome:
+        """Commit the record of a call; if JSON cannot represent it, in a form that JSON can represent."""
         with step("commit"):
-            manifest_id = writer.finish_call(call, record, snapshot=snapshot)
+            try:
+                manifest_id = writer.finish_call(call, record, snapshot=snapshot)
+            except (canonical_json.NotJsonError, ValueError):
+                manifest_id = writer.finish_call(call, encodable(record), snapshot=snapshot)
         return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import Granted, granted
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
@@ -122,6 +123,32 @@ def record_of(
         base=read,
         asked=outcome.asked,
     )
+
+
+def unrecorded(problem: Exception) -> CallError:
+    """Return the error of a call whose tool has started, and whose outcome is unknown because of a failure here."""
+    why = problem.message if isinstance(problem, CovaltError) else type(problem).__name__
+    return CallError(
+        code="internal_error",
+        message=f"covalt-git failed after the tool had started: {why}; the tool may have had its effect",
+        hint="check the effect before you call the tool again",
+    )
+
+
+def record_of_problem(call: PendingCall, outcome: Outcome, problem: Exception) -> CallRecord:
+    """Return the record of a call that has run, and that cannot be recorded as it ended; it has the result."""
+    error = unrecorded(problem)
+    record = commits.unfinished(call, error.code, error.message)
+    return record.model_copy(
+        update={"error": error, "result": outcome.result, "output": _as_text(outcome.output)}
+    )
+
+
+def encodable(record: CallRecord) -> CallRecord:
+    """Return a record in a form that canonical JSON can represent; its output has a note about each difference."""
+    value, notes = storable(record.model_dump())
+    value["output"] += "".join(f"note: {note}\n" for note in notes)
+    return CallRecord.model_validate(value)
 
 
 def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | None:

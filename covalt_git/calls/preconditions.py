@@ -84,7 +84,8 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
     except canonical_json.NotJsonError as error:
         place, _, why = error.message.partition(": ")
         raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
-    found = json_schema.value_problems(tool.input_schema, args)
+    sent = json_schema.with_integers(tool.input_schema, args)
+    found = json_schema.value_problems(tool.input_schema, sent)
     if found:
         problems = [(json_path(place), message) for place, message in found]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)

@@ -98,7 +98,7 @@ def run(
         Job(
             toolset=ToolsetCopy.of(toolset),
             entrypoint=str(tool.entrypoint),
-            args=call.args,
+            args=json_schema.with_integers(tool.input_schema, call.args),
             workspace=job.chat.workspace.absolute(),
             chat_id=job.chat.id,
             call_id=call.id,
@@ -148,9 +148,8 @@ def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
     if not problems:
         return outcome
     message = "; ".join(f"{json_path(place)}: {text}" for place, text in problems)
-    return outcome._replace(
-        status="error", result=None, error=CallError(code="bad_result", message=message)
-    )
+    # The result is stored beside the error, because the tool has run.
+    return outcome._replace(status="error", error=CallError(code="bad_result", message=message))
 
 
 def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:

@@ -125,6 +125,8 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     for tool in done.changed:
         gone = tool not in done.tool_names
         output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
+    for tool_id in done.renamed:
+        output.say(f"renamed {tool_id} for MCP hosts that reject dots: change their allow lists")
     if not done.changed:
         output.say(f"all tools of {source.shown_id} are already accepted")
 

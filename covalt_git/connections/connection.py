@@ -20,11 +20,13 @@ from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
+from covalt_git.connections.answers import ToolResults
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
+from covalt_git.models.outcomes import UNKNOWN_EFFECT
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
 
@@ -63,6 +65,14 @@ class ChangedError(CovaltError):
 
     code = "definition_changed"
     http_status = 409
+
+
+class CallTimeoutError(TimeoutError):
+    """A call that exceeded its time limit; ``is_sent`` if the server may have received it."""
+
+    def __init__(self, *, is_sent: bool) -> None:
+        super().__init__()
+        self.is_sent = is_sent
 
 
 class ServerCall(NamedTuple):
@@ -108,6 +118,7 @@ class Connection:
         self._clock: asyncio.Timeout | None = None
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
+        self._results = ToolResults()
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
@@ -173,11 +184,11 @@ class Connection:
         return await self._definitions(client)
 
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
-        """Return the result of a call in the protocol's form.
+        """Return the result of a call as the server sent it, unchecked.
 
         Raises:
             ChangedError: if the tool's digest is not the accepted one.
-            TimeoutError: if the call exceeds its time limit, which excludes waiting for elicitations.
+            CallTimeoutError: if the call exceeds its time limit, which excludes waiting for elicitations.
             CovaltError: if the server cannot be started, ends, or answers with an error.
         """
         async with self._request_lock:
@@ -202,25 +213,28 @@ class Connection:
                 await self._check_digest(client, call)
                 self._is_unsent = False
                 try:
-                    result = await self._request(client, call)
+                    return await self._request(client, call)
                 except MCPError as error:
                     if not await self._open_required_urls(error):
                         raise
-                    result = await self._request(client, call)
+                    return await self._request(client, call)
         except TimeoutError:
-            raise
+            raise CallTimeoutError(is_sent=not self._is_unsent) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
-            raise self._request_error(error) from None
+            has_effect = not (self._is_unsent or call.repeatable)
+            effect = UNKNOWN_EFFECT if has_effect else ""
+            raise self._request_error(error, effect) from None
         finally:
             self._caller = self._clock = None
             for wanted in self._wanted_answers:
                 wanted.cancel()
             self._last_used = loop.time()
-        self._failures, self._error = 0, ""
-        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    async def _request(self, client: Client, call: ServerCall) -> types.CallToolResult:
-        return await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
+    async def _request(self, client: Client, call: ServerCall) -> JsonObject:
+        """Return the result of a call as the server sent it, unchecked."""
+        await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
+        self._failures, self._error = 0, ""
+        return self._results.take()
 
     async def _open_required_urls(self, error: MCPError) -> bool:
         """Elicit the URLs that a server requires before a call; return whether the user accepted all.
@@ -235,10 +249,12 @@ class Connection:
                 return False
         return True
 
-    def _request_error(self, error: Exception) -> CovaltError:
+    def _request_error(self, error: Exception, effect: str = "") -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
             self._closed.set()
-        return failures.of_request(self.definition, error, self._stderr.text, self._http_failure)
+        return failures.of_request(
+            self.definition, error, self._stderr.text, self._http_failure, effect=effect
+        )
 
     @property
     def _http_failure(self) -> failures.HttpFailure:
@@ -374,7 +390,14 @@ class Connection:
 
     def _new_client(self, closed: asyncio.Event) -> Client:
         return Client(
-            transport(self.definition, self._stderr, closed, self._on_response, self._tokens),
+            transport(
+                self.definition,
+                self._stderr,
+                closed,
+                self._on_response,
+                self._tokens,
+                results=self._results,
+            ),
             client_info=types.Implementation(name="covalt-git", version=__version__),
             log_level="info",
             logging_callback=self._on_log,

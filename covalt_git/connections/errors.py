@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp import MCPError
-from mcp_types import INVALID_REQUEST
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
@@ -121,22 +121,29 @@ def of_start(
 
 
 def of_request(
-    definition: Definition, error: BaseException, stderr: str, http: HttpFailure
+    definition: Definition,
+    error: BaseException,
+    stderr: str,
+    http: HttpFailure,
+    *,
+    effect: str = "",
 ) -> CovaltError:
-    """Return the error of a failed request to a connected server."""
+    """Return the error of a failed request to a connected server; ``effect`` ends its message if no answer was read."""
     cause, name = first_cause(error), definition.name
     if isinstance(cause, CovaltError):
         return cause
     if (needed := http.sign_in(definition)) is not None:
         return needed
     if has_ended(cause):
-        why = f"the MCP server {name} ended during the request{_stderr_part(stderr)}"
+        why = f"the MCP server {name} ended during the request{effect}{_stderr_part(stderr)}"
         return ServerEndedError(mask_of(definition).text(why))
     if isinstance(cause, MCPError):
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
+        if cause.code == PARSE_ERROR:
+            why += effect
         return ServerRefusedError(mask_of(definition).text(why))
     why = why_unreachable(cause) or _first_line(cause)
-    return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}"))
+    return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}{effect}"))
 
 
 def _first_line(error: BaseException) -> str:

@@ -89,7 +89,7 @@ class Connections:
         wanted: Callable[[], bool] = _always,
         cancel: threading.Event | None = None,
     ) -> JsonObject:
-        """Return the result of a call in the protocol's form.
+        """Return the result of a call as the server sent it, unchecked.
 
         Raises:
             TimeoutError: if the call exceeds its time limit.

@@ -8,11 +8,11 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyio.abc import ObjectReceiveStream
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from covalt_git.connections.answers import ReceivingStream, SendingStream
 from covalt_git.hosts import Reach
 from covalt_git.http_client.oauth_requests import BearerAuth
 from covalt_git.http_client.transport import mcp_http_client
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from mcp.client._transport import ReadStream, TransportStreams
-    from mcp.shared.message import SessionMessage
+    from mcp.client._transport import TransportStreams
 
+    from covalt_git.connections.answers import ToolResults
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.stderr_tail import StderrTail
     from covalt_git.http_client.oauth_requests import Tokens
@@ -46,8 +46,10 @@ async def transport(
     closed: asyncio.Event,
     on_response: Callable[[int], None],
     tokens: Tokens | None = None,
+    *,
+    results: ToolResults,
 ) -> AsyncIterator[TransportStreams]:
-    """Open a transport; ``closed`` is set when the server closes it.
+    """Open a transport; ``closed`` is set when the server closes it, and ``results`` gets the results of tools.
 
     For HTTP, ``on_response`` is called with the status of each response, and ``tokens`` has the bearer token.
 
@@ -57,7 +59,7 @@ async def transport(
     stdio = definition.transport == "stdio"
     connection = _stdio(definition, stderr) if stdio else _http(definition, on_response, tokens)
     async with connection as (read, write):
-        yield _WatchedStream(read, closed), write
+        yield ReceivingStream(read, closed, results), SendingStream(write, results)
 
 
 @asynccontextmanager
@@ -72,7 +74,10 @@ async def _stdio(definition: Definition, stderr: StderrTail) -> AsyncIterator[Tr
             env = {"PYTHONPYCACHEPREFIX": str(definition.toolset.bytecode)} | env
         if cwd is None:
             cwd = stack.enter_context(_empty_folder())
-        parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
+        # A byte that is not UTF-8 must not end the connection.
+        parameters = StdioServerParameters(
+            command=command, args=args, env=env, cwd=cwd, encoding_error_handler="replace"
+        )
         with stderr.capture() as stream:
             async with stdio_client(parameters, errlog=stream) as streams:
                 stream.close()  # the program has its own descriptor
@@ -120,25 +125,3 @@ async def _http(
         ) as streams,
     ):
         yield streams
-
-
-class _WatchedStream(ObjectReceiveStream["SessionMessage | Exception"]):
-    """Read stream of a transport that sets ``closed`` at its end."""
-
-    def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], closed: asyncio.Event
-    ) -> None:
-        self._stream = stream
-        self._closed = closed
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        try:
-            return await self._stream.receive()
-        except BaseException:
-            self._closed.set()
-            raise
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()

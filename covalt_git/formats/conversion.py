@@ -188,7 +188,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         value = _with_extensions(value, target, imported, used)
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
-    lost += _lost_files(imported, target)
+    lost += [*_lost_files(imported, target), *_lost_of_source(imported, used)]
     return Conversion(
         source,
         target,
@@ -241,6 +241,26 @@ def _lost_files(imported: Imported, target: Format) -> list[LostValue]:
         paths = map(skill_path, names_of_skills(files))
         found |= dict.fromkeys(paths, f"{target.title} has no skills")
     return [LostValue(pointer_text((path,)), "", reason) for path, reason in found.items()]
+
+
+def _lost_of_source(imported: Imported, used: dict[Loc, str]) -> list[LostValue]:
+    """Return what is lost of values that come from the tools' source, and are not in the document."""
+    origins = {parts[0]: loc for loc, parts in imported.places.items() if len(parts) == 1}
+    found = []
+    for loc, reason in used.items():
+        known = imported.known.get(loc[:3], {})
+        position, is_tool = loc[0], len(loc) > 3  # noqa: PLR2004 - toolset, "tools", number of the tool, key
+        if not reason or not is_tool or loc[3] not in known:
+            continue
+        if loc[3] in imported.toolsets[int(position)]["tools"][loc[2]]:
+            continue  # the manifest has the key too
+        value: Any = known
+        for part in loc[3:]:
+            value = value[part]
+        shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
+        place = (*origins.get((position,), (position,)), *loc[1:])
+        found.append(LostValue(pointer_text(place), shown, reason))
+    return found
 
 
 def _destructive_tools(manifest: JsonObject) -> int:

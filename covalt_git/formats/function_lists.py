@@ -45,6 +45,8 @@ _MAX_REFERENCES: Final = 500
 """The most references of a schema that are replaced by their targets."""
 
 
+_NO_TYPE: Final = "Gemini needs a type, so the output has the type string"
+
 _NO_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
@@ -118,10 +120,13 @@ class _GeminiSchema:
         if pointer.reference_of(part.value) is not None:
             return self._target(part, active)
         found: JsonObject = {}
-        kind = _kind(part.value)
+        kinds, is_nullable = _kinds(part.value)
+        kind = kinds[0] if len(kinds) == 1 else None
         for key in part.value:
             inner = part[key]
-            if kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
+            if len(kinds) > 1 and (key in _GEMINI_KINDS or key == "type"):
+                _of_several_types(key, inner)
+            elif kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
                 inner.drop(f"Gemini does not support {key} of the type {kind}")
             elif key == "properties" and inner.value and isinstance(inner.value, dict):
                 found[key] = {name: self._inner(inner[name], active) for name in inner.value}
@@ -133,22 +138,26 @@ class _GeminiSchema:
                 found["anyOf"] = [self._inner(one, active) for one in part.parts(key)]
             elif key == "type" and isinstance(inner.value, list):
                 found |= _one_type(inner)
-            elif key == "const" and isinstance(inner.value, str):
+            elif key == "const" and isinstance(inner.value, str) and inner.value:
                 found["enum"] = [inner.use()]
             elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
                 found[key] = inner.use()
             else:
                 inner.drop(f"Gemini does not support {key} with this value")
         if "type" not in found and "anyOf" not in found:
-            found["type"] = kind or "string"  # Gemini rejects a schema without a type
+            # Gemini rejects a schema without a type; one of the wrong type would refuse all valid values.
+            types = [{"type": one} for one in kinds or ("string",)]
+            found |= types[0] if len(types) == 1 else {"anyOf": types}
+            if not kinds:
+                part.drop(_NO_TYPE)
+            if is_nullable:
+                found["nullable"] = True
         return found
 
     def _inner(self, part: Part, active: tuple[str, ...]) -> JsonObject:
         if not isinstance(part.value, dict):
             part.drop("Gemini does not support this schema")
             return {"type": "string"}
-        if not part.value:
-            part.drop("Gemini needs a type, so the output has the type string")
         return self.written(part, active)
 
     def _target(self, part: Part, active: tuple[str, ...]) -> JsonObject:
@@ -165,15 +174,42 @@ class _GeminiSchema:
         return self.written(Part(target), (*active, reference))
 
 
-def _kind(schema: JsonObject) -> str | None:
-    """Return the type of a schema; without ``type``, the one to which its keywords apply."""
+def _kinds(schema: JsonObject) -> tuple[list[str], bool]:
+    """Return the types of a schema other than null, and whether null is one of them.
+
+    Without ``type``, they are the types of its only values, or the one to which its keywords apply.
+    """
     kind = schema.get("type")
+    if isinstance(kind, str):
+        return [kind], False
     if isinstance(kind, list):
-        kinds = [one for one in kind if one != "null"]
-        return str(kinds[0]) if len(kinds) == 1 else "string"
-    if kind is not None:
-        return str(kind)
-    return next((kinds[0] for key, kinds in _GEMINI_KINDS.items() if key in schema), None)
+        types = kind
+    else:
+        values = schema.get("enum")
+        values = [schema["const"]] if "const" in schema else values
+        types = [_type_of(one) for one in values] if isinstance(values, list) else []
+    found = dict.fromkeys(one for one in types if one != "null")
+    if {"integer", "number"} <= found.keys():
+        del found["integer"]
+    if not types:
+        found = dict.fromkeys(
+            [kinds[0] for key, kinds in _GEMINI_KINDS.items() if key in schema][:1]
+        )
+    return [*found], "null" in types
+
+
+def _type_of(value: Any) -> str:
+    """Return the JSON type of a value."""
+    names = {str: "string", bool: "boolean", int: "integer", list: "array", dict: "object"}
+    return "null" if value is None else names.get(type(value), "number")
+
+
+def _of_several_types(key: str, inner: Part) -> None:
+    """Record that a keyword is not written, because Gemini permits one type and null."""
+    if key == "type":
+        inner.use()  # each type is an alternative
+    else:
+        inner.drop(f"Gemini does not support {key} with several types")
 
 
 def _one_type(part: Part) -> JsonObject:

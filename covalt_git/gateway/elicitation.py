@@ -26,6 +26,7 @@ from covalt_git.elicitation.requests import (
     NoOpenQuestionError,
 )
 from covalt_git.gateway.protocol import is_modern
+from covalt_git.gateway.results import ERROR
 from covalt_git.models.elicitation import Question
 from covalt_git.text import display
 
@@ -150,8 +151,9 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     Raises:
         MCPError: MISSING_REQUIRED_CLIENT_CAPABILITY, with all missing capabilities.
     """
-    result = outcome.structured_content if isinstance(outcome, types.CallToolResult) else None
-    if not lacking or not isinstance(result, dict) or result.get("error") != CannotAskError.code:
+    meta = outcome.meta if isinstance(outcome, types.CallToolResult) else None
+    error = (meta or {}).get(ERROR, {})
+    if not lacking or error.get("error") != CannotAskError.code:
         return
     needed = {_CAPABILITIES[kind] for kind in lacking}
     raise MCPError(

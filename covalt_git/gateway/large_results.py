@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 
 from covalt_git.errors import CovaltError
-from covalt_git.json_values.pointer import embedded
+from covalt_git.json_values import json_schema
+from covalt_git.json_values.pointer import embedded, json_path
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -23,6 +24,7 @@ TEXT_BYTES = 16 << 10
 _MOST_KEYS = 20
 _MOST_KEY = 40
 _DEEPEST = 3
+_MOST_PROBLEMS = 5
 
 TRUNCATED: JsonObject = {
     "type": "object",
@@ -34,6 +36,13 @@ TRUNCATED: JsonObject = {
     "required": ["truncated", "resource", "shape"],
 }
 """Schema of the structured content in place of a result that is too large."""
+
+MISMATCHED: JsonObject = {
+    "type": "object",
+    "properties": {"mismatch": {"type": "string"}, "result": {}},
+    "required": ["mismatch", "result"],
+}
+"""Schema of the structured content in place of a result that does not match the tool's output schema."""
 
 
 class NoSuchPageError(CovaltError):
@@ -51,16 +60,32 @@ class Delivery(NamedTuple):
         modern: whether structured content can be any JSON value, as since 2026-07-28.
         most_bytes: the size in bytes up to which a result is sent completely.
         apps: whether it is a host of MCP Apps.
+        schema: the output schema of the called tool, if it was listed with one.
     """
 
     structured: bool
     modern: bool
     most_bytes: int = TEXT_BYTES
     apps: bool = False
+    schema: JsonObject | None = None
 
     def has_structured(self, value: Any) -> bool:
         """Return whether the client gets a value as structured content."""
         return self.structured and (self.modern or isinstance(value, dict))
+
+    def matching(self, value: Any) -> Any:
+        """Return a result as structured content that matches the listed output schema.
+
+        Clients replace a result that does not match by an error, although the tool ran.  Results can differ from the
+        schema: those of MCP servers, which are stored as they are, and those in which a secret was masked.
+        """
+        if self.schema is None or not (problems := _mismatch(self.schema, value)):
+            return value
+        if isinstance(value, dict) and value.keys() == {"structured_content", "content"}:
+            inner = value["structured_content"]
+            if not _mismatch(self.schema, inner):
+                return inner  # the other content blocks are content here too
+        return {"mismatch": problems, "result": value}
 
 
 def truncate(
@@ -134,7 +159,14 @@ def shape(value: Any, depth: int = 0) -> str:
     return names.get(type(value), "number")
 
 
+def _mismatch(schema: JsonObject, value: Any) -> str:
+    """Return how a value differs from a schema; an empty text if it matches."""
+    found = json_schema.value_problems(schema, value)
+    return "; ".join(f"{json_path(place)}: {problem}" for place, problem in found[:_MOST_PROBLEMS])
+
+
 def output_schema(schema: JsonObject) -> JsonObject:
-    """Return the schema of a tool's structured content: of its result, or of :data:`TRUNCATED`."""
-    alternatives: JsonObject = {"anyOf": [embedded(schema, "anyOf", "0"), TRUNCATED]}
+    """Return the schema of a tool's structured content: of its result, :data:`TRUNCATED` or :data:`MISMATCHED`."""
+    first = embedded(schema, "anyOf", "0")
+    alternatives: JsonObject = {"anyOf": [first, TRUNCATED, MISMATCHED]}
     return {"type": "object", **alternatives} if schema.get("type") == "object" else alternatives

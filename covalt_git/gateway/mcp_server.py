@@ -43,13 +43,14 @@ from covalt_git.gateway.protocol import has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
-from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
+from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError, named_first
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.gateway.tool_names import STYLES
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from pathlib import Path
 
     from mcp.server import InitializationOptions, ServerRequestContext
     from mcp.server.caching import CacheableMethod
@@ -185,12 +186,11 @@ class RequestHandlers:
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._register_session(ctx)
+        delivery = Delivery(
+            has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)
+        )
         call = ClientCall(
-            self._client(ctx),
-            params.name,
-            params.arguments or {},
-            Delivery(has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)),
-            chat_id=_chat_named(ctx),
+            self._client(ctx), params.name, params.arguments or {}, delivery, _chat_named(ctx)
         )
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
@@ -198,13 +198,14 @@ class RequestHandlers:
             message = "; ".join(filter(None, (error.message, error.hint)))
             raise MCPError(types.INVALID_PARAMS, message) from None
         except CovaltError as error:
-            return results.of_error(error)
+            return results.of_error(error, delivery._replace(schema={}))
         except MCPError:
             raise
         except Exception:
             # Before 2026-07-28 the SDK would send the exception's text, which may be confidential.
             _logger.exception("a call of %r failed because of a bug in covalt-git", params.name)
-            return results.of_error(_broken())
+            # Whether the tool was listed with an output schema is unknown here.
+            return results.of_error(_broken(), delivery._replace(schema={}))
         if isinstance(result, types.CallToolResult):
             await self._notify_of_files(result)
         return result
@@ -357,7 +358,8 @@ class RequestHandlers:
                 root, load = self._gateway.root, self._gateway.offer
                 await run_sync(lambda: created.append(OfferChanges(root, load)))
                 (changes,) = created
-                self._header_schemas = await run_sync(header_schemas, changes.offer.tools.values())
+                tools = changes.offer.tools.values()
+                self._header_schemas = await run_sync(header_schemas, self._gateway.root, tools)
             finally:
                 self._watch_started.set()
             wait = partial(
@@ -365,7 +367,7 @@ class RequestHandlers:
             )
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
-                self._header_schemas = await run_sync(header_schemas, tools)
+                self._header_schemas = await run_sync(header_schemas, self._gateway.root, tools)
                 for event in _events(*changed):
                     await self._listeners.notify(event)
         finally:
@@ -426,7 +428,7 @@ def _broken() -> CovaltError:
     return error
 
 
-def header_schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
+def header_schemas(root: Path, tools: Iterable[Tool]) -> dict[str, JsonObject]:
     """Return the schemas of tools with ``x-mcp-header`` arguments, by their names in all styles.
 
     A name that means different tools in different styles is left out, so that the SDK does not check the headers
@@ -438,7 +440,8 @@ def header_schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
         return {}
     ids: dict[str, set[str]] = {}
     for style in tool_names.STYLES:
-        names = tool_names.names(sorted(known), style, reserved=meta_tools.NAMES)
+        first = named_first(root, known)
+        names = tool_names.names(sorted(known), style, reserved=meta_tools.NAMES, first=first)
         for name, tool_id in names.items():
             ids.setdefault(name, set()).add(tool_id)
     return {

@@ -38,6 +38,9 @@ MANIFEST = "covalt-git/manifest"
 RENDER_PLAN = "covalt-git/render_plan"
 """Key of a result's ``_meta``: how the result is displayed."""
 
+ERROR = "covalt-git/error"
+"""Key of a result's ``_meta``: the facts of an error or of a pending call, also those in the structured content."""
+
 MOST_LINKS = 32
 """Most changed files to which a result links; the others are only counted."""
 
@@ -57,7 +60,7 @@ def of_outcome(
     by default of the result in the call's record.
     """
     if outcome.approval is not None:
-        return _approval_needed(outcome.approval, chat)
+        return _approval_needed(outcome.approval, chat, delivery)
     call, value = outcome.call, outcome.call.result
     recorded_id = call.id if call.post_manifest_id else None
     manifest_id = call.post_manifest_id
@@ -66,23 +69,22 @@ def of_outcome(
             value = {**value, "manifest_id": manifest_id}
         manifest_id = value.get("manifest_id")
     facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
-    if outcome.error is not None:
-        error = outcome.error
+    if (error := outcome.error) is not None:
         hint = agent_hints.for_agent(error.hint, style)
         content = _error_text(error.code, error.message, hint)
         if error.traceback:
             content.append(_text(error.traceback.rstrip()))
-        structured: Any = {
-            "error": error.code,
-            "error_description": error.message,
-            "hint": hint,
-        }
+        if value is not None:  # what the tool answered, also if it does not match its schema
+            content.append(_text(large_results.as_text(value)[: large_results.TEXT_BYTES]))
+        problem = {"error": error.code, "error_description": error.message, "hint": hint}
+        facts[ERROR] = problem
+        structured: Any = structured_error(problem, delivery)
     else:
         parts = blocks(value, call, read)
         if parts is None:
             content, structured = _truncated(outcome, value, resource, delivery)
         else:
-            content, structured = [*parts, *_output(outcome.output)], value
+            content, structured = [*parts, *_output(outcome.output)], delivery.matching(value)
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
@@ -113,6 +115,8 @@ def _truncated(
         resource = None  # the page needs the complete result
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
     content, structured = large_results.truncate(value, text, resource, delivery)
+    if structured is value:
+        structured = delivery.matching(value)
     return [*content, *_output(outcome.output)], structured
 
 
@@ -136,7 +140,9 @@ def of_value(value: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[text], structured_content=value)
 
 
-def _approval_needed(approval: Approval, chat: ClientChat) -> types.CallToolResult:
+def _approval_needed(
+    approval: Approval, chat: ClientChat, delivery: Delivery
+) -> types.CallToolResult:
     """Return the answer for a call that needs approval: this fact, and how the client gets the result later.
 
     It is an error in the protocol, because there is no result that matches the output schema.  It does not
@@ -151,20 +157,30 @@ def _approval_needed(approval: Approval, chat: ClientChat) -> types.CallToolResu
         ),
         *_new_chat(chat),
     ]
+    facts: JsonObject = {
+        "error": "approval_needed",
+        "execution_id": approval.execution_id,
+        "reasons": list(approval.reasons),
+        "expires_at": approval.expires_at,
+    }
     return types.CallToolResult(
         content=content,
-        structured_content={
-            "error": "approval_needed",
-            "execution_id": approval.execution_id,
-            "reasons": list(approval.reasons),
-            "expires_at": approval.expires_at,
-        },
+        structured_content=structured_error(facts, delivery),
         is_error=True,
-        _meta={CHAT: approval.chat_id, CALL: approval.call_id},
+        _meta={CHAT: approval.chat_id, CALL: approval.call_id, ERROR: facts},
     )
 
 
-def of_error(error: CovaltError, style: Style = "dots") -> types.CallToolResult:
+def structured_error(facts: JsonObject, delivery: Delivery) -> JsonObject | None:
+    """Return the facts of an error as structured content; None if the tool was listed with an output schema.
+
+    Clients of the TypeScript SDK 1.x check the structured content of errors too.  If it does not match the schema, they
+    replace the error by their own, so that the agent sees neither the reason nor the ``execution_id``.
+    """
+    return facts if delivery.schema is None else None
+
+
+def of_error(error: CovaltError, delivery: Delivery, style: Style = "dots") -> types.CallToolResult:
     """Return why a call was refused, in a form that an agent can act on."""
     facts = agent_hints.error_facts(error, style)
     content = _error_text(error.code, error.message, facts["hint"])
@@ -173,7 +189,10 @@ def of_error(error: CovaltError, style: Style = "dots") -> types.CallToolResult:
         _text(f"{one.path}: {one.message}" if one.code == error.code else str(one))
         for one in error.problems
     ]
-    return types.CallToolResult(content=content, structured_content=facts, is_error=True)
+    structured = structured_error(facts, delivery)
+    return types.CallToolResult(
+        content=content, structured_content=structured, is_error=True, _meta={ERROR: facts}
+    )
 
 
 def _error_text(code: str, message: str, hint: str) -> list[types.ContentBlock]:

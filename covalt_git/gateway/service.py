@@ -29,9 +29,10 @@ from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATES_CHAT, READ_FILE
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import mcp_types as types
@@ -120,7 +121,8 @@ class Gateway:
             for tool_id, tool in known.items()
             if tool.alias_of is None or tool.alias_of in known
         }
-        names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES)
+        first = named_first(self.root, known)
+        names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES, first=first)
         return {name: known[tool_id] for name, tool_id in names.items()}
 
     def offer(self) -> Offer:
@@ -179,6 +181,9 @@ class Gateway:
         if own is None and self.mode == "search":
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         found = None if own else self._find(project, call.name)
+        if found is not None:
+            schema = tool_listing.listed_output(found.tool, modern=call.delivery.modern)
+            call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
                 return self._call_meta_tool(project, own, call, follower)
@@ -186,7 +191,7 @@ class Gateway:
             call = _with_chat(call, found.tool.input_schema)
             return self._call_tool(project, found, call, follower)
         except CovaltError as error:
-            return results.of_error(error, self.style)
+            return results.of_error(error, call.delivery, self.style)
 
     def _call_meta_tool(
         self, project: Project, own: types.Tool, call: ClientCall, follower: Follower
@@ -310,6 +315,12 @@ class Gateway:
         nearest = nearest_name(name, self.tools())
         hint = f"did you mean {nearest!r}?" if nearest else ""
         raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
+
+
+def named_first(root: Path, known: Mapping[str, Tool]) -> Callable[[str], bool]:
+    """Return a function that returns whether a tool keeps its name although others would have the same."""
+    states = cache(lambda toolset_id: read_toolset(root, toolset_id).state)
+    return lambda tool_id: tool_id in states(known[tool_id].toolset_id).named_first
 
 
 def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:

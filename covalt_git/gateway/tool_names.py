@@ -1,6 +1,6 @@
 """Names of tools in MCP: their paths, or names for hosts that reject dots or long names.
 
-A name depends on the ids alone, so that it is the same at every start.
+A name depends on the ids, and on the tools that had a name first, so that it is the same at every start.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from covalt_git.names import BadNameError, ToolId
+from covalt_git.names import BadNameError, ToolId, host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 Style = Literal["dots", "underscore"]
 
@@ -28,26 +28,34 @@ _DIGESTED = re.compile(rf".*_[0-9a-f]{{{_DIGITS}}}")
 
 
 def names(
-    tool_ids: Collection[str], style: Style, *, reserved: Collection[str] = ()
+    tool_ids: Collection[str],
+    style: Style,
+    *,
+    reserved: Collection[str] = (),
+    first: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, str]:
     """Return the tools' ids by their names, in the order of ``tool_ids``.
 
     With ``dots`` a name is the tool's path.  With ``underscore`` the dots are replaced; if the name is too
-    long, ambiguous or ``reserved``, it ends in a digest of the id.
+    long, ambiguous or ``reserved``, it ends in a digest of the id.  Of several tools, the only one for which
+    ``first`` is true keeps the ambiguous name.
     """
     paths = {tool_id: ToolId.parse(tool_id).path for tool_id in tool_ids}
     if style == "dots":
         return {path: tool_id for tool_id, path in paths.items()}
-    wanted = {tool_id: path.replace(".", "_") for tool_id, path in paths.items()}
+    wanted = {tool_id: host_name(tool_id) for tool_id in paths}
     counted = Counter(wanted.values())
+    firsts = {tool_id for tool_id, name in wanted.items() if counted[name] > 1 and first(tool_id)}
+    counted_firsts = Counter(wanted[tool_id] for tool_id in firsts)
 
-    def is_unique(name: str) -> bool:
+    def is_unique(name: str, tool_id: str) -> bool:
         # A name that looks like one with a digest gets a digest: another tool could have it.
         is_plain = len(name) <= MAX_PLAIN and not _DIGESTED.fullmatch(name)
-        return is_plain and counted[name] == 1 and name not in reserved
+        is_only = counted[name] == 1 or (tool_id in firsts and counted_firsts[name] == 1)
+        return is_plain and is_only and name not in reserved
 
     return {
-        name if is_unique(name) else _with_digest(name, tool_id): tool_id
+        name if is_unique(name, tool_id) else _with_digest(name, tool_id): tool_id
         for tool_id, name in wanted.items()
     }
 

@@ -16,6 +16,9 @@ Result = TypeVar("Result")
 POLL_S = 0.1
 """Seconds between two checks whether an exchange was cancelled."""
 
+_BEFORE_REQUEST = ("looking up ", "connecting to ")
+"""Beginnings of the steps before the server can receive anything; see :class:`.transport.Network`."""
+
 
 class Deadline:
     """Time limit of a whole exchange in seconds, from its creation; ``cancelled`` ends it earlier."""
@@ -42,14 +45,15 @@ class Deadline:
         Raises:
             HttpError: if none are left, or the exchange was cancelled.
         """
+        is_sent = not step.startswith(_BEFORE_REQUEST)
         if self._cancelled():
-            raise HttpError("cancelled", "the user cancelled it", sent=True)
+            raise HttpError("cancelled", "the user cancelled it", sent=is_sent)
         left = self.left
         if not left:
             raise HttpError(
                 "timed_out",
                 f"{step} exceeded the time limit of {self.seconds:g} s",
-                sent=True,
+                sent=is_sent,
             )
         return left
 

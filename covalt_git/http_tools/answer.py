@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json, with_texts
+from covalt_git.json_values.storable import exact_integer, without_surrogates
 from covalt_git.models.calls import CallError
 from covalt_git.text.display import shorten
 
@@ -44,11 +45,14 @@ _SUCCESS = range(200, 300)
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_MESSAGE = 300
 _MAX_DEPTH = 4
-_MAX_DIGITS = 17  # far beyond 2^53 already, and fast to parse
 
 
 class BadResultError(Exception):
-    """An answer that cannot be a result; the message gives the reason."""
+    """An answer that cannot be a result; the message gives the reason, and ``result`` is what was answered."""
+
+    def __init__(self, why: str, result: Any) -> None:
+        super().__init__(why)
+        self.result = result
 
 
 def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
@@ -155,34 +159,25 @@ def _json_value(content: bytes) -> Any:
     An integer beyond 2^53, which some readers round, becomes a string of its digits; half of a
     surrogate pair becomes U+FFFD; of a repeated key the last value counts, as for most readers.
     """
+    raw = content.decode("utf-8-sig", "replace")
     try:
         text = content.decode("utf-8-sig")
-        value = json.loads(text, parse_int=_integer, parse_constant=_reject_constant)
+        value = json.loads(text, parse_int=exact_integer, parse_constant=_reject_constant)
         if b"\\u" in content:
-            value = with_texts(value, _without_surrogates, keys=True)
+            value = with_texts(value, without_surrogates, keys=True)
         canonical_json.dumps(value)
     except UnicodeDecodeError:
-        raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
+        raise BadResultError("the answer is declared as JSON but is not UTF-8", raw) from None
     except RecursionError:
-        raise BadResultError("the JSON response of the server is nested too deeply") from None
+        raise BadResultError("the JSON response of the server is nested too deeply", raw) from None
     except canonical_json.NotJsonError as error:
-        raise BadResultError(f"the answer cannot be stored: {error.message}") from None
+        raise BadResultError(f"the answer cannot be stored: {error.message}", raw) from None
     except ValueError as error:
         raise BadResultError(
-            f"the answer is declared as JSON but is not: {str(error)[:100]}"
+            f"the answer is declared as JSON but is not: {str(error)[:100]}", raw
         ) from None
     return value
 
 
-def _integer(digits: str) -> int | str:
-    is_short = len(digits) <= _MAX_DIGITS
-    is_exact = is_short and abs(int(digits)) <= canonical_json.MAX_EXACT_INTEGER
-    return int(digits) if is_exact else digits
-
-
 def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is no value of JSON")
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -21,7 +21,7 @@ from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, Log, Outcome, limit_error
+from covalt_git.models.outcomes import MIB, UNKNOWN_EFFECT, Log, Outcome, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.text.display import shorten
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 """Methods whose second request changes nothing more (RFC 9110, section 9.2.2)."""
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that are safe (RFC 9110, section 9.2.1)."""
 
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _MAX_WAIT_S = 30.0
@@ -90,6 +93,7 @@ class _Exchange:
         self._http = job.tool.http
         self._lookup = Lookup(job.declared, job.secrets)
         self._log: list[str] = []
+        self._was_sent = False
         self._deadline = Deadline(
             job.limits.timeout_s or DEFAULT_TIMEOUT_S,
             cancelled=job.cancel.is_set if job.cancel else lambda: False,
@@ -105,7 +109,8 @@ class _Exchange:
             CovaltError: if the request is not sent or not answered.
         """
         job, lookup = self._job, self._lookup
-        args = json_schema.with_defaults(job.tool.input_schema, job.args)
+        schema = job.tool.input_schema
+        args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
         parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
@@ -121,17 +126,26 @@ class _Exchange:
             result = answer.headers if is_head else result_of(answer, self._save)
             self._check_schema(result)
         except BadResultError as bad:
-            return Outcome.failed(CallError(code="bad_result", message=str(bad)))
+            # The result is stored beside the error, because the request may have changed something.
+            return Outcome("error", bad.result, CallError(code="bad_result", message=str(bad)))
         return Outcome("success", result)
 
     def without_answer(self, error: HttpError) -> Outcome:
         """Return the outcome of a request without an answer; exceeded limits have their own errors."""
         if error.code == "timed_out" and not self._deadline.left:
-            return Outcome.failed(limit_error("limit_time", self._job.limits))
-        if error.code == "output_too_large":
+            failure = limit_error("limit_time", self._job.limits)
+        elif error.code == "output_too_large":
             hint = "ask for less, or raise limits.output_mb"
-            return Outcome.failed(CallError(code="limit_output", message=error.message, hint=hint))
-        return Outcome.failed(error)
+            failure = CallError(code="limit_output", message=error.message, hint=hint)
+        else:
+            failure = CallError(code=error.code, message=error.message, hint=error.hint)
+        if (error.sent or self._was_sent) and self._may_write():
+            failure = failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
+        return Outcome.failed(failure)
+
+    def _may_write(self) -> bool:
+        """Return whether the request may change something at the server."""
+        return self._http.method not in _READS and self._job.tool.annotations.read_only is not True
 
     def masked(self, outcome: Outcome) -> Outcome:
         """Return an outcome with its log, and with the used secrets masked."""
@@ -163,6 +177,7 @@ class _Exchange:
             note += f", {result.redirects} redirects" if result.redirects else ""
         except HttpError as error:
             result, note = error, error.message
+            self._was_sent = self._was_sent or error.sent
         url = shorten(self._lookup.mask.text(request.url), _MAX_SHOWN_URL)
         milliseconds = (time.monotonic() - started) * 1000
         self._log_line(f"{request.method} {url}: {note}, {milliseconds:.0f} ms")
@@ -202,9 +217,13 @@ class _Exchange:
 
     def _check_schema(self, result: Any) -> None:
         schema = self._job.tool.output_schema
-        if found := json_schema.value_problems(schema, result) if schema is not None else []:
+        if schema is None:
+            return
+        exact = json_schema.with_integers(schema, result)
+        if found := json_schema.value_problems(schema, exact):
             mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
-            raise BadResultError(f"the answer does not match output_schema: {mismatches}")
+            why = f"the answer does not match output_schema: {mismatches}"
+            raise BadResultError(why, result)
 
 
 def _retry_after(answer: Response) -> float | None:

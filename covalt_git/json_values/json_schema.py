@@ -5,6 +5,7 @@ Schemas are untrusted.  Remote references are not fetched, and regular expressio
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -47,6 +48,8 @@ _MASK = "\ue000"
 """Placeholder of the value in the engine's messages, which would contain all of it."""
 
 _MAX_MESSAGE = 300
+_INTEGER = re.compile(r"-?[1-9][0-9]*", re.ASCII)
+_MOST_DIGITS = 1000
 _TOO_DEEP = "nested too deeply"
 
 Loc = pointer.Loc
@@ -88,6 +91,49 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
         ]
     except ValueError:
         return [((), _TOO_DEEP)]
+
+
+def with_integers(schema: JsonObject, value: Any) -> Any:
+    """Return a value with integers beyond 2^53, which JSON carries as texts of their digits, where the schema wants integers.
+
+    A value in which no text is such an integer is returned unchanged.
+
+    Raises:
+        BadSchemaError: when the schema is invalid.
+    """
+    if not any(isinstance(one, str) and _is_large(one) for _, one in leaves(value)):
+        return value
+    validator = _compiled(schema)
+    if isinstance(validator, tuple):
+        raise BadSchemaError(f"the schema is invalid: {validator[1]}")
+    changed = copy.deepcopy(value)
+    for found in validator.iter_errors(value):
+        for error in _of_only_branch(found):
+            place, text = tuple(error.instance_path), error.instance
+            is_wanted = "integer" in _wanted_types(error)
+            if place and is_wanted and isinstance(text, str) and _is_large(text):
+                parent = changed
+                for part in place[:-1]:
+                    parent = parent[part]
+                parent[place[-1]] = int(text)
+    return changed
+
+
+def _is_large(text: str) -> bool:
+    if len(text) > _MOST_DIGITS or not _INTEGER.fullmatch(text):
+        return False
+    return abs(int(text)) > canonical_json.MAX_EXACT_INTEGER
+
+
+def _wanted_types(error: jsonschema_rs.ValidationError) -> Sequence[str]:
+    """Return the types that a value of another type could have had."""
+    kind: Any = error.kind
+    match type(kind).__name__:
+        case "Type":
+            return list(kind.types)
+        case "AnyOf" | "OneOfNotValid":
+            return _types_of(kind.context, error)
+    return ()
 
 
 def with_defaults(schema: JsonObject, values: JsonObject) -> JsonObject:

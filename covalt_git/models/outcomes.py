@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 
+UNKNOWN_EFFECT = "; the tool may have had its effect"
+"""End of the message of a call that was sent and not answered."""
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 

@@ -177,6 +177,10 @@ class ToolsetState(StrictModel):
         default_factory=dict,
         description="Digests of the accepted definitions of its MCP servers' tools, by tool id.",
     )
+    named_first: tuple[FullToolId, ...] = Field(
+        (),
+        description="Accepted tools that keep their name for MCP hosts, although a later tool would have the same.",
+    )
     aliases: dict[Id, Id] = Field(
         default_factory=dict,
         description="Namespaces of its servers and sources, and their names in this project.",

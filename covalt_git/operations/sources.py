@@ -126,6 +126,10 @@ class ToolsAccepted(SourceRow):
     """A server after some of its tools were accepted."""
 
     changed: tuple[str, ...] = Field(description="The tools that were accepted with this request.")
+    renamed: tuple[str, ...] = Field(
+        (),
+        description="Tools that were accepted before, and that MCP hosts now know by another name.",
+    )
 
 
 class SourceList(Result):
@@ -198,11 +202,18 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
+    before = refresh.find_source(root, request.toolset_id, request.namespace).toolset.state
     found = refresh.accept(
         root, request.toolset_id, request.namespace, request.tools, reason=request.reason
     )
     context.update_toolset_index()
-    return ToolsAccepted.of(_row(context, found), changed=tuple(sorted(request.tools)))
+    after = found.toolset.state
+    differing = refresh.undisputed(before) ^ refresh.undisputed(after)
+    return ToolsAccepted.of(
+        _row(context, found),
+        changed=tuple(sorted(request.tools)),
+        renamed=tuple(sorted(differing & before.accepted.keys() & after.accepted.keys())),
+    )
 
 
 def check_trusted(found: ImportedToolset, digest: str) -> None:

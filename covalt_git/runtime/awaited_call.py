@@ -32,14 +32,12 @@ from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.tool_elicitation import ToolElicitation
+from covalt_git.text.printed import Printed
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.runtime.jobs import Job
     from covalt_git.runtime.pool import SandboxProcess
-
-MAX_OUTPUT = 64 * 1024
-"""Bytes of printed text that the record of a call keeps."""
 
 GRACE_S = 0.5
 """Time in which a cancelled call may end by itself."""
@@ -99,25 +97,6 @@ class _Answer(StrictModel):
 _EVENT: TypeAdapter[_Progress | _Log | _Ask | _Answer] = TypeAdapter(
     Annotated[_Progress | _Log | _Ask | _Answer, Field(discriminator="event")]
 )
-
-
-class Printed:
-    """Text that a tool printed: its beginning, and the number of bytes."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self.received = 0
-
-    def take(self, chunk: bytes) -> None:
-        """Add a chunk."""
-        self.received += len(chunk)
-        self._bytes += chunk[: MAX_OUTPUT - len(self._bytes)]
-
-    def __str__(self) -> str:
-        text = bytes(self._bytes).decode("utf-8", "replace")
-        if self.received > len(self._bytes):
-            text += f"\n... {self.received - len(self._bytes)} bytes more were not kept\n"
-        return text
 
 
 class AwaitedCall:

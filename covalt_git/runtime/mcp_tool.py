@@ -7,21 +7,32 @@ references to them.  Whatever leaves this module is without the secrets that the
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import mimetypes
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.connections.connection import ServerCall
+from covalt_git.connections.connection import CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import file_name
+from covalt_git.json_values import json_schema
+from covalt_git.json_values.pointer import json_path
+from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.models.outcomes import (
+    MIB,
+    UNKNOWN_EFFECT,
+    Log,
+    LogLevel,
+    Outcome,
+    Progress,
+    limit_error,
+)
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.text.printed import shortened
 
 if TYPE_CHECKING:
     import threading
@@ -29,6 +40,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
+    from covalt_git.credentials.values import Mask
     from covalt_git.http_tools.files import LockedWorkspace
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
@@ -40,6 +52,9 @@ _LEVELS: dict[str, LogLevel] = {
     "notice": "info",
     "warning": "warning",
 }
+
+_ENVELOPE = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
+_MOST_PROBLEMS = 5
 
 
 class McpJob(NamedTuple):
@@ -70,7 +85,7 @@ def run(job: McpJob) -> Outcome:
     asked = ServerCall(
         job.tool.upstream or job.tool.id.name,
         job.digest,
-        job.args,
+        json_schema.with_integers(job.tool.input_schema, job.args),
         job.limits.timeout_s or DEFAULT_TIMEOUT_S,
         repeatable=hints.read_only is True or hints.idempotent is True,
     )
@@ -78,6 +93,9 @@ def run(job: McpJob) -> Outcome:
     def heard(level: str, message: str) -> None:
         log.append(message)
         job.report(Log(_LEVELS.get(level, "error"), message))
+
+    def note(text: str) -> None:
+        heard("warning", f"note: {text}")
 
     handlers = EventHandlers(
         starting=lambda line: heard("info", line),
@@ -89,33 +107,40 @@ def run(job: McpJob) -> Outcome:
         result = CONNECTIONS.call(
             job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
-        outcome = _outcome(job, result)
+        outcome = _outcome(job, result, note)
     except (CancelledError, KeyboardInterrupt):
         outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
-    except TimeoutError:
-        outcome = Outcome.failed(limit_error("limit_time", job.limits))
+    except CallTimeoutError as timeout:
+        failure = limit_error("limit_time", job.limits)
+        if timeout.is_sent and not asked.repeatable:
+            failure = failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
+        outcome = Outcome.failed(failure)
     except CovaltError as error:
         outcome = Outcome.failed(error)
-    return outcome._replace(output="".join(f"{line}\n" for line in log))
+    return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
 
 
-def _outcome(job: McpJob, result: JsonObject) -> Outcome:
+def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Outcome:
     """Return the outcome of a call with a result (MCP specification, "Tools", section "Tool Result").
 
-    Raises:
-        CovaltError: if a file of the answer cannot be saved in the workspace.
+    The tool has run, so no result is refused: ``note`` is called with each difference from the protocol.
     """
+    mask = mask_of(job.definition)
+    mismatch = _mismatch(job.tool, answer)  # before integers beyond 2^53 become texts
+    result, notes = storable(answer)
     if len(json.dumps(result)) > (job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
         return Outcome.failed(limit_error("limit_output", job.limits))
-    content = _Content(job)
-    shown = [content.shown(block) for block in result.get("content") or []]
+    for text in (*notes, *mismatch):
+        note(mask.text(text))
+    content = _Content(job, mask, note)
+    shown = [content.shown(block) for block in _blocks(result, note)]
     texts = [one for one in shown if isinstance(one, str)]
     only_text = len(texts) == len(shown)
-    has_structure = "structuredContent" in result
-    value: Any = content.mask.value(result.get("structuredContent"))
+    has_structure = result.get("structuredContent") is not None
+    value: Any = mask.value(result.get("structuredContent"))
     if not has_structure:
         value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
-    elif not only_text:
+    elif not only_text or (mismatch and shown):
         value = {"structured_content": value, "content": shown}
     if result.get("isError") is not True:
         return Outcome("success", value)
@@ -124,49 +149,100 @@ def _outcome(job: McpJob, result: JsonObject) -> Outcome:
     return Outcome("error", more, error=CallError(code="tool_failed", message=message))
 
 
+def _mismatch(tool: Tool, answer: JsonObject) -> tuple[str, ...]:
+    """Return a note if the structured content of a successful result does not match the output schema."""
+    schema, value = tool.output_schema, answer.get("structuredContent")
+    if schema is None or answer.get("isError") is True:
+        return ()
+    if value is None:
+        return ("the tool has an output schema, but its result has no structured content",)
+    try:
+        problems = json_schema.value_problems(schema, value)
+    except CovaltError:  # the server's own schema is invalid
+        return ()
+    if not problems:
+        return ()
+    found = "; ".join(f"{json_path(place)}: {text}" for place, text in problems[:_MOST_PROBLEMS])
+    return (f"the structured content does not match the output schema of the tool: {found}",)
+
+
+def _blocks(result: JsonObject, note: Callable[[str], None]) -> list[Any]:
+    """Return the content blocks of a result, also of one that is not as the protocol requires."""
+    content = result.get("content")
+    if isinstance(content, list):
+        return content
+    if content is not None:
+        note("the content of the result is not a list")
+        return [content]
+    if result.get("structuredContent") is not None:
+        return []
+    rest = {name: value for name, value in result.items() if name not in _ENVELOPE}
+    note("the result has no content")
+    return [rest] if rest else []
+
+
 class _Content:
     """Content blocks of a result: masked, with files saved in the workspace."""
 
-    def __init__(self, job: McpJob) -> None:
+    def __init__(self, job: McpJob, mask: Mask, note: Callable[[str], None]) -> None:
         self._job = job
-        self.mask = mask_of(job.definition)
+        self._mask = mask
+        self._note = note
 
-    def shown(self, block: JsonObject) -> Any:
+    def shown(self, block: Any) -> Any:
         """Return the value of a block."""
+        if not isinstance(block, dict):
+            return self._mask.value(block)
         kind = block.get("type")
         if kind == "text":
-            return self.mask.text(str(block.get("text", "")))
+            return self._mask.text(str(block.get("text", "")))
         if kind in {"image", "audio"}:
             media_type = str(block.get("mimeType", ""))
             ending = mimetypes.guess_extension(media_type) or ".bin"
             name = f"{self._job.tool.id.name}{ending}"
-            return self._saved(name, _bytes(block.get("data")), media_type)
-        if kind == "resource":
-            return self._resource(block.get("resource") or {})
+            return self._saved(name, block.get("data"), media_type)
+        if kind == "resource" and isinstance(block.get("resource"), dict):
+            return self._resource(block["resource"])
         if kind == "resource_link":
             kept = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
             link = {ours: block[theirs] for theirs, ours in kept.items() if block.get(theirs)}
-            return self.mask.value(link)
-        return self.mask.value(block)
+            return self._mask.value(link)
+        self._note(self._mask.text(f"a content block has the unknown type {str(kind)[:100]!r}"))
+        return self._mask.value(block)
 
     def _resource(self, resource: JsonObject) -> JsonObject:
-        uri = self.mask.text(str(resource.get("uri", "")))
+        uri = self._mask.text(str(resource.get("uri", "")))
         text = resource.get("text")
-        content = _bytes(resource.get("blob")) if text is None else str(text).encode()
+        content = resource.get("blob") if text is None else str(text).encode()
         default = "application/octet-stream" if text is None else "text/plain"
         media_type = str(resource.get("mimeType") or default)
         name = file_name("", uri, media_type.partition(";")[0].strip())
         return {**self._saved(name, content, media_type), "uri": uri}
 
-    def _saved(self, name: str, content: bytes, media_type: str) -> JsonObject:
-        """Put bytes into the workspace; return a reference as every tool's files have."""
-        content = self.mask.content(content)
-        path = self._job.files.save(self.mask.text(name).replace("*", "_"), content)
+    def _saved(self, name: str, content: Any, media_type: str) -> JsonObject:
+        """Put bytes, or what their base64 means, into the workspace; return a reference as every tool's files have.
+
+        Data that is not base64 becomes a text file: as an image, it would make requests to a model fail.
+        """
+        if not isinstance(content, bytes):
+            decoded = _decoded(content)
+            if decoded is None:
+                self._note(f"the data of {media_type or name} is not base64, and is saved as text")
+                name, media_type = f"{name}.txt", "text/plain"
+            content = str(content).encode() if decoded is None else decoded
+        content = self._mask.content(content)
+        try:
+            path = self._job.files.save(self._mask.text(name).replace("*", "_"), content)
+        except (CovaltError, OSError) as error:
+            problem = error.message if isinstance(error, CovaltError) else str(error.strerror)
+            self._note(f"a file of the result, {media_type or name}, is not saved: {problem}")
+            return {"not_saved": problem, "size": len(content), "media_type": media_type}
         return {"file": path, "size": len(content), "media_type": media_type}
 
 
-def _bytes(encoded: object) -> bytes:
+def _decoded(encoded: object) -> bytes | None:
+    """Return the bytes of base64, also with line breaks; None if it is something else."""
     try:
-        return base64.b64decode(str(encoded or ""), validate=True)
-    except (binascii.Error, ValueError):
-        return str(encoded).encode()
+        return base64.b64decode("".join(str(encoded or "").split()), validate=True)
+    except ValueError:
+        return None

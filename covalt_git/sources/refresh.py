@@ -6,6 +6,7 @@ user accepts exactly the reviewed definitions, by their digests.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
@@ -14,7 +15,7 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
-from covalt_git.names import local_names
+from covalt_git.names import host_name, local_names
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
@@ -269,13 +270,42 @@ def accept(
             del accepted[tool_id]
         else:
             accepted[tool_id] = digest
-    update_state(root, toolset, {"accepted": accepted})
+    first = _named_first(toolset.state, accepted)
+    update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
     trust_accepted(toolset, decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))
     return find_source(root, toolset_id, namespace)
+
+
+def _named_first(state: ToolsetState, accepted: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the accepted tools that keep their name for MCP hosts, because others of the same name came later.
+
+    A host has allow lists by name, so the name of a tool must not change because its server adds another one.
+    """
+    groups: dict[str, list[str]] = {}
+    for tool_id in accepted:
+        groups.setdefault(host_name(tool_id), []).append(tool_id)
+    first = []
+    for group in groups.values():
+        earlier = [tool_id for tool_id in group if tool_id in state.accepted]
+        named = [tool_id for tool_id in group if tool_id in state.named_first] or earlier
+        # If several were accepted before, or are accepted at once, none had the name alone.
+        if len(group) > 1 and len(named) == 1:
+            first += named
+    return tuple(sorted(first))
+
+
+def undisputed(state: ToolsetState) -> frozenset[str]:
+    """Return the accepted tools whose names for MCP hosts that reject dots have no digest because of others."""
+    counted = Counter(map(host_name, state.accepted))
+    return frozenset(
+        tool_id
+        for tool_id in state.accepted
+        if counted[host_name(tool_id)] == 1 or tool_id in state.named_first
+    )
 
 
 def _lock_of(source: ToolSource) -> ToolLock:

@@ -98,7 +98,10 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
         elif call.status == "running":
             writer.folder.remove_non_folder()
             snapshot = writer.scan() if chat.active_branch() == call.branch else None
-            message = "the process that ran it ended before the tool did"
+            message = (
+                "the process that ran it ended before its outcome was recorded; "
+                "the tool may have had its effect"
+            )
             writer.finish_call(
                 call, commits.unfinished(call, "interrupted", message), snapshot=snapshot
             )

@@ -10,6 +10,7 @@ import covalt_git
 from covalt_git.errors import CovaltError
 from tests.api_client import Api, refused
 from tests.mcp_client import call as call_over_mcp
+from tests.mcp_client import error_of
 from tests.operations_client import Operations
 
 MANIFEST = """\
@@ -67,7 +68,7 @@ def test_a_tool_that_requires_a_token_is_refused_on_every_face(
     assert key in refused(call_over_http(api), 403, "token_needed")["error_description"]
     over_mcp = call_over_mcp(api.root, "guarded.echo", ARGS)
     assert over_mcp.is_error
-    assert over_mcp.structured_content["error"] == "token_needed"
+    assert error_of(over_mcp)["error"] == "token_needed"
     status, printed = cli("call", "c1", "guarded:echo", "--arg", "text=hello")
     assert status == 1
     assert f"requires an access token ({key})" in printed
@@ -101,7 +102,7 @@ def test_a_call_over_a_protocol_that_is_not_listed_is_refused(
         assert not over_mcp.is_error
     else:
         assert over_http.status_code == 200
-        assert over_mcp.structured_content["error"] == "protocol_denied"
+        assert error_of(over_mcp)["error"] == "protocol_denied"
     # A command of the user of this machine uses no protocol.
     assert (
         operate("call_tool", chat_id="c1", tool_id="guarded:echo", args=ARGS)["status"] == "success"

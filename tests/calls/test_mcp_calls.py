@@ -177,6 +177,7 @@ def test_texts_files_links_and_structured_content_are_results(world: World) -> N
         ("fail", {"structure": True}, "tool_failed", "no such city", {"city": None}),
         ("protocol_error", {}, "server_error", "the moon is wrong (-32001)", None),
         ("die", {}, "server_ended", "it was all too much", None),
+        ("die", {}, "server_ended", "during the request; the tool may have had its effect;", None),
     ],
 )
 def test_an_error_of_the_tool_or_server_fails_only_its_own_call(

@@ -99,6 +99,13 @@ def test_argument_may_have_a_name_that_pydantic_uses(name: str) -> None:
     assert problems_of(namespace["function"], {}) == [f"$.{name}: missing"]
 
 
+def test_an_integer_beyond_2_53_is_accepted() -> None:
+    def after(number: int) -> int:
+        return number + 1
+
+    assert invoke(after, {"number": 2**53 + 1}) == 2**53 + 2
+
+
 def test_argument_is_given_by_its_alias() -> None:
     def function(from_: Annotated[str, Field(alias="from")]) -> str:
         return from_

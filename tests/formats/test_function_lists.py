@@ -101,3 +101,42 @@ def test_an_argument_whose_name_anthropic_rejects_is_left_out_and_reported() -> 
         f"{place}/properties/filter[id]/type",
         f"{place}/required/0",
     }
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({"const": 5}, {"type": "integer"}),
+        ({"enum": [1, 2]}, {"type": "integer"}),
+        ({"enum": [1, 2.5]}, {"type": "number"}),
+        ({"const": True}, {"type": "boolean"}),
+        ({"enum": [1, None]}, {"type": "integer", "nullable": True}),
+        ({"enum": ["a", 1]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ({"type": ["integer", "string"]}, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        ({"type": ["integer", "null"]}, {"type": "integer", "nullable": True}),
+        ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
+        ({"const": "a"}, {"enum": ["a"], "type": "string"}),
+    ],
+)
+def test_a_schema_for_gemini_has_the_types_of_its_valid_values(schema: Any, written: Any) -> None:
+    inputs = {"type": "object", "properties": {"a": schema}}
+    content = laws.as_json({"tools": [{"name": "x", "inputSchema": inputs}]})
+
+    (list_,) = functions_of(content, "gemini")
+    (function,) = list_["functionDeclarations"]
+    assert function["parameters"]["properties"]["a"] == written
+
+
+def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:
+    files = {
+        "toolset.yaml": b'id: a\nname: A\nversion: "1"\ntools: [{id: x, entrypoint: "tools.a:x"}]\n',
+        "tools/a.py": b"from typing import Any\n\n\ndef x(value: Any) -> None:\n    pass\n",
+    }
+    gemini = conversion.find_format("gemini")
+
+    done = conversion.convert(
+        folder_document("a", files), conversion.find_format("toolset"), gemini
+    )
+
+    lost = {one.pointer: one.reason for one in done.lost}
+    assert lost["/tools/0/input_schema/properties/value"].endswith("the type string")

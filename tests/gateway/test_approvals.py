@@ -8,7 +8,15 @@ import pytest
 
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from tests.mcp_client import Requests, call, commits, text, versions, with_requests
+from tests.mcp_client import (
+    Requests,
+    call,
+    commits,
+    error_of,
+    text,
+    versions,
+    with_requests,
+)
 
 ARGS = {"path": "a.txt", "content": "hi"}
 WRITTEN = {"written": "a.txt"}
@@ -63,9 +71,9 @@ def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     ):
         result = pending(shared, chat_id, version=version, **options)
         assert result.is_error
-        assert result.structured_content["error"] == "approval_needed"
+        assert error_of(result)["error"] == "approval_needed"
         assert text(result).startswith("demo:asks needs approval: ")
-        assert result.structured_content["execution_id"] in text(result)
+        assert error_of(result)["execution_id"] in text(result)
         assert "covalt-git" not in text(result)
     assert len(visitor.urls) == 1
     assert commits(shared, chat_id) == []
@@ -116,10 +124,10 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
     shared: Path, chat_id: str, version: str
 ) -> None:
     waits = pending(shared, chat_id, version=version)
-    execution_id = waits.structured_content["execution_id"]
+    execution_id = error_of(waits)["execution_id"]
 
     again = resume(shared, chat_id, execution_id, version=version)
-    assert again.structured_content == waits.structured_content
+    assert again.structured_content == error_of(waits)
     assert commits(shared, chat_id) == []
     Project.open(shared).approvals().approve(execution_id)
     done = [resume(shared, chat_id, execution_id, version=version) for _ in range(2)]

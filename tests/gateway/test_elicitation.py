@@ -15,6 +15,7 @@ from tests.mcp_client import (
     Requests,
     call,
     commits,
+    error_of,
     recorded,
     refused,
     talk,
@@ -159,7 +160,7 @@ def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
 
     for callbacks in ({}, {"elicitation_callback": fails}):
         result = call(shared, "quiz.name", version="legacy", callbacks=callbacks)
-        assert result.structured_content["error"] == "cannot_ask"
+        assert error_of(result)["error"] == "cannot_ask"
     assert "no display" in text(result)
 
 
@@ -226,6 +227,6 @@ def test_another_call_of_the_client_cancels_one_that_it_left_with_a_question(
     other, left = with_requests(shared, say, callbacks=CAN_ASK, chat=chat_id)
 
     assert not other.is_error
-    assert left.structured_content["error"] == "cancelled"
+    assert error_of(left)["error"] == "cancelled"
     assert "its client made another call" in text(left)
     assert len(commits(shared, chat_id)) == 2

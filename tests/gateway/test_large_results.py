@@ -13,7 +13,16 @@ from mcp_types import TextContent
 
 from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import Delivery, output_schema, page_of, shape, truncate
-from tests.mcp_client import CONFIG, add_toolset, call, read, recorded, talk, versions
+from tests.mcp_client import (
+    CONFIG,
+    add_toolset,
+    call,
+    error_of,
+    read,
+    recorded,
+    talk,
+    versions,
+)
 
 MANIFEST = """\
 id: big
@@ -144,7 +153,7 @@ def test_a_page_after_the_last_and_a_call_of_a_hidden_tool_do_not_exist(big: Pat
     ):
         args = {"resource": resource, "page": page}
         refused = call(big, "read_result", args, chat=chat_id, role=role)
-        assert refused.structured_content["error"] == code
+        assert error_of(refused)["error"] == code
 
 
 @versions

@@ -11,6 +11,7 @@ from tests.mcp_client import (
     ToolNews,
     add_toolset,
     call,
+    error_of,
     listening,
     refused,
     talk,
@@ -55,7 +56,7 @@ def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path) -> Non
     result = call(shared, "demo.fails")
 
     assert result.is_error is True
-    assert result.structured_content["error"] == "tool_raised"
+    assert error_of(result)["error"] == "tool_raised"
     assert "no such luck" in text(result)
     assert str(shared) not in text(result)
 
@@ -65,8 +66,8 @@ def test_invalid_arguments_are_all_reported_and_make_no_chat(shared: Path) -> No
 
     result = call(shared, "demo.write", {"path": 1, "other": 2})
 
-    assert result.structured_content["error"] == "invalid_arguments"
-    assert len(result.structured_content["problems"]) == 3
+    assert error_of(result)["error"] == "invalid_arguments"
+    assert len(error_of(result)["problems"]) == 3
     assert Project.open(shared).chats.ids() == before
 
 
@@ -130,6 +131,6 @@ def test_an_internal_error_is_logged_and_not_sent_to_the_client(
     monkeypatch.setattr(Project, "engine", broken)
     for version in VERSIONS:
         result = call(shared, "demo.steps", version=version)
-        assert result.structured_content["error"] == "internal_error"
+        assert error_of(result)["error"] == "internal_error"
         assert "a secret" not in text(result)
     assert "a secret" in caplog.text

@@ -20,6 +20,7 @@ from tests.command import Command
 from tests.mcp_client import (
     Progress,
     commits,
+    error_of,
     over_stdio,
     request,
     talk,
@@ -46,7 +47,7 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path) -> None:
         await client.call_tool("demo.steps", {}, progress_callback=steps)
         assert text(await client.call_tool("quiz.name", {})).startswith("Hello, Ada!")
         approval: Any = await client.call_tool("demo.asks", {"path": "a.txt", "content": "hi"})
-        execution_id = approval.structured_content["execution_id"]
+        execution_id = error_of(approval)["execution_id"]
         assert urls == [f"{PAGES}/approvals/{execution_id}"]
         async with anyio.create_task_group() as group:
             group.start_soon(partial(client.call_tool, progress_callback=slow), "demo.slow", {})

@@ -31,6 +31,18 @@ def test_no_tool_gets_the_name_of_a_meta_tool() -> None:
     assert "call_tool" not in names(["call:tool"], "underscore", reserved={"call_tool"})
 
 
+def test_the_tool_that_had_a_name_first_keeps_it() -> None:
+    ids = ["a:get.user", "a:get_user", "a:other"]
+
+    found = names(ids, "underscore", first=lambda tool_id: tool_id == "a:get_user")
+
+    assert found["a_get_user"] == "a:get_user"
+    assert found["a_other"] == "a:other"
+    assert len(found) == 3
+    assert "a_get_user" not in names(ids, "underscore")
+    assert "a_get_user" not in names(ids, "underscore", first=lambda _: True)
+
+
 @pytest.mark.parametrize("text", ["", "a", "a:b", "A.b", "a..b", "a.b\n"])
 def test_what_is_no_path_names_no_tool(text: str) -> None:
     assert path_of(text) is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from covalt_git.project import Project
-from tests.mcp_client import call
+from tests.mcp_client import call, error_of
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_an_impossible_request_returns_its_error_code(
     result = call(shared, f"workspace.{name}", args, chat=chat_id)
 
     assert result.is_error
-    assert result.structured_content["error"] == code
+    assert error_of(result)["error"] == code

@@ -160,10 +160,12 @@ def test_a_file_that_is_too_large_to_keep_is_an_error(desk: Desk) -> None:
 
 def test_a_result_is_checked_against_its_schema(desk: Desk) -> None:
     schema = {"type": "object", "properties": {"method": {"type": "integer"}}}
-    code, message, _ = desk.fails("/echo", output_schema=schema)
+    outcome = desk.call("/echo", output_schema=schema)
 
-    assert code == "bad_result"
-    assert "$.method" in message
+    assert outcome.error is not None
+    assert outcome.error.code == "bad_result"
+    assert "$.method" in outcome.error.message
+    assert outcome.result["method"] == "GET"  # the request is made, so its result is not lost
 
 
 # --- files that are sent --------------------------------------------------------------------------
@@ -272,8 +274,30 @@ def test_a_request_that_never_left_may_be_repeated_whatever_it_is(desk: Desk) ->
 
     assert outcome.error is not None
     assert outcome.error.code == "connection_failed"
+    assert "effect" not in outcome.error.message
     assert outcome.output.count("connection refused") == 3
     assert 0 < sum(desk.waited) <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_unknown"),
+    [
+        ({"method": "POST"}, True),
+        ({"method": "DELETE", "retries": 0}, True),
+        ({"method": "POST", "annotations": {"read_only": True}}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
+def test_a_lost_answer_of_a_request_that_writes_may_have_had_its_effect(
+    desk: Desk, answer: bytes, changes: dict[str, Any], is_unknown: object
+) -> None:
+    with answering(answer) as port:
+        _, message, _ = desk.fails(
+            f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], **changes
+        )
+
+    assert message.endswith("; the tool may have had its effect") is is_unknown
 
 
 # --- grants and secrets ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from mcp import Client
 
 from tests.journeys.terminal import Terminal
-from tests.mcp_client import over_stdio, text, tool_names
+from tests.mcp_client import error_of, over_stdio, text, tool_names
 from tests.uvicorn_server import talk_over_http
 
 WRITE = {"path": "index.html", "content": "<h1>hi</h1>"}
@@ -64,7 +64,7 @@ def test_a_user_manages_the_work_of_an_agent(project: Terminal) -> None:
         for word in ("one", "two"):
             args = {"command": f"echo {word} >> ran.txt"}
             waits: Any = await client.call_tool("app-builder.run_command", args)
-            ids.append(waits.structured_content["execution_id"])
+            ids.append(error_of(waits)["execution_id"])
         await run_sync(decide, *ids)
         results = [await client.call_tool("resume", {"execution_id": one}) for one in ids]
         return [text(one).partition(":")[0] for one in results if one.is_error]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.runtime.awaited_call import MAX_OUTPUT
 from covalt_git.runtime.python_tool import run
+from covalt_git.text.printed import MOST_STORED, size_of
 from tests.runtime.conftest import Workshop
 
 CANARY = "sk-live-canary-9c1f"
@@ -144,10 +144,17 @@ def test_both_streams_are_recorded_in_order(workshop: Workshop) -> None:
 
 
 def test_long_output_is_capped_with_a_note(workshop: Workshop) -> None:
-    outcome = workshop.run("def run():\n    print('x' * 100_000)\n    return 'done'")
+    outcome = workshop.run(
+        "def run():\n    for at in range(200_000):\n        print(at)\n    return 'done'"
+    )
 
     assert outcome.result == "done"
-    assert outcome.output == "x" * MAX_OUTPUT + "\n... 34465 bytes more were not kept\n"
+    assert outcome.output.startswith("0\n1\n2\n")
+    assert outcome.output.endswith("199998\n199999\n")
+    size = size_of(outcome.output)
+    assert (size.lines, size.size) == (200_000, 1_288_890)
+    assert 0 < size.stored_lines == outcome.output.count("\n") - 1
+    assert MOST_STORED - 20 < size.stored_size <= MOST_STORED
 
 
 def test_output_is_text_whatever_bytes_were_printed(workshop: Workshop) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.runtime.awaited_call import MAX_OUTPUT
+from covalt_git.text.printed import MOST_STORED
 from tests.runtime.conftest import Workshop, error_of
 from tests.tables import tables
 
@@ -25,7 +25,7 @@ class Loud(Exception):
     error = error_of(outcome)
 
     assert (error.code, error.message) == (row["code"], row["message"])
-    assert len(outcome.output) < MAX_OUTPUT + 100
+    assert len(outcome.output) < MOST_STORED + 100
 
 
 @pytest.mark.parametrize("name", TABLES["modules"])

@@ -12,7 +12,7 @@ from covalt_git.access.subject import NamedTool
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.models.project_config import ProjectConfig, RoleConfig
 from covalt_git.project import Project
-from tests.mcp_client import make_project, talk
+from tests.mcp_client import error_of, make_project, talk
 
 WRITE = {"path": "a.txt", "content": "hi"}
 ROLES = """\
@@ -39,8 +39,7 @@ def test_a_second_client_over_stdio_approves_no_call_of_the_first(root: Path, na
         return await client.call_tool("resume", args)
 
     waits = talk(root, ask, callbacks={"client_info": named("first")}, role="both")
-    assert waits.structured_content is not None
-    execution_id = waits.structured_content["execution_id"]
+    execution_id = error_of(waits)["execution_id"]
     talk(root, approve, callbacks={"client_info": named(name)}, role="both")
 
     approval = Project.open(root).approvals().find(execution_id)

@@ -29,6 +29,7 @@ from tests.mcp_client import (
     ToolNews,
     add_toolset,
     commits,
+    error_of,
     listening,
     make_project,
     refused,
@@ -235,7 +236,7 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
 
     token = new_token("stateless")
     read = call_over_http(port, "workspace.list_files", token=token)
-    assert read.structured_content["error"] == "no_chat"
+    assert error_of(read)["error"] == "no_chat"
     first = write(token)
     newest = write(token, version="legacy")  # a session has a chat of its own
     assert write(token) == first
@@ -354,7 +355,7 @@ def test_records_name_the_agent(root: Path, port: int, writer: str) -> None:
     assert commits(root, chat_of(done))[0].record.by == "agent:writes"
     with Project.open(root).chats.open(chat_of(done)) as chat:
         assert chat.card().made_by == "agent:writes"
-    approval = Project.open(root).approvals().find(waits.structured_content["execution_id"])
+    approval = Project.open(root).approvals().find(error_of(waits)["execution_id"])
     assert (approval.by, approval.role, approval.state) == ("agent:writes", "writer", "pending")
 
 
@@ -416,7 +417,7 @@ def test_an_agent_token_opens_no_page_no_api_and_no_git(root: Path, port: int, w
 
 def test_an_agent_cannot_approve_its_own_call(root: Path, port: int, writer: str) -> None:
     waits = call_over_http(port, "demo.asks", WRITE, token=writer)
-    execution_id = waits.structured_content["execution_id"]
+    execution_id = error_of(waits)["execution_id"]
     page = f"/approvals/{execution_id}"
     headers = {"Authorization": f"Bearer {writer}"}
 
@@ -471,7 +472,7 @@ def test_a_call_is_resumed_by_the_agent_that_made_it_alone(
 ) -> None:
     token = new_token("asks")
     waits = call_over_http(port, "demo.asks", WRITE, token=token)
-    execution_id = waits.structured_content["execution_id"]
+    execution_id = error_of(waits)["execution_id"]
 
     def resume(token: str, execution_id: str = execution_id) -> Any:
         args = {"execution_id": execution_id}

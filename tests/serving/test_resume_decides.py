@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
-from tests.mcp_client import make_project
+from tests.mcp_client import error_of, make_project
 from tests.uvicorn_server import TOKEN, call_over_http, served
 
 WRITE = {"path": "a.txt", "content": "hi"}
@@ -51,7 +51,7 @@ def chat_of(root: Path) -> tuple[str, str]:
 def ask(port: int, token: str) -> str:
     """Make a call that needs approval; return its execution id."""
     waits = call_over_http(port, "demo.asks", WRITE, token=token)
-    execution_id: str = waits.structured_content["execution_id"]
+    execution_id: str = error_of(waits)["execution_id"]
     return execution_id
 
 

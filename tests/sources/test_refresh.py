@@ -11,6 +11,7 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.errors import CovaltError, StaleError
+from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.models.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
@@ -168,6 +169,26 @@ def test_a_changed_tool_is_compared_with_the_accepted_definition(root: Path) -> 
     assert source(root).to_accept == ()
     assert set(enabled(root).values()) == {True}
     assert source(root).lock == first
+
+
+def test_an_accepted_tool_keeps_its_name_for_hosts_when_another_collides(root: Path) -> None:
+    user, other = ({"name": name, "inputSchema": {"type": "object"}} for name in ("get_user", "get.user"))  # fmt: skip
+    gateway = Gateway(root, style="underscore")
+
+    def take(*definitions: dict[str, Any]) -> dict[str, str]:
+        offer(root, *definitions)
+        refresh(root, source(root), partial(list_tools, root=root))
+        accept(root, "gear", "disk", {one.name: one.digest for one in source(root).to_accept})
+        tools = gateway.tools().items()
+        return {tool.tool_id: name for name, tool in tools if tool.toolset_id == "gear"}
+
+    assert take(user) == {"disk:get_user": "disk_get_user"}
+    names = take(user, other)
+    assert names["disk:get_user"] == "disk_get_user"
+    assert names["disk:get.user"].startswith("disk_get_user_")
+    assert take(user, other, WIPE)["disk:get_user"] == "disk_get_user"
+    assert read_toolset(root, "gear").state.named_first == ("disk:get_user",)
+    assert take(other, WIPE)["disk:get.user"] == "disk_get_user"  # the first one is removed
 
 
 def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(root: Path) -> None:

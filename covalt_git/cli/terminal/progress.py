@@ -11,7 +11,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.interrupt import cancelling
 from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.models.outcomes import Log, Progress
-from covalt_git.runtime.awaited_call import MAX_OUTPUT
+from covalt_git.text.printed import MOST_STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class FollowedCalls:
 
     def _show(self, event: Installing | Progress | Log) -> None:
         name = f"{self.name}: " if self.name else ""
-        if isinstance(event, Log) and self._printed_size < MAX_OUTPUT:  # more is not in the record
+        if isinstance(event, Log) and self._printed_size < MOST_STORED:  # more is not in the record
             self._printed.append(event)
             self._printed_size += len(event.message)
         if output.lines is not None:

@@ -13,6 +13,7 @@ from covalt_git.git_store.objects import is_binary_content
 from covalt_git.models.calls import RenderPlan
 from covalt_git.operations.chats import workspace_files
 from covalt_git.text import display
+from covalt_git.text.printed import size_of
 
 if TYPE_CHECKING:
     from covalt_git.models.commit_record import CallRecord
@@ -34,7 +35,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
         output.say(f"result: {_inline(record.result)}")
     if record.output:
         output.say("printed:")
-        _text(record.output, _show_command(chat_id, manifest_id))
+        _printed(record.output, _show_command(chat_id, manifest_id))
     if record.render_plan is not None:
         plan(chat_id, manifest_id, RenderPlan.model_validate(record.render_plan))
 
@@ -102,13 +103,33 @@ def _text(text: str, rest: str, *, most: int = MOST_LINES) -> None:
         output.say(f"  ... {more}: {display.in_line(rest)}", dim=True)
 
 
+def _printed(text: str, rest: str) -> None:
+    """Print the first and last lines that a tool printed, and how many it printed and are stored."""
+    lines, half = text.splitlines(), MOST_LINES // 2
+    if len(lines) <= MOST_LINES:
+        _text(text, rest)
+        return
+    size = size_of(text)
+    stored = "all are stored"
+    if size.stored_size < size.size:
+        stored = f"{size.stored_lines:,} lines ({size.stored_size:,} bytes) are stored"
+    left = output.plural(size.lines - MOST_LINES, "line")
+    for line in lines[:half]:
+        output.say(f"  {line}")
+    printed = f"{size.lines:,} lines ({size.size:,} bytes) were printed, {stored}"
+    output.say(f"  ... {left} not shown; {printed}: {display.in_line(rest)}", dim=True)
+    for line in lines[-half:]:
+        output.say(f"  {line}")
+
+
 def _inline(value: Any) -> str:
     return display.shorten(display.arguments(json.dumps(value, ensure_ascii=False)), 500)
 
 
 def result(chat_id: str, manifest_id: str, value: Any, printed: str) -> None:
-    """Print the output of a tool, and its result as JSON."""
+    """Print the result of a tool as JSON, and then its output, which may be long."""
     rest = _show_command(chat_id, manifest_id)
-    if printed:
-        _text(printed, rest)
     _text(json.dumps(value, indent=2, ensure_ascii=False), rest, most=_FEW_LINES)
+    if printed:
+        output.say("printed:")
+        _printed(printed, rest)

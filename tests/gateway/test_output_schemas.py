@@ -1,0 +1,112 @@
+"""Errors and results of tools with an output schema, for clients that check structured content against it."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from mcp import Client
+
+from covalt_git.gateway.large_results import Delivery, output_schema
+from tests.mcp_client import add_toolset, error_of, make_project, talk, text, versions
+
+ORDERS = """\
+id: orders
+name: Orders
+version: "1"
+tools:
+  - {id: order, entrypoint: "tools.orders:order"}
+  - {id: pend, entrypoint: "tools.orders:order", requires_confirmation: true}
+"""
+CODE = """\
+def order(item: str) -> dict[str, int]:
+    if item == "none":
+        raise ValueError("there is no such item")
+    return {"number": 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make_project(tmp_path_factory.mktemp("orders") / "project")
+    shutil.rmtree(root / "toolsets" / "demo")
+    add_toolset(root, "orders", ORDERS, CODE)
+    return root
+
+
+@versions
+@pytest.mark.parametrize(
+    ("name", "args", "code"),
+    [
+        ("orders.order", {"item": "none"}, "tool_raised"),
+        ("orders.order", {}, "invalid_arguments"),
+        ("orders.pend", {"item": "pen"}, "approval_needed"),
+        ("orders.order", {"item": "pen"}, None),
+    ],
+)
+def test_structured_content_always_matches_the_listed_output_schema(
+    orders: Path, version: str, name: str, args: dict[str, Any], code: str | None
+) -> None:
+    async def say(client: Client) -> tuple[Any, Any]:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        return listed[name].output_schema, await client.call_tool(name, args)
+
+    schema, result = talk(orders, say, version=version)
+
+    # As the TypeScript SDK 1.x: it checks structured content also if isError is set.
+    assert schema is not None
+    if result.structured_content is not None:
+        assert jsonschema_rs.is_valid(schema, result.structured_content)
+    assert bool(result.is_error) is (code is not None)
+    if code is None:
+        assert result.structured_content == {"number": 1}
+        return
+    assert code in text(result) or "needs approval" in text(result)
+    assert error_of(result)["error"] == code
+    if code == "approval_needed":
+        assert error_of(result)["execution_id"] in text(result)
+
+
+@versions
+def test_errors_of_a_tool_without_a_listed_output_schema_are_structured_content(
+    orders: Path, version: str
+) -> None:
+    async def say(client: Client) -> Any:
+        args = {"name": "orders.order", "arguments": {"item": "none"}}
+        return await client.call_tool("call_tool", args)
+
+    result = talk(orders, say, version=version, mode="search")
+
+    assert result.structured_content == error_of(result)
+    assert error_of(result)["error"] == "tool_raised"
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        ({"id": 7}, {"id": 7}),
+        (
+            {"id": 7, "note": None},
+            {
+                "mismatch": "$.note: must be a text, not null",
+                "result": {"id": 7, "note": None},
+            },
+        ),
+        ({"structured_content": {"id": 7}, "content": [{"file": "a.png"}]}, {"id": 7}),
+        (None, {"mismatch": "$: must be an object, not null", "result": None}),
+    ],
+)
+def test_a_result_that_does_not_match_is_sent_in_a_form_that_the_listed_schema_allows(
+    value: Any, sent: Any
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "note": {"type": "string"}},
+        "required": ["id"],
+    }
+
+    found = Delivery(structured=True, modern=False, schema=schema).matching(value)
+
+    assert found == sent
+    assert jsonschema_rs.is_valid(output_schema(schema), found)
