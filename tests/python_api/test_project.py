@@ -71,7 +71,9 @@ def test_a_pending_call_runs_when_it_is_approved(project: Project, chat: Chat) -
 
 
 def test_a_closed_project_leaves_no_process_and_does_nothing(root: Path) -> None:
-    open_project(root).close()  # ends what other tests of this process have left, which the call would use
+    open_project(
+        root
+    ).close()  # ends what other tests of this process have left, which the call would use
     before = children()
     project = open_project(root)
     project.create_chat("c1")
