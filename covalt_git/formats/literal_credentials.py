@@ -28,7 +28,8 @@ CONNECTIONS: Final = frozenset(
 
 _SECRET_NAME = re.compile(
     r"authorization|cookie|token|secret|passw(?:or)?d|passphrase|passcode|api[-_]?key|(?:access|private|auth|account)[-_]?key"
-    r"|credential|(?:^|[-_])(?:key|pass|pwd|pat|auth|dsn)(?:$|[-_])",
+    r"|credential|bearer|jwt|sshpass|connection[-_]?string|session[-_]?id|signature"
+    r"|(?:^|[-_])(?:key|pass|pwd|pat|auth|dsn)(?:$|[-_])",
     re.IGNORECASE,
 )
 _ALWAYS_SECRET = re.compile(
@@ -66,13 +67,16 @@ _ASSIGNMENTS = (
     re.compile(rf"(?P<before>{_NAME}=')(?P<value>[^']+)"),
     re.compile(rf'(?P<before>{_NAME}=")(?P<value>[^"]+)'),
     re.compile(rf"(?P<before>{_NAME}=)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"),
+    re.compile(  # csh and fish
+        r"(?P<before>\b(?:setenv|set\s+-\w*x\w*)\s+(?P<name>[A-Za-z_]\w*)\s+['\"]?)(?P<value>[^\s'\"`$;&|()<>]+)"
+    ),
 )
 """The same in a line for a shell, or in a connection string."""
 
 _MEMBER = re.compile(r"""(?P<before>"(?P<name>[\w.-]+)"\s*:\s*")(?P<value>[^"\\]+)""")
 """A member of a JSON object in a text."""
 
-_USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user")
+_USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user|--login")
 _USER = re.compile(r"(?P<before>(?P<name>[^\s:'\"=]+):)(?P<value>[^\s'\"]+)")
 _CURL = re.compile(
     rf"(?P<before>(?<!\S)(?:{_USER_FLAG.pattern})[\s=]*['\"]?(?P<name>[^\s:'\"]+):)(?P<value>[^\s'\"]+)"
@@ -258,7 +262,7 @@ def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str
     for one in _named_values(text, place):
         if _is_secret(one["name"]) and is_literal(one["value"]):
             yield one["before"], one["value"], one["name"]
-    if place.connection == "args" and "curl" in text:
+    if place.connection == "args" and ("curl" in text or _CURL.match(text)):
         for one in _CURL.finditer(text):
             if _is_login(one):
                 yield one["before"], one["value"], "password"

@@ -294,7 +294,11 @@ class Context:
         self.update_index(chat)
 
     def require_again(self) -> None:
-        """Check everything that was required so far with the current ``covalt.yaml``."""
+        """Check everything that was required so far with the current ``covalt.yaml``.
+
+        Raises:
+            ForbiddenError: if the role may no longer perform the operation.
+        """
         from covalt_git.catalog.current_config import current_config  # noqa: PLC0415 - most operations read only
 
         self.project = replace(self.project, config=current_config(self.project.root))

@@ -226,7 +226,12 @@ class Operation(Generic[RequestT, ResultT]):
                 context.require_chat_management()
             else:
                 context.require_tool(need)
-        return self.run(context, request)
+        if not self.changes:
+            return self.run(context, request)
+        from covalt_git.toolsets.update_lock import checked_after_wait  # noqa: PLC0415 - lists read only
+
+        with checked_after_wait(context.require_again):
+            return self.run(context, request)
 
     @property
     def name(self) -> str:

@@ -206,7 +206,7 @@ def _without_approval(
 def _limits(config: ProjectConfig | None, tool: Tool) -> Collection[str]:
     """Return the digests of the rules that require approval of some calls of a tool."""
     rules = config.approvals if config is not None else ()
-    return {rule_digest(rule) for rule in rules if may_require(rule, tool)}
+    return {rule_digest(rule, tool.input_schema) for rule in rules if may_require(rule, tool)}
 
 
 def _details(toolset: Toolset) -> dict[str, str]:

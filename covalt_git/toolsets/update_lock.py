@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
@@ -59,12 +60,35 @@ class _Note(StrictModel):
     state: ToolsetState
 
 
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
+
+
+@contextmanager
+def checked_after_wait(check: Callable[[], None]) -> Iterator[None]:
+    """Have each change of toolsets in the block call ``check`` when it has the lock.
+
+    The wait for the lock may take long, and meanwhile its caller may lose the right to the change.
+    """
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
 @contextmanager
 def toolsets_lock(root: Path) -> Iterator[None]:
-    """Hold the exclusive lock on the project's toolsets during the block."""
+    """Hold the exclusive lock on the project's toolsets during the block.
+
+    Raises:
+        CovaltError: of the check of :func:`checked_after_wait`.
+    """
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
     with file_lock.held(toolsets):
+        check = _CHECK.get()
+        if check is not None:
+            check()
         _finish(root)
         _clear(toolsets, root / "data")
         yield

@@ -71,9 +71,13 @@ def without_approval(
     return _permission(toolset_id, fact, "call without approval")._replace(reach=reach)
 
 
-def rule_digest(rule: ApprovalRule) -> str:
-    """Return the digest of a rule that requires approval."""
-    return canonical_json.digest(rule.model_dump(mode="json", exclude_none=True))
+def rule_digest(rule: ApprovalRule, schema: JsonObject | None = None) -> str:
+    """Return the digest of a rule that requires approval, for a tool with this input schema.
+
+    A condition on arguments depends on their names and defaults, so another schema is another limit.
+    """
+    facts: JsonObject = rule.model_dump(mode="json", exclude_none=True)
+    return canonical_json.digest({"rule": facts, "schema": schema} if rule.when.args else facts)
 
 
 def config_permissions(config: ProjectConfig) -> list[Permission]:

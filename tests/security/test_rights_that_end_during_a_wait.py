@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from covalt_git.operations.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import every_operation
 from covalt_git.project import Project
+from covalt_git.system import file_lock
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, NotTrustedError
@@ -267,3 +269,34 @@ def test_a_rule_that_is_written_while_a_built_in_tool_waits_applies_to_it(
     )
 
     assert error.code == "needs_person"
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("add_grant", {"kind": "network", "hosts": ("a.example",)}),
+        ("override_tool", {"tool_id": "demo:ask", "requires_confirmation": False}),
+        ("uninstall_toolset", {"force": True}),
+    ],
+)
+def test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_made(
+    world: World, name: str, request_: dict[str, Any]
+) -> None:
+    world.configure(ROLES.replace("bot: {", "bot: {admin: true, "))
+    before = {file: file.read_bytes() for file in (world.root / "toolsets").rglob("*.yaml")}
+    toolset = {} if "tool_id" in request_ else {"toolset_id": "demo"}
+    ended: list[CovaltError] = []
+
+    def change() -> None:
+        ended.append(Operations(world.root, role="bot").error(name, **toolset, **request_))
+
+    thread = threading.Thread(target=change)
+    with file_lock.held(world.root / "toolsets"):
+        thread.start()
+        time.sleep(0.5)  # nothing tells that a process waits for this lock
+        world.configure(ROLES)
+    thread.join(60)
+
+    assert ended[0].code == "forbidden"
+    after = {file: file.read_bytes() for file in (world.root / "toolsets").rglob("*.yaml")}
+    assert after == before

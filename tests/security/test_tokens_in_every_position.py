@@ -242,3 +242,32 @@ def test_a_secret_in_a_document_in_a_document_is_seen(layers: int) -> None:
 @pytest.mark.parametrize("text", ["\\" * 500_000, "\\u" * 200_000, "%2" * 200_000, "\\n" * 200_000])
 def test_a_text_of_escapes_is_searched_fast(text: str) -> None:
     assert not credentials(text)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--user=ann:{}"],
+        ["--login", "ann:{}"],
+        ["--bearer", "{}"],
+        ["-b", "sessionid={}"],
+        ["-c", "setenv API_KEY {}; serve"],
+        ["-c", "set -gx API_KEY {}"],
+    ],
+    ids=str,
+)
+def test_a_password_after_a_name_is_replaced_in_each_form_of_arguments(args: list[str]) -> None:
+    password = "hunter2Xq9"
+    filled = [text.format(password) for text in args]
+
+    changed, notes = replace_credentials({"mcpServers": {"a": {"command": "x", "args": filled}}})
+
+    assert password not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize("name", ["SSHPASS", "JWT", "BEARER", "CONNECTION_STRING", "SESSION_ID"])
+def test_a_variable_whose_name_says_credential_is_replaced(name: str) -> None:
+    changed, _ = replace_credentials({"mcpServers": {"a": {"command": "x", "env": {name: "q9"}}}})
+
+    assert "q9" not in json.dumps(changed)

@@ -120,6 +120,21 @@ def test_an_annotation_that_a_trusted_waiver_is_about_needs_trust(root: Path) ->
     assert lacking(root) == ["ev may call without approval: other"]
 
 
+def test_a_default_that_a_rule_compares_and_a_pull_removes_needs_trust(root: Path) -> None:
+    rule = "  - {pattern: 'ev.get', when: {args: {q: all}}, require: true}\n"
+    (root / "covalt.yaml").write_text(CONFIG + rule)
+    schema = "{type: object, properties: {q: {type: string, default: all}}}"
+    tool = f"  - {{id: get, input_schema: {schema}, http: {{url: 'https://a.example'}}}}\n"
+    manifest = root / "toolsets/ev/toolset.yaml"
+    edit(manifest, "tool_overrides:", tool + "tool_overrides:")
+    Operations(root)("trust_project")
+    assert lacking(root) == []
+
+    edit(manifest, ", default: all", "")
+
+    assert lacking(root) == ["ev may call without approval: get"]
+
+
 def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:
     edit(
         root / "toolsets/ev/toolset.yaml",
