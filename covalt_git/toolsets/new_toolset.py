@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from covalt_git import yaml_text
+from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.names import (
@@ -54,6 +55,9 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
     _check_available(toolset_id, existing)
     if len(name) > _MOST_NAME:
         raise BadNameError(f"a name of {len(name)} characters is too long", hint="200 at most")
+    hidden = next(hidden_characters(name), None)
+    if hidden is not None:  # validate would refuse the manifest
+        raise BadNameError(f"in the name {hidden.message}", hint="remove it")
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
     target = toolsets / toolset_id

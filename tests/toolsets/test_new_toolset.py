@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.names import BadNameError
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.toolsets.new_toolset import TEMPLATES, ToolsetExistsError, create_toolset
+from covalt_git.toolsets.new_toolset import (
+    TEMPLATES,
+    Template,
+    ToolsetExistsError,
+    create_toolset,
+)
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
 from tests.toolsets.projects import put
+from tests.unicode_texts import TEXTS
 
 
 @pytest.fixture
@@ -45,19 +51,20 @@ def test_every_template_is_valid_next_to_the_samples_and_the_others(tmp_path: Pa
         assert b"my-toolset" not in b"".join((tmp_path / path).read_bytes() for path in paths)
 
 
-@given(st.text(min_size=1, max_size=200).filter(str.strip))
-@settings(max_examples=examples(15))
-def test_a_name_is_stored_as_given_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, name: str
+@given((TEXTS | st.text(min_size=1, max_size=200)).filter(str.strip), st.sampled_from(TEMPLATES))
+@settings(max_examples=examples(100))
+def test_a_name_is_stored_as_given_and_valid_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, template: Template
 ) -> None:
     root = tmp_path_factory.mktemp("named")
     (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
     try:
-        create_toolset(root, "notes", template="python", name=name)
+        create_toolset(root, "notes", template=template, name=name)
     except CovaltError:
         assert entries(root) == []
         return
     assert name_of(root, "notes") == name.strip()
+    assert [one for one in read_project(root).problems if one.severity == "error"] == []
 
 
 @pytest.mark.parametrize(
