@@ -316,7 +316,8 @@ class Engine:
         Raises:
             CovaltError: as :meth:`call` if the id is invalid or that of another call.
         """
-        # Before the call is looked up: its error would tell the arguments of a hidden tool to one who guesses them.
+        # This is checked before the call is looked up.  An id with other arguments is an error, so a role that does
+        # not see the tool could guess the arguments of its calls.
         if request.call_id is None or request.fresh or not self.catalog.sees(request.tool_id):
             return None
         key = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)

@@ -43,7 +43,7 @@ _NOT_SECRET = re.compile(
     r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
 )
 _WEBHOOK = re.compile(r"webhook(?:[-_]?ur[li])?$", re.IGNORECASE)
-"""The address of a webhook is a credential: whoever knows it may send."""
+"""Names of addresses of webhooks, which are credentials: the address alone permits sending."""
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
 _FLAG = re.compile(r"(?P<before>--?(?P<name>[\w-]+)[= ])(?P<value>.+)", re.DOTALL)

@@ -139,18 +139,14 @@ def _model_error(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelE
 
 
 def _not_a_document(kind: str, value: Any, needed: Sequence[str]) -> ModelError:
-    """Return the error of a file that is no document of this kind.
+    """Return the error of a file that does not have the structure of a document.
 
-    It may be any file, so the error quotes nothing of it.
+    The file may be a link to a private file, so the error must not contain its text.
     """
-    shown = value if isinstance(value, dict | list) else None
-    is_not = (
-        _shortened(shown)
-        if shown is not None
-        else "a text"
-        if isinstance(value, str)
-        else "a value"
-    )
+    if isinstance(value, dict | list):
+        is_not = _shortened(value)
+    else:
+        is_not = "a text" if isinstance(value, str) else "a value"
     message = "the file is empty" if value is None else f"the file must be {kind}, not {is_not}"
     hint = f"write `key: value` lines; required: {', '.join(needed)}" if needed else ""
     return ModelError((), codes.BAD_VALUE, message, hint)

@@ -110,7 +110,7 @@ def trust_project(context: Context, request: TrustProject) -> TrustList:
     for permission, trusted in permissions:
         if trusted or permission.digest not in reviewed:
             continue
-        # Each is stored as it was reviewed, not as the files say now.
+        # The user reviewed this permission.  The files may have changed since, so they are not read again.
         if _SECRET_COMMAND in permission.fact:
             SecretCommand(root.resolve(), tuple(permission.fact[_SECRET_COMMAND])).allow(
                 request.reason

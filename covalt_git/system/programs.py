@@ -1,7 +1,6 @@
 """Programs that we start outside of the sandbox, with the user's account: installers, ssh-keygen, browsers.
 
-We often run in the folder of a project that somebody else wrote.  Neither that folder nor a file in it decides what
-a program does:
+covalt-git often runs in a project of another author.  The project must not decide what these programs do:
 
 - The current folder is ``/``, where only root writes.  In the project's, ``python -m NAME`` would import its
   ``NAME.py``, and uv would read its ``uv.toml``.
@@ -32,7 +31,7 @@ _BROWSE = "import sys, webbrowser; webbrowser.open(sys.argv[1])"
 
 
 def find(name: str) -> str | None:
-    """Return the absolute path of the program ``name``, which may be an absolute path itself; None if there is none."""
+    """Return the absolute path of a program, or None if it does not exist; ``name`` can be an absolute path."""
     if "/" in name and not Path(name).is_absolute():
         return None
     return shutil.which(name, path=search_path())
@@ -61,7 +60,8 @@ def start(
     """Start a program in ``/``; ``env`` is :func:`environment` by default, ``options`` are those of ``Popen``.
 
     Raises:
-        OSError: ``FileNotFoundError`` if there is no such program, others if it cannot be started.
+        FileNotFoundError: if the program does not exist.
+        OSError: if it cannot be started.
     """
     return subprocess.Popen(_found(argv), cwd=FOLDER, env=_environment(env), **options)
 

@@ -89,7 +89,7 @@ class Consents(NamedTuple):
         return any(self.root.is_relative_to(folder) for folder in _trusted_folders())
 
     def check_data(self) -> None:
-        """Check that ``data/`` is this user's, and make it if there is none.
+        """Check that ``data/`` belongs to this user; create it if it does not exist.
 
         Raises:
             NotTrustedError: if commands of this user did not make it.
@@ -98,7 +98,7 @@ class Consents(NamedTuple):
             raise NotTrustedError([foreign_data()])
 
     def has_own_data(self) -> bool:
-        """Return whether ``data/`` is this user's; one that is missing is made now."""
+        """Return whether ``data/`` belongs to this user; create it if it does not exist."""
         return is_own(self.root) or self.cover_everything
 
     def lacking(self, permissions: Iterable[Permission]) -> list[Permission]:
@@ -117,12 +117,12 @@ class Consents(NamedTuple):
         lacking = [
             part for permission in wanted if (part := self._beyond(permission, names)) is not None
         ]
-        # The author of an imported toolset is another user, whoever made the project.
+        # Imported toolsets were written by other users, also in a project that this user made.
         own = [permission for permission in lacking if IMPORTED not in permission.fact]
         if not own or not self._is_all_own():
             return lacking
-        # Its user wrote the files, or copied them.  That is not stored, because git writes the files of another commit
-        # before it records the move to it.
+        # The user wrote the other files, or copied them.  This is not stored: git writes the files of another user's
+        # commit before it records the checkout, so a process that looks meanwhile would trust them for ever.
         return [permission for permission in lacking if IMPORTED in permission.fact]
 
     def check(self, permissions: Iterable[Permission]) -> None:
@@ -152,7 +152,7 @@ class Consents(NamedTuple):
             self._of(permission).give(reason, reach=reach)
 
     def trust_new_project(self) -> None:
-        """Trust a project that the user makes on this machine, as long as it has commits of nobody else.
+        """Trust a new project of the user, as long as all of its commits are made on this machine.
 
         Raises:
             NotTrustedError: if ``data/`` is another user's.

@@ -1,7 +1,8 @@
 """Whether all files of a project can be the work of its own user, from what its git repository has recorded.
 
-Commits of others arrive in more ways than can be listed: by pull, push, bundle, patch, another work tree.  So it is
-not they that are looked for: each entry of the reflog of HEAD must be a commit that was made here, or a move to one.
+Commits of other users arrive by pull, push, bundle, patch, another work tree, and in more ways.  A list of these ways
+would never be complete.  So this module looks for the opposite: each entry of the reflog of HEAD must be a commit that
+was made here, or a move to such a commit, and each branch must be at one.
 ``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
 """
 
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
 
 _COMMITS = (b"commit: ", b"commit (initial): ", b"commit (amend): ")
 _UNFINISHED = (
-    *(
-        "FETCH_HEAD",
-        "MERGE_HEAD",
-        "CHERRY_PICK_HEAD",
-        "REVERT_HEAD",
-        "rebase-apply",
-        "rebase-merge",
-    ),
-    *("sequencer", "modules", "worktrees", "objects/info/alternates", "logs/refs/remotes"),
+    *("FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+    *("rebase-apply", "rebase-merge", "sequencer"),
+    *("modules", "worktrees", "objects/info/alternates", "logs/refs/remotes"),
     *("index.lock", "HEAD.lock", "remotes", "branches"),
 )
 """Files of a repository whose commits or changes may be from elsewhere."""
@@ -53,7 +48,7 @@ def _repositories_in(root: Path) -> Iterator[Path]:
 
 def _has_own_commits_only(git: Path) -> bool:
     try:
-        config = (git / "config").read_text(encoding="utf-8", errors="replace").lower()
+        config = _content(git / "config").decode("utf-8", "replace").lower()
         # An included file may declare a remote.
         if "[remote" in config or "[include" in config:
             return False
@@ -62,13 +57,22 @@ def _has_own_commits_only(git: Path) -> bool:
         log = git / "logs/HEAD"
         if not log.exists():  # there is no commit, or git is configured to write no reflog
             return not _has_branches(git)
-        if not stat.S_ISREG(log.stat().st_mode):
-            return False
-        own = _own_commits(log.read_bytes().splitlines())
+        own = _own_commits(_content(log).splitlines())
         # A squash merge commits the changes of a branch as one's own, so each branch must be own too.
         return own is not None and own.issuperset(_branch_tips(git))
     except (OSError, ValueError):  # a line that is no entry: its origin is unknown
         return False
+
+
+def _content(file: Path) -> bytes:
+    """Return the content of a regular file; reading another one, such as a FIFO, could wait for ever.
+
+    Raises:
+        OSError: if it is not a regular file, or cannot be read.
+    """
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise OSError(f"{str(file)!r} is not a file")
+    return file.read_bytes()
 
 
 def _has_something(path: Path) -> bool:

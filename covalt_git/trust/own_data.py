@@ -24,7 +24,7 @@ DATA = "data"
 FOLDER_ID = f"{DATA}/folder-id"
 _KNOWN = "data-folders"
 _DRAFT = ".folder-id-"
-_MOST_CHARACTERS = 10_000
+_MOST_BYTES = 10_000
 
 
 def folder_id(root: Path) -> str | None:
@@ -33,30 +33,33 @@ def folder_id(root: Path) -> str | None:
 
 
 def is_own(root: Path) -> bool:
-    """Return whether commands of this user made ``data/``; one that is missing or empty is made now."""
+    """Return whether commands of this user made ``data/``; create it, or its id, if it is missing or empty."""
     if folder_id(root) is not None:
         return True
     try:
         if not _is_empty(root):
             return False
         adopt(root)
-    except OSError:  # such as a read-only folder, where there is nothing of another user either
+    except OSError:  # such as a read-only project; without data/ it has no chats of another user
         return not (root / DATA).exists()
     return True
 
 
 def adopt(root: Path, reason: str | None = None) -> None:
-    """Make ``data/``, or the one of another user, the folder of this user.
+    """Create ``data/`` for this user, or declare an existing one to be theirs.
 
-    An id that is there was written by another user, who may have it in other folders too, so this user adds one.
+    Ids in it may be those of another user, who knows them and can write them to other folders.  So a new id is added.
+
+    Raises:
+        OSError: if it cannot be written.
     """
     text = secrets.token_hex(16)
     _known(text).give(reason, adopted=not _is_empty(root))
     data, file = root / DATA, root / FOLDER_ID
     with contextlib.suppress(FileExistsError):
         data.mkdir(mode=0o700)
-    if file.is_symlink():
-        file.unlink()
+    if not _ids(root):  # a link, a FIFO or a file that is too large, which could not be read back
+        file.unlink(missing_ok=True)
     # It is linked after it is complete, so that no other process reads a part of it.
     draft = data / f"{_DRAFT}{text}"
     try:
@@ -88,10 +91,10 @@ def _known(text: str) -> Consent:
 def _ids(root: Path) -> list[str]:
     file = root / FOLDER_ID
     try:
-        if file.is_symlink() or not file.is_file():
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MOST_BYTES:
             return []
         with file.open(encoding="ascii") as lines:
-            return lines.read(_MOST_CHARACTERS).split()
+            return lines.read().split()
     except (OSError, UnicodeDecodeError):
         return []
 

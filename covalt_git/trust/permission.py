@@ -24,7 +24,7 @@ class Permission(NamedTuple):
 
     Attributes:
         fact: What it permits, exactly; equal facts are the same permission.
-        words: The same in words, for ``text``.
+        words: A description of the fact for users, without the names of ``reach``.
         toolset_id: The toolset that it is for; None if it is for the project.
         reach: What it is about, if that can grow and shrink: names, such as tools, and for each the digests of the
             rules that limit it.  A consent for it covers fewer names and more limits, too, so that a pull that

@@ -39,7 +39,7 @@ def state_permissions(
 ) -> list[Permission]:
     """Return the permissions in the state file of a toolset: its grants and accepted definitions.
 
-    ``details`` are what its grants permit beyond their own fields, by their keys, in words.
+    ``details`` describes what a grant permits beyond its fields, such as the variables of its server, by the grant's key.
     """
     # An imported toolset that posed as the project's own would lose its restrictions.
     imported = {IMPORTED: True} if state.imported else {}

@@ -584,6 +584,29 @@ def test_a_consent_that_is_no_file_is_refused_and_can_be_withdrawn(
     assert lacking(root)
 
 
+@pytest.mark.parametrize("write", [os.mkfifo, lambda file: file.write_bytes(b"\xff" * 20_000)])
+def test_data_with_an_id_that_cannot_be_read_is_foreign_until_it_is_trusted(
+    root: Path, write: Callable[[Path], object]
+) -> None:
+    operate, file = Operations(root), root / "data/folder-id"
+    file.unlink()
+    write(file)
+    assert operate.error("list_chats").code == "not_trusted"
+
+    operate("trust_project")
+
+    assert operate("list_chats")["chats"] == []
+
+
+@pytest.mark.parametrize("name", ["config", "logs/HEAD"])
+def test_a_fifo_in_the_repository_proves_nothing_and_waits_for_nobody(own: Path, name: str) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    (own / ".git" / name).unlink()
+    os.mkfifo(own / ".git" / name)
+
+    assert Project.open(own).config.approvals == ()
+
+
 @pytest.mark.parametrize("content", ["[" * 100_000, "null", ""])
 def test_a_consent_that_cannot_be_read_trusts_nothing(root: Path, content: str) -> None:
     for file in Consents.of(root).folder.glob("*.json"):
