@@ -353,15 +353,20 @@ def test_another_project_at_the_path_of_a_trusted_one_is_not_trusted(
     assert Project.open(root).config.approvals == ()
 
 
-def test_init_makes_no_data_of_another_user_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli_in: Callable[..., tuple[int, str]]
-) -> None:
+def project_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "theirs"
     root.mkdir()
     with monkeypatch.context() as patch:
         use_config(patch, tmp_path / "their-config", trusts=False)
         (root / "covalt.yaml").write_text("version: 1\n")
         Operations(root)("create_chat", chat_id="c1")
+    return root
+
+
+def test_init_makes_no_data_of_another_user_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    root = project_of_another_user(tmp_path, monkeypatch)
     (root / "covalt.yaml").unlink()
 
     assert cli_in(root, "init", ".")[0] == 0
@@ -384,12 +389,7 @@ def test_no_list_of_permissions_writes_through_a_link(root: Path, tmp_path: Path
 def test_data_of_another_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    root = tmp_path / "theirs"
-    root.mkdir()
-    with monkeypatch.context() as patch:
-        use_config(patch, tmp_path / "their-config", trusts=False)
-        (root / "covalt.yaml").write_text("version: 1\n")
-        Operations(root)("create_chat", chat_id="c1")
+    root = project_of_another_user(tmp_path, monkeypatch)
     if how == "removed submodule":
         git(root / "data", "init", "-q")
     elif how == "initialized elsewhere":
