@@ -131,7 +131,7 @@ async def read(client: Client, uri: str) -> Any:
 def commits(root: Path, chat_id: str = "c1") -> list[WorkspaceManifest]:
     """Return the commits of a chat, the newest first."""
     with Project.open(root).chats.open(chat_id) as chat:
-        return [*chat.log(chat.head())] if chat.head() else []
+        return [chat.manifest(one.id) for one in chat.log(chat.head())]
 
 
 def recorded(root: Path, result: Any = None) -> CallRecord:

@@ -94,7 +94,7 @@ def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
     message_id = name.removeprefix(_MESSAGE)
     written = canonical_json.dumps(message_id).decode()[1:-1]
     mentions = [
-        chat.manifest(oid) for oid in commits if written in chat.store.read_commit(oid).message
+        chat.outline(oid) for oid in commits if written in chat.store.read_commit(oid).message
     ]
     messages = [(one, one.record.message) for one in mentions if one.record.message]
     yield _lasts(chat, [one.id for one, _ in messages if one.record.id == message_id])

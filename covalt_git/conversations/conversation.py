@@ -303,7 +303,7 @@ def _placed(chat: ChatStore, heads: Iterable[str | None]) -> dict[str | None, _S
 
 def _step(chat: ChatStore, oid: str) -> _Step:
     """Read the fields of a commit that the conversation needs."""
-    manifest = chat.manifest(oid)
+    manifest = chat.outline(oid)
     record = manifest.record
     is_message = record.message is not None
     message_id = record.id if is_message else manifest.message_id

@@ -165,11 +165,23 @@ class ChatStore:
 
     def manifest(self, oid: str) -> WorkspaceManifest:
         """Return a commit of this chat with its record; ``oid`` is its full id."""
+        return self._manifest(oid, outline=False)
+
+    def outline(self, oid: str) -> WorkspaceManifest:
+        """Return a commit of this chat with its record, whose large arguments, results and texts are not read.
+
+        Whatever is done for each call uses it: results of earlier calls can have many megabytes.
+        """
+        return self._manifest(oid, outline=True)
+
+    def _manifest(self, oid: str, *, outline: bool) -> WorkspaceManifest:
         key = oid, oid in self.foreign
         found = self.memory.get(key)
         if found is None:
             commit = self.store.read_commit(oid)
-            found = commits.read(oid, commit, self.id, self.records, foreign=key[1])
+            found = commits.read(
+                oid, commit, self.id, self.records, foreign=key[1], outline=outline
+            )
             # The records with the commit's large fields may be fetched later, for example after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
                 if len(self.memory) >= _MOST_REMEMBERED:
@@ -192,9 +204,9 @@ class ChatStore:
         return ancestors(parents, filter(None, tips), without)
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
-        """Yield a commit and its ancestors along first parents, newest first."""
+        """Yield the outlines of a commit and its ancestors along first parents, newest first."""
         while oid is not None:
-            manifest = self.manifest(oid)
+            manifest = self.outline(oid)
             yield manifest
             oid = manifest.parent_id
 
@@ -202,7 +214,7 @@ class ChatStore:
         """Return the content of the workspace at a commit."""
         if oid is None:
             return FolderState()
-        manifest = self.manifest(oid)
+        manifest = self.outline(oid)
         tree = None if manifest.tree_id in trees.EMPTY else manifest.tree_id
         return FolderState(tree, manifest.record.workspace.empty_folders)
 

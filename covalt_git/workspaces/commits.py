@@ -51,6 +51,7 @@ FOREIGN = "refs/covalt/foreign"
 
 _SOURCES: tuple[str, ...] = get_args(Source)
 _SOURCE_TRAILER = "Covalt-Source: "
+_REF_TRAILER = "Covalt-Source-Ref: "
 _MAX_SUBJECT = 100
 _BLANK = re.compile(f"[{display.CONTROLS} \xa0]+")
 _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
@@ -117,6 +118,15 @@ def looks_like_record(message: str) -> bool:
     return _SOURCE_TRAILER in message
 
 
+def source_ref(message: str) -> str | None:
+    """Return the id that the trailers of a commit message give its record; None if they give none.
+
+    Only :func:`read` tells whether the commit has a record of this id: anyone can write such a message.
+    """
+    _, found, rest = message.rpartition(f"\n{_REF_TRAILER}")
+    return rest.partition("\n")[0] if found else None
+
+
 def recorded_tool(message: str) -> str | None:
     """Return the id of the tool whose call a commit message records; None if it records no call.
 
@@ -139,14 +149,21 @@ def recorded_tool(message: str) -> str | None:
 
 
 def read(
-    oid: str, commit: CommitObject, chat_id: str, records: Records, *, foreign: bool = False
+    oid: str,
+    commit: CommitObject,
+    chat_id: str,
+    records: Records,
+    *,
+    foreign: bool = False,
+    outline: bool = False,
 ) -> WorkspaceManifest:
-    """Return a commit as a workspace manifest.
+    """Return a commit as a workspace manifest; ``outline`` as of :meth:`.Records.expand`.
 
     If a commit is ``foreign``, was created with git alone, or has an altered record, its source is ``push``: only
     its tree, parents, author and time are used, not its message.
     """
-    source, record, trailers = _parse("" if foreign else commit.message, records)
+    message = "" if foreign else commit.message
+    source, record, trailers = _parse(message, records, outline=outline)
     subject = one_line(commit.message.partition("\n")[0])
     if record is None:
         source = "push"
@@ -176,7 +193,9 @@ def _written(seconds: int) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, dict[str, str]]:
+def _parse(
+    message: str, records: Records, *, outline: bool
+) -> tuple[Any, CommitRecord | None, dict[str, str]]:
     parts = message.split("\n\n", 2)
     if len(parts) != 3:  # noqa: PLR2004 - subject, record, trailers
         return None, None, {}
@@ -185,7 +204,8 @@ def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, di
     if source not in _SOURCES or trailers.get("Covalt-Source") != source:
         return None, None, {}
     try:
-        record = CommitRecord.model_validate(records.expand(canonical_json.loads(parts[1])))
+        fields = records.expand(canonical_json.loads(parts[1]), outline=outline)
+        record = CommitRecord.model_validate(fields)
         if record.call is not None and record.call.render_plan is not None:
             RenderPlan.model_validate(record.call.render_plan)
     except (canonical_json.NotJsonError, ValidationError):

@@ -5,9 +5,9 @@ a writer that has just released ``lock`` cannot take it again before a waiting w
 releases the locks of a process that ends.
 
 The first line of ``lock`` names the holder; it is empty after a holder released the lock without an error.  Then
-the second line is a mark of this boot and this file.  If the mark is missing or different, as after a power cut
-and in a copy of the chat's folder, the next holder assumes that the last one left work unfinished.  New lines
-overwrite old ones in place, which works on a full disk too.
+the second line is a mark of this boot and this file, a space and the holder's note to the next one.  If the mark is
+missing or different, as after a power cut and in a copy of the chat's folder, the next holder assumes that the last
+one left work unfinished.  New lines overwrite old ones in place, which works on a full disk too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,19 @@ class ChatGoneError(CovaltError):
         )
 
 
+@dataclass(slots=True)
+class Handover:
+    """What the last holder of a lock left to the next one.
+
+    Attributes:
+        unclean: whether the last holder may have left work unfinished.
+        note: its note, of one word; empty if it is ``unclean``.  The holder sets it for the next one.
+    """
+
+    unclean: bool
+    note: str = ""
+
+
 @contextlib.contextmanager
 def held(
     folder: Path,
@@ -69,10 +83,10 @@ def held(
     timeout_s: float,
     waiting: Callable[[str], None] | None,
     cancel: threading.Event | None = None,
-) -> Iterator[bool]:
+) -> Iterator[Handover]:
     """Hold the lock of the chat in ``folder``; while this waits, ``waiting`` is called with each holder.
 
-    Yields whether the last holder may have left work unfinished.
+    Yields what the last holder left.
 
     Raises:
         ChatBusyError: if the lock is not free after ``timeout_s`` seconds; the message names the holder.
@@ -100,12 +114,12 @@ def held(
             acquire(next_lock, _NEXT_POLL_S)
             acquire(lock, _POLL_S)
         _check_exists(lock, folder, chat_id)
-        clean = ["", _mark(lock)]
-        unclean = _lines(lock)[:2] != clean or clean[1] == ""
+        mark = _mark(lock)
+        handover = _handover(_lines(lock), mark)
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         _write(lock, [f"process {os.getpid()} ({_command()}) since {since}"])
-        yield unclean
-        _write(lock, clean)
+        yield handover
+        _write(lock, ["", f"{mark} {handover.note}"])
 
 
 def is_abandoned(folder: Path, *, has_call: bool) -> bool:
@@ -155,6 +169,13 @@ def _opened(folder: Path, chat_id: str, name: str) -> Iterator[int]:
 def _mark(handle: int) -> str:
     boot, status = boot_id(), os.fstat(handle)
     return f"{boot} {status.st_dev}:{status.st_ino}" if boot else ""
+
+
+def _handover(lines: list[str], mark: str) -> Handover:
+    """Return what the lines of a lock with a mark say."""
+    holder, (last_mark, _, note) = lines[0], "".join(lines[1:2]).rpartition(" ")
+    is_clean = holder == "" and mark != "" and last_mark == mark
+    return Handover(unclean=not is_clean, note=note if is_clean else "")
 
 
 def _lines(handle: int) -> list[str]:

@@ -36,6 +36,8 @@ REF = "refs/covalt/records"
 LARGE = 16 * 1024
 COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _CONTAINERS = ("call", "message")
+_CONTENTS = {"args", "result", "render_plan", "output", "text"}
+"""Fields that say what a call was about, and not how it ended; :meth:`Records.expand` can leave them out."""
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 _FOLDER = re.compile(rb"[0-9a-f]{2}")
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
@@ -92,12 +94,14 @@ class Records:
         """Return the record as canonical JSON, with references to its large fields, which are stored."""
         return canonical_json.dumps(_with_fields(record, self._reference))
 
-    def expand(self, record: Any) -> JsonObject:
+    def expand(self, record: Any, *, outline: bool = False) -> JsonObject:
         """Return the record with its large fields, if this store has them.
 
-        An altered record may be any JSON value.
+        An ``outline`` has no large arguments, results and texts, but values of their types.  An altered record may be any
+        JSON value.
         """
-        return _with_fields(record, self._value) if isinstance(record, dict) else {}
+        value = self._outlined if outline else self._value
+        return _with_fields(record, value) if isinstance(record, dict) else {}
 
     def _reference(self, _: str, value: Any) -> Any:
         """Store a field that is large, or that looks like a reference, and return the reference."""
@@ -116,6 +120,13 @@ class Records:
         except MissingRecordError as error:
             return _placeholder(name, reference, error)
         return canonical_json.loads(content)
+
+    def _outlined(self, name: str, value: Any) -> Any:
+        """Return the value of the field ``name``, without reading it if it is large and not needed."""
+        if name in _CONTENTS and _looks_like_reference(value):
+            reference = FileReference.model_validate(value)
+            return _placeholder(name, reference, MissingRecordError("it was not read"))
+        return self._value(name, value)
 
     def _find(self, digest: str) -> str | None:
         head = self.store.read_ref(REF)

@@ -43,16 +43,23 @@ if TYPE_CHECKING:
 _LISTED = 3
 """How many paths a subject lists."""
 
+NEVER = "never"
+"""A time that is later than all others, as texts are compared."""
+
 _NOT_SCANNED = Snapshot(None, WorkspaceNotes())
 
 
 @dataclass(slots=True)
 class Writer:
-    """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace, ``_head`` its branch's head."""
+    """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace, ``_head`` its branch's head.
+
+    No pending call is to be recorded before ``due``, an RFC 3339 time or :data:`NEVER`; empty if that is unknown.
+    """
 
     chat: ChatStore
     by: str
     snapshot: Snapshot = _NOT_SCANNED
+    due: str = NEVER
     _head: str | None = None
     _before: str | None = None
     _lost: list[WorkspaceNote] = field(default_factory=list)
@@ -110,7 +117,7 @@ class Writer:
     def _notes_at(self, manifest_id: str | None) -> WorkspaceNotes:
         if manifest_id is None:
             return WorkspaceNotes()
-        return self.chat.manifest(manifest_id).record.workspace
+        return self.chat.outline(manifest_id).record.workspace
 
     def commit_changes(
         self, source: Source = "edit", subject: str = "", **fields: Any
@@ -291,8 +298,16 @@ class Writer:
         old = store.read_ref(ref)
         if before != (None if old is None else read_stored(store, old, Approval)):
             return False
+        if approval.state == "pending":
+            self.note_due(approval)
+        else:
+            self.due = ""  # the next writer looks whether its call was recorded
         subject = f"approval: {approval.tool_id} {approval.state}"
         return store.swap_ref(ref, old, write_stored(store, approval, subject))
+
+    def note_due(self, approval: Approval) -> None:
+        """Note when a pending approval expires."""
+        self.due = min(self.due, approval.expires_at)
 
     def decide(self, approval: Approval, state: ApprovalState, **fields: str | None) -> bool:
         """Store a decision on an approval, taken now, with ``fields`` such as ``decided_by``.

@@ -21,7 +21,7 @@ from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from covalt_git.models.calls import Approval, PendingCall
@@ -54,10 +54,11 @@ def writing(
         CancelledError: when ``cancel`` is set before the lock is free.
     """
     lock = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
-    with lock as unclean:
+    with lock as handover:
         writer = Writer(chat, by)
-        recover(writer, unclean=unclean)
+        recover(writer, unclean=handover.unclean, due=handover.note)
         yield writer
+        handover.note = writer.due
         chat.stat_cache.head = chat.head()
         with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
             repacking.combine(chat.store)
@@ -74,13 +75,14 @@ def finish_left(chat: ChatStore) -> None:
             pass
 
 
-def recover(writer: Writer, *, unclean: bool = True) -> None:
+def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
     """Recover the locks, branches, folder, calls and approvals of a chat, in that order.
 
     A call that was running is recorded as an error, with the files that it changed.  A pending call is recorded
     if its approval was decided or has expired.  Stale locks, temporary files, stored renames and approvals
-    without a call are only looked for if the last writer may have left work unfinished (``unclean``).  Only the
-    holder of the chat's lock may call this.
+    without a call are only looked for if the last writer may have left work unfinished (``unclean``).  Pending
+    calls are only read then, and from the time ``due`` on, at which the first of them expires, so that forgotten
+    ones do not slow each call down.  Only the holder of the chat's lock may call this.
     """
     chat = writer.chat
     locked_folder.clear(chat.folder, INCOMING)
@@ -92,8 +94,22 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
         branches.finish_rename(chat.store)
         writer.folder.clear_staging()
     writer.folder.roll_forward()
-    for call in chat.calls():
-        if _has_ended(chat, call):
+    if unclean or due <= commits.now() or running_call.read(chat.store.path) is not None:
+        _end_calls(writer)
+    else:
+        writer.due = due
+    if unclean:
+        _expire_left(writer)
+    writer.folder.restore_if_missing()
+
+
+def _end_calls(writer: Writer) -> None:
+    """Record the running call as interrupted, and each pending call that was decided or has expired."""
+    chat = writer.chat
+    calls = chat.calls()
+    ended = _ended(chat, calls)
+    for call in calls:
+        if call.id in ended:
             writer.drop_call(call.id)
         elif call.status == "running":
             writer.folder.remove_non_folder()
@@ -107,9 +123,6 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
             )
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
-    if unclean:
-        _expire_left(writer)
-    writer.folder.restore_if_missing()
 
 
 def _make_private(folder: Path) -> None:
@@ -134,6 +147,7 @@ def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> Non
     state = "lost" if approval is None else approval.state
     if approval is not None and state == "pending":
         if approval.expires_at > commits.now():
+            writer.note_due(approval)
             return
         writer.decide(approval, "expired")
         state = "expired"
@@ -141,15 +155,30 @@ def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> Non
     writer.finish_call(call, commits.unfinished(call, code, message))
 
 
-def _has_ended(chat: ChatStore, call: PendingCall) -> bool:
-    """Return whether a call was committed.
+def _ended(chat: ChatStore, calls: Sequence[PendingCall]) -> set[str]:
+    """Return the ids of the calls that were committed.
 
     The branch of a running call cannot be deleted, so a running call whose branch is gone has ended, too.
     """
-    head = chat.store.read_ref(HEADS + call.branch)
-    if head is None:
-        return call.status == "running" and call.base is not None
-    for manifest in chat.log(head):
-        if manifest.id == call.base or manifest.record.id == call.id:
-            return manifest.id != call.base
-    return False
+    ended: set[str] = set()
+    for branch in {call.branch for call in calls}:
+        open_calls = {call.id: call for call in calls if call.branch == branch}
+        oid = chat.store.read_ref(HEADS + branch)
+        if oid is None:
+            ended.update(
+                call.id
+                for call in open_calls.values()
+                if call.status == "running" and call.base is not None
+            )
+        while oid is not None and open_calls:
+            for call in list(open_calls.values()):
+                if call.base == oid:
+                    del open_calls[call.id]
+            commit = chat.store.read_commit(oid)
+            # Only a record that may be one of these calls is read: others may have results of many megabytes.
+            if commits.source_ref(commit.message) in open_calls:
+                recorded = chat.outline(oid).record.id
+                if open_calls.pop(recorded, None) is not None:
+                    ended.add(recorded)
+            oid = next(iter(commit.parents), None)
+    return ended

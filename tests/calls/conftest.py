@@ -133,7 +133,8 @@ class World:
     def log(self, branch: str = "main") -> list[WorkspaceManifest]:
         """Return the branch's manifests, oldest first."""
         with self.project().chats.open("c1") as chat:
-            return [*chat.log(chat.branch(branch).manifest_id)][::-1]
+            line = [one.id for one in chat.log(chat.branch(branch).manifest_id)]
+            return [chat.manifest(oid) for oid in reversed(line)]
 
     def record(self, branch: str = "main") -> CallRecord:
         """Return the record of the branch's last call, as its commit holds it."""

@@ -104,8 +104,8 @@ def test_a_reported_command_never_contains_its_arguments(
 
 
 def ends_unclean(folder: Path) -> bool:
-    with held(folder, "c1", timeout_s=0, waiting=None) as unclean:
-        return unclean
+    with held(folder, "c1", timeout_s=0, waiting=None) as handover:
+        return handover.unclean
 
 
 def test_only_an_end_without_an_error_in_this_boot_is_clean(

@@ -100,7 +100,7 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         (chat.workspace / f"{'e' * 60}{number}").mkdir()
     save(chat)
     with plain_clone(chats, chat) as copy:
-        log = list(copy.log(resolve(copy, "main")))
+        log = [copy.manifest(one.id) for one in copy.log(resolve(copy, "main"))]
         shown = copy.manifest(first).record.call
         done = copy.manifest(first).tool_call
 

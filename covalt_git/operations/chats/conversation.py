@@ -126,7 +126,7 @@ def _rows(
     """Return the commits of a page, oldest first, and whether older ones follow."""
     index = context.chat_index()
     if request.before is not None:
-        head = chat.manifest(index.resolve(chat, request.before)).parent_id
+        head = chat.outline(index.resolve(chat, request.before)).parent_id
     if head is None:
         return [], False
     page = index.manifests(chat.id, head=head, limit=request.limit, first_parents=True)

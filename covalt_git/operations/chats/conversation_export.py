@@ -62,7 +62,7 @@ def export_conversation(context: Context, request: ExportConversation) -> Conver
 def _first_parents(chat: ChatStore, oid: str | None) -> Iterator[str]:
     while oid is not None:
         yield oid
-        oid = chat.manifest(oid).parent_id
+        oid = chat.outline(oid).parent_id
 
 
 def _calls(

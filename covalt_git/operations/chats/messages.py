@@ -121,7 +121,7 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
     """Return one message: its text, its place in the tree, and the changes by its calls."""
     chat = context.chat(request.chat_id)
     found = Conversation(chat).find(request.message)
-    began = chat.manifest(found.own_manifest_id).parent_id
+    began = chat.outline(found.own_manifest_id).parent_id
     changes = chat.changes(began, found.manifest_id)
     return MessageDetail.of(found, title=_title(found), changes=changes)
 

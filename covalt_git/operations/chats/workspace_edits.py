@@ -171,7 +171,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
         oid = edits.edit_file(writer, request.path, request.content.encode(), before=base)
     head = chat.head()
     changed = oid != base
-    changes = chat.changes(chat.manifest(head).parent_id, head) if changed and head else ()
+    changes = chat.changes(chat.outline(head).parent_id, head) if changed and head else ()
     return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
