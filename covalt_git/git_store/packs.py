@@ -35,6 +35,7 @@ from dulwich.pack import (
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -55,6 +56,9 @@ _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should
 _START = 1024  # enough for zlib to return the first bytes of a stream
 _CACHE_BYTES = 4 << 20
 _LISTED = 256  # entries of an index that are listed in memory
+
+_LISTINGS = FileCache(most=1024)
+"""Offsets of small packs, for all stores of this process: each call opens the store of its chat again."""
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
@@ -146,8 +150,6 @@ class PackFile:
     Results of deltas, and objects that deltas start from, are cached up to ``cache_bytes``.
     """
 
-    _pack: mmap.mmap
-
     def __init__(
         self, path: Path, object_format: ObjectFormat, cache_bytes: int = _CACHE_BYTES
     ) -> None:
@@ -167,13 +169,24 @@ class PackFile:
         path = self.path.with_suffix(".idx")
         with path.open("rb") as file:  # is mapped, so that it need not stay open
             index = PackIndex2(path, self.format, file)
-        self._pack = mapped(self.path)
+        self._pack  # noqa: B018 - opens it
         return index
 
+    @functools.cached_property
+    def _pack(self) -> mmap.mmap:
+        return mapped(self.path)
+
     def find(self, oid: bytes) -> int | None:
-        """Return the offset of an object by its raw id; None if the pack does not have it."""
+        """Return the offset of an object by its raw id; None if the pack does not have it.
+
+        Raises:
+            FileNotFoundError: as :attr:`index`; not if the offset was found, because the pack is open then.
+        """
         if self._listed is not None:
-            return self._listed.get(oid)
+            offset = self._listed.get(oid)
+            if offset is not None:
+                self._pack  # noqa: B018 - opens it, because another process can remove it before it is read
+            return offset
         try:
             return self.index.object_offset(RawObjectID(oid))
         except KeyError:
@@ -184,6 +197,10 @@ class PackFile:
     @functools.cached_property
     def _listed(self) -> dict[bytes, int] | None:
         """The offsets of a small pack; None for a larger one.  Most lookups are in small packs without the object."""
+        index = self.path.with_suffix(".idx")
+        return _LISTINGS.get(index, [index], self._list)
+
+    def _list(self) -> dict[bytes, int] | None:
         if len(self.index) > _LISTED:
             return None
         return {bytes(oid): offset for oid, offset, _ in self.index.iterentries()}

@@ -32,6 +32,7 @@ from covalt_git.git_store.objects import (
 )
 from covalt_git.git_store.packs import TEMPORARY, PackFile, new_entry, write_pack
 from covalt_git.system.atomic_write import fsync
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,6 +65,9 @@ echo "This is the store of the chat $chat, to which only covalt-git writes." >&2
 echo "hint: push to the server: git push http://x:TOKEN@HOST:PORT/git/$chat" >&2
 exit 1
 """
+_FORMATS = FileCache(most=1024)
+"""Object formats of stores by their ``config``, which each call would parse again."""
+
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
@@ -310,14 +314,20 @@ def _read_format(path: Path) -> str:
     Raises:
         BrokenStoreError: when ``path`` is not a store, or needs a newer version.
     """
+    config = path / "config"
     try:
-        with (path / "config").open("rb") as file:
-            config = ConfigFile.from_file(file, expand_includes=False)
+        object_format = _FORMATS.get(config, [config], lambda: _configured_format(path))
         is_repository = (path / "objects").is_dir()
     except (OSError, ValueError) as error:
         raise BrokenStoreError(f"{path} is not a git store: {error}") from None
     if not is_repository:
         raise BrokenStoreError(f"{path} is not a git store: it has no objects")
+    return object_format
+
+
+def _configured_format(path: Path) -> str:
+    with (path / "config").open("rb") as file:
+        config = ConfigFile.from_file(file, expand_includes=False)
     version = _number(config, b"core", b"repositoryformatversion", 0)
     items = config.items((b"extensions",)) if version else ()
     extensions = {name.lower(): value for name, value in items}
