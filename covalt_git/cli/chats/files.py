@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
+from covalt_git.workspaces.writer import listed
 
 
 @click.command("files", cls=JsonCommand)
@@ -35,25 +37,45 @@ def files(chat_id: str, commit: str) -> None:
 @click.argument("old", metavar="[COMMIT]", default="HEAD")
 @click.argument("new", metavar="[COMMIT]", default="")
 @click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
-def diff(chat_id: str, old: str, new: str, *, only_names: bool) -> None:
+@click.option(
+    "--binary", is_flag=True, help="Include files that are not UTF-8 text, as binary patches."
+)
+def diff(chat_id: str, old: str, new: str, *, only_names: bool, binary: bool) -> None:
     """Show changes between two COMMITs, or since one.
 
     With one COMMIT, show the changes from it to the current workspace; the default is HEAD.
-    As in git, main..idea is the same as main idea.
+    As in git, main..idea is the same as main idea.  In a file or pipe, the output is a patch for
+    `git apply`, or for `patch -p1` without --binary.
 
     Example: covalt-git chat diff c1 HEAD~2 HEAD
     """
     if not new and ".." in old and "..." not in old:
         old, new = (end or "HEAD" for end in old.split("..", 1))
     found = ask(
-        workspace_files.get_commit_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
+        workspace_files.get_commit_diff,
+        chat_id=chat_id,
+        old=old,
+        new=new,
+        patches=not only_names,
+        binary=binary,
     )
     print_json(found)
     if only_names:
         output.changes(found.changes)
-    else:
-        for one in found.changes:
-            result_text.patch(one.patch or "")
+        return
+    patch = "".join(change.patch or "" for change in found.changes)
+    if sys.stdout.isatty():
+        result_text.patch(patch)
+    else:  # for programs, so nothing is escaped
+        click.echo(patch.encode(), nl=False)
+    inexact = [display.in_line(change.path) for change in found.changes if not change.exact]
+    if inexact:
+        output.say(
+            f"git cannot apply the patch of {listed(inexact)}: not UTF-8 text; "
+            "it can with --binary",
+            err=True,
+            fg="yellow",
+        )
 
 
 @click.command("upload", cls=JsonCommand)

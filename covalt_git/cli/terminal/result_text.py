@@ -64,7 +64,7 @@ def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
 def patch(text: str) -> None:
     """Print a patch in git's colors."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         header = line.startswith(("+++", "---", "diff ", "index "))
         output.say(line, prose=True, fg=None if header else colours.get(line[:1]), bold=header)
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
 from covalt_git.git_store.objects import EXECUTABLE, LINK, blob_id, is_binary_content
-from covalt_git.git_store.patches import change_patch
+from covalt_git.git_store.patches import change_patch, is_text
 from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
@@ -79,6 +79,10 @@ class GetCommitDiff(Request):
     old: str = Field("HEAD", description=NAMES)
     new: str = Field("", description=_OR_FOLDER)
     patches: bool = True
+    binary: bool = Field(
+        default=False,
+        description="Whether files that are not UTF-8 text get binary patches, which ``git apply`` accepts.",
+    )
 
 
 class WorkspaceFile(Result):
@@ -107,6 +111,10 @@ class FileDiff(Change):
     added: int | None = Field(description="Lines.")
     deleted: int | None = Field(description="Lines.")
     patch: str | None = Field(description="In git's format.")
+    exact: bool = Field(
+        description="Whether ``git apply`` makes the change from the patch; otherwise the file is not UTF-8 text, "
+        "and ``binary`` gives a patch that does, or ``patch`` is null."
+    )
 
 
 class WorkspaceDiff(Result):
@@ -184,7 +192,8 @@ def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the workspace, without limits."""
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
-        return _diff(chat, changes, len(changes) if request.patches else 0, complete=True)
+        patches = len(changes) if request.patches else 0
+        return _diff(chat, changes, patches, complete=True, as_binary=request.binary)
 
 
 @contextmanager
@@ -236,29 +245,40 @@ def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[
 
 
 def _diff(
-    chat: ChatStore, changes: list[FileChange], patches: int, *, complete: bool = False
+    chat: ChatStore,
+    changes: list[FileChange],
+    patches: int,
+    *,
+    complete: bool = False,
+    as_binary: bool = False,
 ) -> WorkspaceDiff:
     room, largest = (math.inf, math.inf) if complete else (_PATCH_BYTES, _PATCHED_BYTES)
     diffs: list[FileDiff] = []
     for number, change in enumerate(changes if complete else changes[:_MOST_CHANGES]):
         if number >= patches:
-            diffs.append(_file_diff(change, None, binary=False))
+            diffs.append(_file_diff(change, None, binary=False, exact=False))
             continue
         sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
-            patch = change_patch(chat.store, change)
+            patch = change_patch(chat.store, change, binary=as_binary)
             room -= len(patch)
-        diffs.append(_file_diff(change, patch, binary=binary))
+        has_same_content = change.old and change.new and change.old.oid == change.new.oid
+        exact = patch is not None and bool(
+            as_binary or has_same_content or all(map(is_text, sides))
+        )
+        diffs.append(_file_diff(change, patch, binary=binary, exact=exact))
     truncated = len(changes) > len(diffs) or any(one.patch is None for one in diffs[:patches])
     return WorkspaceDiff(changes=tuple(diffs), truncated=truncated)
 
 
-def _file_diff(change: FileChange, patch: str | None, *, binary: bool) -> FileDiff:
+def _file_diff(change: FileChange, patch: str | None, *, binary: bool, exact: bool) -> FileDiff:
     added = deleted = None
     if patch is not None:
         lines = patch.partition("\n@@")[2].split("\n")
         added = sum(line.startswith("+") for line in lines)
         deleted = sum(line.startswith("-") for line in lines)
-    return FileDiff.of(change, binary=binary, added=added, deleted=deleted, patch=patch)
+    return FileDiff.of(
+        change, binary=binary, added=added, deleted=deleted, patch=patch, exact=exact
+    )
