@@ -159,7 +159,7 @@ def redo(writer: Writer) -> Restored:
 def is_redoable(chat: ChatStore) -> bool:
     """Return whether the newest commit is an undo or redo, and another redo is possible."""
     head = chat.head()
-    restored = None if head is None else chat.manifest(head).record.restore
+    restored = None if head is None else chat.outline(head).record.restore
     is_command = restored is not None and restored.command is not None
     return is_command and _last_undo(chat, head) is not None
 
@@ -167,7 +167,7 @@ def is_redoable(chat: ChatStore) -> bool:
 def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
     """Return how to repeat the last merge between two commits; an empty string without a merge.
 
-    Merging the same branch would change nothing, because its commits are already in the history.
+    Without ``--again``, that would change nothing, because its commits are already in the history.
     """
     merge, oid = None, head
     while oid is not None and oid != manifest_id:
@@ -175,14 +175,13 @@ def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> 
         if merge is None and len(parents) > 1:
             merge = oid
         oid = next(iter(parents), None)
-    record = None if merge is None or oid != manifest_id else chat.manifest(merge).record.merge
+    record = None if merge is None or oid != manifest_id else chat.outline(merge).record.merge
     if merge is None or record is None:
         return ""
-    again = f"covalt-git chat branch {chat.id} NAME --from {merge[:SHOWN_DIGITS]}~1"
-    return (
-        f"{record.branch} counts as merged; to merge it again, check out a branch from before "
-        f"the merge first: {again}"
-    )
+    exists = record.branch in chat.branch_names()
+    name = record.branch if exists else record.manifest_id[:SHOWN_DIGITS]
+    again = f"covalt-git chat merge {chat.id} {name} --again"
+    return f"{record.branch} counts as merged; to merge it again: {again}"
 
 
 def _wanted(
@@ -226,7 +225,7 @@ def _last_change(chat: ChatStore, oid: str | None, *commands: str) -> WorkspaceM
     A commit of one of the ``commands`` (``undo``, ``redo``) counts as the earlier commit with the same files.
     """
     while oid is not None:
-        manifest = chat.manifest(oid)
+        manifest = chat.outline(oid)
         restored = manifest.record.restore
         if restored is not None and restored.command in commands:
             oid = restored.manifest_id

@@ -11,8 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.conversations import commit_names
+from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging import merge_conflicts
+from covalt_git.merging.taken_back import taken_back
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
@@ -39,7 +41,8 @@ class Merge(NamedTuple):
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
     status ``conflicts``, some conflicts have no decision, and nothing has changed.  For these conflicts,
-    ``lines`` has the lines in conflict, by path.
+    ``lines`` has the lines in conflict, by path.  ``taken_back_by`` is the undo or restore because of which the files lack
+    changes of ``branch`` that were merged before; if they are merged ``again``, it is None.
     """
 
     status: MergeStatus
@@ -51,6 +54,8 @@ class Merge(NamedTuple):
     conflicts: tuple[MergeConflict, ...] = ()
     notes: WorkspaceNotes = WorkspaceNotes()
     lines: Mapping[str, str | None] = MappingProxyType({})
+    taken_back_by: str | None = None
+    again: bool = False
 
 
 class StoppedMerge(StrictModel):
@@ -59,6 +64,7 @@ class StoppedMerge(StrictModel):
     v: int = 1
     branch: str
     into: str
+    again: bool = False
 
 
 def merge(
@@ -68,10 +74,12 @@ def merge(
     *,
     message: str = "",
     fast_forward: bool = True,
+    again: bool = False,
 ) -> Merge:
     """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
 
     If the active branch has no commits that ``branch`` lacks, it is fast-forwarded, unless ``fast_forward`` is false.
+    With ``again``, changes that were merged before, and taken back by an undo or restore, are merged once more.
 
     Raises:
         UnknownNameError: if the branch or a conflict does not exist; the hint has the most similar one.
@@ -83,11 +91,13 @@ def merge(
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
     head = writer.commit_changes()
-    done, after = _plan(chat, writer.snapshot, branch, theirs, choices, fast_forward=fast_forward)
+    done, after = _plan(
+        chat, writer.snapshot, branch, theirs, choices, fast_forward=fast_forward, again=again
+    )
     if done.status == "already_merged":
         return done
     if done.status == "conflicts":
-        stopped_merge = StoppedMerge(branch=branch, into=done.into)
+        stopped_merge = StoppedMerge(branch=branch, into=done.into, again=again)
         put_stored(chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}")
         return done
     new = theirs
@@ -107,7 +117,12 @@ def merge(
 
 
 def preview(
-    chat: ChatStore, branch: str, choices: Choices | None = None, *, fast_forward: bool = True
+    chat: ChatStore,
+    branch: str,
+    choices: Choices | None = None,
+    *,
+    fast_forward: bool = True,
+    again: bool = False,
 ) -> Merge:
     """Return what :func:`merge` would do now; it stores nothing and does not lock the chat.
 
@@ -115,7 +130,9 @@ def preview(
     """
     branch, theirs = _theirs(chat, branch)
     with chat.scan_in_memory() as snapshot:
-        done, after = _plan(chat, snapshot, branch, theirs, choices, fast_forward=fast_forward)
+        done, after = _plan(
+            chat, snapshot, branch, theirs, choices, fast_forward=fast_forward, again=again
+        )
         if done.status == "already_merged":
             return done
         ours = snapshot.state
@@ -129,6 +146,19 @@ def stopped(chat: ChatStore) -> StoppedMerge | None:
     """Return the last merge into the active branch, if conflicts stopped it."""
     found = stored_at(chat.store, STOPPED, StoppedMerge)
     return found if found is not None and found.into == chat.active_branch() else None
+
+
+def stopped_branch(chat: ChatStore) -> str | None:
+    """Return the branch or commit whose merge into the active branch was stopped, if it can still be merged."""
+    merge = stopped(chat)
+    if merge is None:
+        return None
+    try:
+        _, theirs = _theirs(chat, merge.branch)
+    except CovaltError:  # it is deleted, for example
+        return None
+    is_open = merge.again or theirs not in chat.above(chat.head())
+    return merge.branch if is_open else None
 
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
@@ -146,15 +176,22 @@ def _plan(
     choices: Choices | None,
     *,
     fast_forward: bool,
+    again: bool,
 ) -> tuple[Merge, FolderState]:
     """Return a merge whose new commit and changes are not known yet, and the files after it.
 
     ``snapshot`` is the content of the workspace, in a preview with uncommitted changes.
     """
     store, head, into = chat.store, chat.head(), chat.active_branch()
-    base_id = None if head is None else CommitGraph(store).merge_base(head, theirs_id)
+    graph = CommitGraph(store)
+    base_id = common = None if head is None else graph.merge_base(head, theirs_id)
+    lost = taken_back(chat, head, common) if head is not None and common is not None else None
+    if lost is not None and again:
+        base_id = None if lost.restored is None else graph.merge_base(lost.restored, theirs_id)
     ours, theirs, base = (chat.state(oid) for oid in (head, theirs_id, base_id))
     done = Merge("already_merged", branch, into, base_id, head)
+    if lost is not None:
+        done = done._replace(again=True) if again else done._replace(taken_back_by=lost.by)
     if theirs_id == base_id:
         return done, ours
     if not snapshot.holds(ours):

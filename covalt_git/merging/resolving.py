@@ -113,7 +113,7 @@ def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
     stopped = branch_merge.stopped(chat)
     if stopped is not None and not any(path in {one.path, one.saved_as} for one in pending):
         choices = {path: choice, None: Choice("both")}
-        return branch_merge.merge(writer, stopped.branch, choices).changes
+        return branch_merge.merge(writer, stopped.branch, choices, again=stopped.again).changes
     conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
     assert choice.decision != "both"  # both versions exist already

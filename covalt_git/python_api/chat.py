@@ -144,18 +144,23 @@ class Chat:
         return self._run(branches.list_branches).branches
 
     def merge(
-        self, branch: str, *, prefer: Literal["ours", "theirs", "union", "both"] | None = None
+        self,
+        branch: str,
+        *,
+        prefer: Literal["ours", "theirs", "union", "both"] | None = None,
+        again: bool = False,
     ) -> Merged:
         """Merge a branch into the active one.
 
         Args:
             branch: The branch to merge.
             prefer: How to decide conflicts; by default a conflict stops the merge.
+            again: Whether to merge again what an undo or restore took back after an earlier merge.
 
         Returns:
             The result; with conflicts its ``status`` is ``conflicts``, and nothing has changed.
         """
-        return self._run(merges.merge_branch, branch=branch, conflicts=prefer)
+        return self._run(merges.merge_branch, branch=branch, conflicts=prefer, again=again)
 
     def diff(self, old: str = "HEAD", new: str | None = None) -> tuple[FileDiff, ...]:
         """Return the files that differ, with patches; by default from ``HEAD`` to the current workspace.

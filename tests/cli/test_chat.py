@@ -1,6 +1,7 @@
 """Reading commands of ``chat``: they store nothing, and do not wait for a writer."""
 
 import fcntl
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from covalt_git.workspaces.switching import Journal
 from tests.command import run_raw
-from tests.workspaces.stores import open_chats
+from tests.workspaces.stores import git, open_chats
 
 Cli = Callable[..., tuple[int, str]]
 READING = ["status", "diff", "log", "log --graph", "show", "files", "branch", "message list"]
@@ -71,3 +72,41 @@ def test_status_distinguishes_an_interrupted_checkout_from_edits(
     cli("chat", "checkout", "c1", "idea")
     assert (workspace / "b.txt").read_text(encoding="utf-8") == "new"
     assert (workspace / "c.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_diff_in_a_pipe_is_a_patch_for_git(
+    root: Path, workspace: Path, tmp_path: Path, cli: Cli
+) -> None:
+    before = {
+        "two words": b"a\x1b[1m\x0c\nb\n",
+        "picture": b"\0" + bytes(range(256)),
+        "latin": b"\xe4\n",
+    }
+    for name, content in before.items():
+        (workspace / name).write_bytes(content)
+    cli("chat", "branch", "c1", "saved")
+    copy = tmp_path / "copy"
+    shutil.copytree(workspace, copy)
+    for name, content in before.items():
+        (workspace / name).write_bytes(content + b"\xc2\x85new\n")
+    (workspace / "c.txt").unlink()
+
+    lossy = run_raw("chat", "diff", "c1", cwd=root)
+    assert b"git cannot apply the patch of latin, picture" in lossy.stderr
+    exact = run_raw("chat", "diff", "c1", "--binary", cwd=root)
+    assert exact.stderr == b""
+    git(copy, "init", "--quiet")
+    git(copy, "apply", "--whitespace=nowarn", given=exact.stdout)
+    assert contents(copy) == contents(workspace)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.usefixtures("workspace")
+def test_status_shows_a_merge_that_conflicts_stopped(cli: Cli) -> None:
+    cli("chat", "merge", "c1", "idea")
+    assert "conflicts stopped the merge of idea" in cli("chat", "status", "c1")[1]
+    cli("chat", "merge", "c1", "idea", "--prefer", "ours")
+    assert "stopped" not in cli("chat", "status", "c1")[1]

@@ -83,6 +83,12 @@ def status(chat_id: str) -> None:
     if now.conflicts:
         output.say(f"conflicts, to resolve with covalt-git chat resolve {chat.id} PATH:")
         output.conflicts(now.conflicts)
+    if now.stopped_merge is not None:
+        output.say(
+            f"conflicts stopped the merge of {now.stopped_merge}; list and resolve them: "
+            f"covalt-git chat resolve {chat.id}",
+            fg="yellow",
+        )
     if now.store_warning:
         output.say(now.store_warning, fg="yellow")
     for call in now.waiting:

@@ -44,6 +44,9 @@ _CHOICES = ("ours", "theirs", "union", "both")
 @click.option(
     "--no-ff", is_flag=True, help="Create a merge commit even if a fast-forward is possible."
 )
+@click.option(
+    "--again", is_flag=True, help="Merge also what an undo or a restore took back after a merge."
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 def merge(
     prefer: str | None, pairs: tuple[str, ...], *, keep_both: bool, no_ff: bool, **fields: Any
@@ -133,11 +136,20 @@ def resolve(
     output.say(f"{done.manifest_id[: output.SHORT]} on {done.branch}", dim=True)
 
 
+def _print_taken_back(chat_id: str, done: Merged) -> None:
+    if done.taken_back_by is not None:
+        output.say(
+            f"{done.taken_back_by[: output.SHORT]} took back changes of {done.branch} that were merged before; "
+            f"to merge them again: covalt-git chat merge {chat_id} {done.branch} --again"
+        )
+
+
 def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
     at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
     match done.status:
         case "already_merged":
             output.say(f"already up to date: {done.into} has all commits of {done.branch}")
+            _print_taken_back(chat_id, done)
             return
         case "conflicts":
             would = "would be" if dry_run else "was"
@@ -149,6 +161,7 @@ def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
             merged = "would be merged" if dry_run else "merged"
             output.say(f"{done.branch} {merged} into {done.into}")
     output.changes(done.changes)
+    _print_taken_back(chat_id, done)
     if done.status == "merged":
         output.notes(done.workspace, printed=done.notes)
     for conflict in done.conflicts:
@@ -156,7 +169,7 @@ def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
         output.conflicting_lines(conflict.lines)
     resolve = f"covalt-git chat resolve {chat_id} PATH --ours|--theirs|--union|--with FILE"
     if done.status == "conflicts":
-        again = f"covalt-git chat merge {chat_id} {done.branch}"
+        again = f"covalt-git chat merge {chat_id} {done.branch}" + " --again" * done.again
         if not dry_run:
             output.say(f"resolve one, and keep both versions of the others:  {resolve}")
         output.say(f"resolve all:  {again} --prefer ours|theirs|union")

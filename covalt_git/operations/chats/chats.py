@@ -12,6 +12,7 @@ from pydantic import Field
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import restoring
 from covalt_git.manifests.machine_folders import check_output
+from covalt_git.merging import branch_merge
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
@@ -104,6 +105,9 @@ class ChatStatus(Result):
         description="The branch of an interrupted checkout; the next operation completes it."
     )
     conflicts: tuple[WaitingConflict, ...] = Field(description="Unresolved conflicts of merges.")
+    stopped_merge: str | None = Field(
+        description="The branch or commit whose merge into the active branch was last stopped by conflicts."
+    )
     waiting: tuple[WaitingCall, ...]
     store_warning: str = Field(description="Warning if the store is large; empty below 2,048 MiB.")
 
@@ -462,6 +466,7 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
             redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, scan),
+            stopped_merge=branch_merge.stopped_branch(chat),
             waiting=tuple(
                 WaitingCall.of(call, call_id=call.id)
                 for call in chat.calls()

@@ -74,6 +74,10 @@ class MergeBranch(ChatRequest):
         default=True,
         description="Whether to fast-forward if that is possible, instead of a merge commit.",
     )
+    again: bool = Field(
+        default=False,
+        description="Whether to merge again what was merged before, and taken back by an undo or restore.",
+    )
     dry_run: bool = Field(default=False, description="Return the result without merging.")
 
 
@@ -112,6 +116,11 @@ class Merged(Result):
     conflicts: tuple[Conflict, ...]
     workspace: Notes
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
+    taken_back_by: str | None = Field(
+        description="The undo or restore because of which the files lack changes of the branch that were "
+        "merged before; ``again`` merges them."
+    )
+    again: bool = Field(description="Whether such changes are merged again.")
 
 
 class WaitingConflict(Result):
@@ -160,7 +169,11 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     choices: Choices = rest | {one.path: _choice(one) for one in request.resolutions}
     if request.dry_run:
         done = branch_merge.preview(
-            chat, request.branch, choices, fast_forward=request.fast_forward
+            chat,
+            request.branch,
+            choices,
+            fast_forward=request.fast_forward,
+            again=request.again,
         )
         return _merged(done, WorkspaceNotes())
     with context.writing(chat) as writer:
@@ -170,6 +183,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             choices,
             message=request.message,
             fast_forward=request.fast_forward,
+            again=request.again,
         )
     return _merged(done, writer.fresh_notes())
 
@@ -213,7 +227,7 @@ def _stopped(chat: ChatStore) -> Merged | None:
     if merge is None:
         return None
     try:
-        done = branch_merge.preview(chat, merge.branch)
+        done = branch_merge.preview(chat, merge.branch, again=merge.again)
     except CovaltError:  # its branch is deleted, for example
         return None
     return _merged(done, WorkspaceNotes()) if done.status == "conflicts" else None
