@@ -21,6 +21,7 @@ import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
 from covalt_git.trust import trust_folder
+from covalt_server.pages import index_building
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched
@@ -91,6 +92,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_finish() -> None:
     """Have garbage collection skip what was imported and collected: it would take a tenth of the run."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_page_says_that_it_waits_for_the_index() -> None:
+    """A busy machine may take long; tests/server/pages/test_index_building.py looks at that page."""
+    index_building.PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -34,7 +34,7 @@ def project() -> Project:
 
     given = click.get_current_context().find_root().obj
     return replace(
-        Project.open(given["root"], role=given["role"]), on_progress=Bar("reading toolsets")
+        Project.open(given["root"], role=given["role"]), on_progress=Bar("updating the index")
     )
 
 

@@ -220,8 +220,10 @@ class ObjectReader:
         """Return the size of a blob in bytes; if it is packed, only the header of its pack entry is read."""
         with damage_of(oid, self.path):
             for reader in (self, *self.alternates):
-                reader.refresh()
-                if found := reader.find_packed(oid):
+                found = reader.find_packed(oid)
+                if found is None and reader.refresh():
+                    found = reader.find_packed(oid)
+                if found is not None:
                     pack, offset = found
                     return pack.size(offset)
             return len(self.find_object(oid)[1])

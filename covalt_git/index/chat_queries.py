@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import UnknownNameError
-from covalt_git.index import chat_rows
+from covalt_git.index import chat_rows, content_facts
+from covalt_git.index.content_facts import LineCounts
 from covalt_git.index.history import (
     ALL_BRANCHES,
     ALL_PARENTS,
@@ -31,26 +32,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from covalt_git.index.chat_rows import Damaged
+    from covalt_git.index.content_facts import Blob
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chat import ChatStore
 
 
 _HISTORY_ROW = """
-    m.*, c.tool_id, c.status, c.error, c.object, c.started_at, c.finished_at,
+    m.*, l.added_lines, l.deleted_lines, c.tool_id, c.status, c.error, c.object, c.started_at, c.finished_at,
     c.render_plan ->> 'renderer' AS renderer
 """
-_ITS_CALL = """
+_ITS_FACTS = """
     LEFT JOIN tool_calls AS c
     ON m.source IN ('tool_run', 'edit', 'restore') AND c.chat_id = m.chat_id AND c.id = m.source_ref
+    LEFT JOIN line_counts AS l ON l.chat_id = m.chat_id AND l.manifest_id = m.id
 """
-
-
-class Blob(NamedTuple):
-    """Content of a file: its SHA-256 in hex, and its size in bytes."""
-
-    sha256: str
-    size: int
 
 
 class ChatPosition(NamedTuple):
@@ -71,15 +67,17 @@ class ChatQueries(SyncedIndex):
 
     def synchronize(self) -> None:
         """Update the rows of changed chats; the rows of a damaged one stay."""
-        chat_rows.sync_chats(self.connection, self.chats)
+        chat_rows.sync_chats(self.connection, self.chats, self.on_progress)
 
     def sync_chats(self) -> list[Damaged]:
         """Update the rows of changed chats; return the chats with a damaged store, and the errors."""
-        return self.with_recovery(lambda: chat_rows.sync_chats(self.connection, self.chats))
+        return self.with_recovery(
+            lambda: chat_rows.sync_chats(self.connection, self.chats, self.on_progress)
+        )
 
     def sync_chat(self, chat: ChatStore) -> None:
         """Update the rows of one chat."""
-        self.with_recovery(lambda: chat_rows.sync_chat(self.connection, chat))
+        self.with_recovery(lambda: chat_rows.sync_chat(self.connection, chat, self.on_progress))
 
     def sync_new_chats(self) -> None:
         """Add the chats that have no row yet, except damaged ones."""
@@ -138,15 +136,16 @@ class ChatQueries(SyncedIndex):
         self, chat_id: str, position: ChatPosition, *, limit: int
     ) -> list[HistoryRow]:
         """Return the commits of a chat that are newer than a position, oldest first, at most ``limit``."""
-        return self.read(
+        rows = self.read(
             f"""
-            SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_CALL}
+            SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_FACTS}
             WHERE m.chat_id = ? AND (m.moment, m.generation, m.id) > (?, ?, ?)
             ORDER BY m.moment, m.generation, m.id LIMIT ?
             """,  # noqa: S608 - our own words
             (chat_id, *position.newest, limit),
             convert=lambda row: read_history_row(row, {}),
         )
+        return self._counted(chat_id, rows)
 
     def resolve(self, chat: ChatStore, text: str) -> str:
         """Return the commit of a name, as :func:`covalt_git.conversations.commit_names.resolve` does.
@@ -229,7 +228,7 @@ class ChatQueries(SyncedIndex):
             f"""
             SELECT {_HISTORY_ROW} FROM history AS h
             CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = h.id
-            {_ITS_CALL}
+            {_ITS_FACTS}
             """,  # noqa: S608 - our own words
             {
                 "chat_id": chat_id,
@@ -241,7 +240,7 @@ class ChatQueries(SyncedIndex):
             limit=limit + 1,
             convert=self._history_row(chat_id),
         )
-        return HistoryPage(tuple(rows[:limit]), len(rows) > limit)
+        return HistoryPage(tuple(self._counted(chat_id, rows[:limit])), len(rows) > limit)
 
     def _history_row(self, chat_id: str) -> Callable[[sqlite3.Row], HistoryRow]:
         """Return the function that converts the rows of a chat's history."""
@@ -252,7 +251,7 @@ class ChatQueries(SyncedIndex):
 
     def message_rows(self, chat_id: str, message_id: str) -> list[HistoryRow]:
         """Return the commits of a message and of the calls for it in all branches, oldest first."""
-        return self.read(
+        rows = self.read(
             f"""
             SELECT {_HISTORY_ROW} FROM (
                 SELECT id FROM workspace_manifests
@@ -262,12 +261,13 @@ class ChatQueries(SyncedIndex):
                 WHERE chat_id = :chat_id AND source IN ('tool_run', 'edit', 'restore')
                 AND message_id = :message_id
             ) AS f
-            CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = f.id {_ITS_CALL}
+            CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = f.id {_ITS_FACTS}
             ORDER BY m.moment, m.generation, m.id
             """,  # noqa: S608 - our own words
             {"chat_id": chat_id, "message_id": message_id},
             convert=self._history_row(chat_id),
         )
+        return self._counted(chat_id, rows)
 
     def following_messages(self, chat_id: str, message_id: str | None) -> list[str]:
         """Return the messages after one, or the first ones, from the oldest on: they are siblings."""
@@ -378,18 +378,29 @@ class ChatQueries(SyncedIndex):
             convert=row_values,
         )
 
-    def blobs(self, chat_id: str, oids: Collection[str]) -> dict[str, Blob]:
+    def blobs(self, chat: ChatStore, oids: Collection[str]) -> dict[str, Blob]:
         """Return the content hashes and sizes of a chat's files, by git blob id."""
-        query = """
-            SELECT oid, sha256, size FROM blobs
-            WHERE chat_id = ? AND oid IN (SELECT value FROM json_each(?))
-        """
-        found = self.read(
-            query,
-            (chat_id, canonical_json.dumps(sorted(oids)).decode()),
-            convert=lambda row: (row["oid"], Blob(row["sha256"], row["size"])),
-        )
-        return dict(found)
+        return self.with_recovery(lambda: content_facts.blobs(self.connection, chat, oids))
+
+    def _counted(self, chat_id: str, rows: list[HistoryRow]) -> list[HistoryRow]:
+        """Return rows of a chat's history with the numbers of their changed lines."""
+        missing = [row.id for row in rows if row.changed_files and row.added_lines is None]
+        counts: dict[str, LineCounts] = {}
+        if missing:
+            with self.chats.as_left(chat_id) as chat:
+                counts = self.with_recovery(
+                    lambda: content_facts.line_counts(self.connection, chat, missing)
+                )
+        nothing = LineCounts(0, 0)
+        return [
+            row
+            if row.added_lines is not None
+            else row._replace(
+                added_lines=counts.get(row.id, nothing).added,
+                deleted_lines=counts.get(row.id, nothing).deleted,
+            )
+            for row in rows
+        ]
 
 
 def _call(row: sqlite3.Row) -> ToolCall:

@@ -5,17 +5,16 @@ Only new commits are read.  The rows depend on the stores alone, not on the orde
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from graphlib import TopologicalSorter
-from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_store.objects import BrokenStoreError, is_binary_content
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
-from covalt_git.text.line_diff import count_changes
+from covalt_git.system.fork_pool import ignore_progress
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.commits import FOREIGN
@@ -24,25 +23,24 @@ if TYPE_CHECKING:
     import sqlite3
 
     from covalt_git.models.calls import ToolCall
-    from covalt_git.models.chats import FileState, WorkspaceManifest
+    from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 Damaged = tuple[str, BrokenStoreError]
-
-_MOST_COUNTED = 256 << 10
-"""Size in bytes up to which the changed lines of a file are counted."""
-
+Progress = Callable[[int, int], None]
 
 _DIGESTS = {"args_digest", "definition_digest", "unstored"}
 _NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason"}
 """Fields of approvals without a column."""
 
 
-def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
+def sync_chats(
+    connection: sqlite3.Connection, chats: Chats, on_progress: Progress = ignore_progress
+) -> list[Damaged]:
     """Update the rows of chats whose refs moved, and delete the rows of deleted chats.
 
-    Returns the chats with a damaged store, and the errors; their rows do not change.
+    ``on_progress`` is called with the number of chats that were read, and of all chats.  Returns the chats with a damaged store, and the errors; their rows do not change.
     """
     ids = chats.ids()
     for row in connection.execute("SELECT id FROM chats").fetchall():
@@ -50,12 +48,13 @@ def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
             with transaction(connection):
                 connection.execute("DELETE FROM chats WHERE id = ?", (row["id"],))
     damaged = []
-    for chat_id in ids:
+    for number, chat_id in enumerate(ids, 1):
         try:
             with chats.as_left(chat_id) as chat:
-                sync_chat(connection, chat)
+                sync_chat(connection, chat, on_progress if len(ids) == 1 else ignore_progress)
         except BrokenStoreError as error:
             damaged.append((chat_id, error))
+        on_progress(number, len(ids))
     return damaged
 
 
@@ -67,8 +66,13 @@ def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
             sync_chat(connection, chat)
 
 
-def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
-    """Update the rows of a chat, if its refs have moved."""
+def sync_chat(
+    connection: sqlite3.Connection, chat: ChatStore, on_progress: Progress = ignore_progress
+) -> None:
+    """Update the rows of a chat, if its refs have moved.
+
+    ``on_progress`` is called with the number of commits that were written, and of all new ones.
+    """
     refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running_call(chat)}
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
     old_refs = _indexed_refs(row)
@@ -80,8 +84,9 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
             connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
             new = _new_manifests(connection, chat, refs, {}) or []
         _write_chat(connection, chat, refs)
-        for manifest in new:
+        for number, manifest in enumerate(new, 1):
             _write_manifest(connection, chat, manifest)
+            on_progress(number, len(new))
         _write_leaf(connection, chat)
         _write_open_calls(connection, chat)
 
@@ -218,13 +223,6 @@ def _write_manifest(
     position = _compute_position(connection, chat, manifest)
     changes = chat.changes(manifest.parent_id, manifest.id)
     is_message, before = manifest.source == "message", _leaf_before(connection, chat, manifest)
-    for change in changes:
-        if change.new is not None:
-            _write_blob(connection, chat, change.new.oid)
-    lines = [
-        count_changes(_lines(connection, chat, change.old), _lines(connection, chat, change.new))
-        for change in changes
-    ]
     put(
         connection,
         "workspace_manifests",
@@ -238,8 +236,6 @@ def _write_manifest(
             "title": manifest.title,
             "by": manifest.record.by,
             "changed_files": len(changes),
-            "added_lines": sum(added for added, _ in lines),
-            "deleted_lines": sum(deleted for _, deleted in lines),
             "moment": position.moment,
             "generation": position.generation,
         },
@@ -267,28 +263,6 @@ def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
     for name in ("args", "result", "render_plan"):
         row[name] = None if row[name] is None else as_text(row[name])
     put(connection, "tool_calls", row)
-
-
-def _write_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> None:
-    query = "SELECT 1 FROM blobs WHERE chat_id = ? AND oid = ?"
-    if connection.execute(query, (chat.id, oid)).fetchone():
-        return
-    content = chat.store.read_blob(oid)
-    digest = hashlib.sha256(content).hexdigest()
-    row = {"chat_id": chat.id, "oid": oid, "sha256": digest, "size": len(content)}
-    put(connection, "blobs", row)
-
-
-def _lines(connection: sqlite3.Connection, chat: ChatStore, file: FileState | None) -> list[bytes]:
-    """Return the lines of a file; none of a binary one, of one over 256 KiB, and of a missing side."""
-    if file is None:
-        return []
-    query = "SELECT size FROM blobs WHERE chat_id = ? AND oid = ?"
-    row = connection.execute(query, (chat.id, file.oid)).fetchone()
-    if row is None or row["size"] > _MOST_COUNTED:
-        return []
-    content = chat.store.read_blob(file.oid)
-    return [] if is_binary_content(content) else BytesIO(content).readlines()
 
 
 def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:

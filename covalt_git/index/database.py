@@ -20,6 +20,10 @@ SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
 """Version in the file's ``user_version``; a file of another schema or release is rebuilt."""
 
+_HEADER_BYTES = 100
+_USER_VERSION = slice(60, 64)
+"""Place of ``user_version`` in the header of a database (sqlite.org/fileformat.html, 1.3)."""
+
 BUSY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
@@ -56,6 +60,16 @@ def connect(path: Path) -> sqlite3.Connection:
             return _open(path)
     except (sqlite3.Error, OSError) as error:
         raise unusable(path, error) from None
+
+
+def is_current(path: Path) -> bool:
+    """Return whether a file looks like an index of this version, without opening it as a database."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return False
+    return int.from_bytes(header[_USER_VERSION]) == VERSION
 
 
 def is_damage(error: sqlite3.Error) -> bool:

@@ -59,7 +59,7 @@ class HistoryRow(NamedTuple):
 
     ``previous_message_id`` is of a message.  ``tool_id`` to ``renderer`` are of the call that it records.
     ``branches`` are the branches that point to it.  ``changed_files`` counts the paths that differ from its
-    first parent, ``added_lines`` and ``deleted_lines`` the lines of its text files.
+    first parent, ``added_lines`` and ``deleted_lines`` the lines of its text files; None until they are counted.
     """
 
     id: str
@@ -80,8 +80,8 @@ class HistoryRow(NamedTuple):
     finished_at: str | None
     renderer: str | None
     changed_files: int
-    added_lines: int
-    deleted_lines: int
+    added_lines: int | None
+    deleted_lines: int | None
     branches: tuple[str, ...]
 
     @property

@@ -36,4 +36,4 @@ class Index(ToolQueries, ChatQueries):
 
     def _synchronize(self) -> list[Damaged]:
         ToolQueries.synchronize(self)
-        return chat_rows.sync_chats(self.connection, self.chats)
+        return chat_rows.sync_chats(self.connection, self.chats, self.on_progress)

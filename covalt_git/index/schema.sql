@@ -143,21 +143,29 @@ CREATE TABLE workspace_manifests (
     title      TEXT NOT NULL,                     -- + summary in one line
     by         TEXT NOT NULL,                     -- + user or agent
     changed_files INTEGER NOT NULL,               -- + against parent_id
-    added_lines   INTEGER NOT NULL,               -- + of text files up to 256 KiB
-    deleted_lines INTEGER NOT NULL,               -- +
     -- + History is sorted by these two and the id, parents before children.
     moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later
     generation INTEGER NOT NULL,                  -- + 1, or one more than its parents' greatest
     PRIMARY KEY (chat_id, id)                     -- a fork shares commits with its origin
 ) STRICT, WITHOUT ROWID;
 
--- + Content hashes for `files`.
+-- + Content hashes for `files`, of the files that were asked for: see content_facts.py.
 CREATE TABLE blobs (
     chat_id TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
     oid     TEXT NOT NULL,                        -- git blob id
     sha256  TEXT NOT NULL,
     size    INTEGER NOT NULL,
     PRIMARY KEY (chat_id, oid)
+) STRICT, WITHOUT ROWID;
+
+-- + Changed lines of text files up to 4 MiB, of the commits that were asked for.
+CREATE TABLE line_counts (
+    chat_id       TEXT NOT NULL,
+    manifest_id   TEXT NOT NULL,
+    added_lines   INTEGER NOT NULL,
+    deleted_lines INTEGER NOT NULL,
+    PRIMARY KEY (chat_id, manifest_id),
+    FOREIGN KEY (chat_id, manifest_id) REFERENCES workspace_manifests (chat_id, id) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
 -- Tool calls: finished ones from their commits, the others from refs/covalt/calls.

@@ -21,6 +21,7 @@ from covalt_server.pages import (
     elicitation,
     home,
     imports,
+    index_building,
     layout,
     live,
     registered_tools,
@@ -100,6 +101,7 @@ def create_app(
     app.add_url_rule("/api/openapi.json", "openapi", _document)
     for pages in PAGES:
         app.register_blueprint(pages)
+    index_building.install(app)
     live.install(app, followed)
     layout.install(app, port)
     transfer.install(app)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_store.patches import change_patch
+from covalt_git.git_store.store import GitStore
 from covalt_git.index.history import HistoryRow
 from covalt_git.index.index import Index
 from covalt_git.workspaces import branches
@@ -88,3 +89,29 @@ def test_parents_come_after_their_children_whatever_the_clocks_were(index: Index
     assert all(place[row.id] < place[parent] for row in rows for parent in row.parents)
     times = [row.created_at for row in rows]
     assert times != sorted(times, reverse=True)
+
+
+def test_an_index_that_is_built_anew_reads_no_file(
+    root: Path, chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    read_blob = GitStore.read_blob
+
+    def noted(self: GitStore, oid: str) -> bytes:
+        read.append(oid)
+        return read_blob(self, oid)
+
+    monkeypatch.setattr(GitStore, "read_blob", noted)
+    (root / "data" / "index.db").unlink(missing_ok=True)
+    with open_index(root) as index:
+        index.sync_chat(chat)
+        files = {file.oid for oid in chat.reachable() for file in chat.files(oid).values()}
+        assert files.isdisjoint(read)
+
+        counted = history(index)
+        read.clear()
+        assert history(index) == counted
+        assert index.blobs(chat, files).keys() == files
+        once = len(read)
+        assert index.blobs(chat, files).keys() == files
+        assert (len(read), once) == (once, len(files))

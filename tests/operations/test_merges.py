@@ -76,15 +76,13 @@ def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations
 
 
 def test_a_restore_from_before_a_merge_says_how_to_merge_again(parted: Operations) -> None:
-    merged = merge(parted, conflicts="theirs")["manifest_id"]
-    hint = parted("undo_change", chat_id="m")["hint"]
-    assert merge(parted)["status"] == "already_merged"
-    start = f"{merged[:12]}~1"
-    assert hint.endswith(f"covalt-git chat branch m NAME --from {start}")
-    parted("create_branch", chat_id="m", name="again", from_manifest=start)
-    parted("switch_branch", chat_id="m", branch="again")
+    merge(parted, conflicts="theirs")
+    undone = parted("undo_change", chat_id="m")
+    assert undone["hint"].endswith("covalt-git chat merge m idea --again")
+    told = merge(parted)
+    assert (told["status"], told["taken_back_by"]) == ("already_merged", undone["manifest_id"])
 
-    assert merge(parted, conflicts="theirs")["status"] == "merged"
+    assert merge(parted, conflicts="theirs", again=True)["status"] == "merged"
     assert parted("restore_workspace", chat_id="m", manifest="main")["hint"] == ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
 from covalt_git.git_store.objects import EXECUTABLE, LINK, blob_id, is_binary_content
 from covalt_git.git_store.patches import change_patch, is_text
-from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -131,7 +129,7 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
     with _state(context, chat, request.manifest) as (manifest_id, tree, empty_folders):
         files = trees.files(chat.store, tree)
         context.chat_index().sync_chat(chat)
-        blobs = context.chat_index().blobs(chat.id, [file.oid for file in files.values()])
+        blobs = context.chat_index().blobs(chat, [file.oid for file in files.values()])
         return WorkspaceFiles(
             manifest_id=manifest_id,
             files=tuple(
@@ -144,7 +142,7 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
                     link=file.mode == LINK,
                 )
                 for path, file in files.items()
-                for blob in [blobs.get(file.oid) or _blob(chat, file.oid)]
+                for blob in [blobs[file.oid]]
             ),
             empty_folders=tuple(empty_folders),
         )
@@ -228,12 +226,6 @@ def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes |
     if found is None or why_not_stored(path, found[1], chat.config):
         return None
     return found[1]
-
-
-def _blob(chat: ChatStore, oid: str) -> Blob:
-    """Return size and hash of a file that is not committed."""
-    content = chat.store.read_blob(oid)
-    return Blob(hashlib.sha256(content).hexdigest(), len(content))
 
 
 @contextmanager
