@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Blueprint, current_app, g, render_template, request, url_for
+from flask import Blueprint, current_app, g, make_response, render_template, request, url_for
 
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
@@ -14,11 +14,14 @@ from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls
 from covalt_server import request_context
 from covalt_server.pages.chats import diff_of
-from covalt_server.render import code, markdown
+from covalt_server.render import artifacts, code, markdown
 from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
 from covalt_server.request_context import ask
+from covalt_server.security import page_policy
 
 if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
     from covalt_server.render.results import Shown
@@ -33,8 +36,6 @@ def call(chat_id: str, call_id: str) -> str:
     chat = request_context.context().chat(chat_id)
     finished = found.post_manifest_id is not None
     result = shown(chat, found, _place(found)) if finished else None
-    if result is not None and result.frame is not None:
-        g.frames = (result.frame.origin,)
     return render_template(
         "call.html",
         call=found,
@@ -43,6 +44,29 @@ def call(chat_id: str, call_id: str) -> str:
         diff=_changed(found, result),
         patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
     )
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>/frame")
+def frame(chat_id: str, call_id: str) -> Response:
+    """Return the frame of a call's result, for the pages that show the result.
+
+    It is a page of its own, with a policy of its own, because a browser keeps the policy with which it loaded a page:
+    a conversation could not permit the frames of calls that are added to it later.
+
+    Raises:
+        NoPageError: if the result has no frame.
+    """
+    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    chat = request_context.context().chat(chat_id)
+    finished = found.post_manifest_id is not None
+    result = shown(chat, found, _place(found)) if finished else None
+    if result is None or result.frame is None:
+        raise artifacts.NoPageError("the call's result has no frame")
+    answer = make_response(render_template("frame.html", address=result.frame, title=found.tool_id))
+    answer.headers["Content-Security-Policy"] = page_policy(
+        g.nonce, frames=(result.frame.origin,), ancestors="'self'"
+    )
+    return answer
 
 
 @pages.post("/preview/document")

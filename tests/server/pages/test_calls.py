@@ -181,10 +181,15 @@ def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
 def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api, tool: str) -> None:
     page = called(visitor, api, tool, port=3000)
 
-    (frame,) = page.named("iframe")
+    (ours,) = page.named("iframe")
+    assert "frame-src 'self';" in page.headers["Content-Security-Policy"]
+    around = visitor.open(ours["src"])
+    (frame,) = around.named("iframe")
     assert frame["src"] == "http://localhost:3000/"
     assert frame["sandbox"] == "allow-scripts allow-same-origin allow-forms"
-    assert "frame-src 'self' http://localhost:3000;" in page.headers["Content-Security-Policy"]
+    policy = around.headers["Content-Security-Policy"]
+    assert "frame-src 'self' http://localhost:3000;" in policy
+    assert "frame-ancestors 'self'" in policy
 
 
 @pytest.mark.parametrize("port", [PORT, 80, 70000, "80@evil.example", True, 8080.5])
@@ -192,7 +197,9 @@ def test_a_frame_never_shows_us_or_another_host(visitor: Visitor, api: Api, port
     page = called(visitor, api, "frame", port=port)
 
     assert page.named("iframe") == []
-    assert "frame-src 'self';" in page.headers["Content-Security-Policy"]
+    around = visitor.open(f"{page.address}/frame")
+    assert around.status == 404
+    assert "frame-src 'self';" in around.headers["Content-Security-Policy"]
 
 
 RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [
