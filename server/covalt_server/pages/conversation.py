@@ -100,7 +100,7 @@ def switch(chat_id: str, message_id: str) -> Response:
 
 
 def _back(chat_id: str, text: str) -> Response:
-    return layout.back("conversation.chat", text, chat_id=chat_id, _anchor="end")
+    return layout.back("conversation.chat", text, chat_id=chat_id)
 
 
 def _text() -> str:
@@ -123,6 +123,12 @@ def _common_turn(chat_id: str, sides: list[ConversationPage]) -> Turn | None:
 
 def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
     """Return the values that the templates of turns need."""
+    questions = {
+        call.id: url
+        for part in parts
+        for call in part.unfinished
+        if call.status == "running" and (url := _question_url(call.id))
+    }
     return {
         "chat": shown,
         "open_call": call_lines.opened(parts[0]),
@@ -130,12 +136,10 @@ def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
         "document": markdown.rendered,
         "most_letters": MOST_LETTERS,
         "new_branch": available_name(shown.branches, "branch"),
-        "questions": {
-            call.id: url
-            for part in parts
-            for call in part.unfinished
-            if call.status == "running" and (url := _question_url(call.id))
-        },
+        "questions": questions,
+        "decisions": [
+            call.id for call in parts[0].unfinished if call.approval or call.id in questions
+        ],
     }
 
 

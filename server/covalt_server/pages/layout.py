@@ -102,10 +102,12 @@ def _lines(value: object) -> Markup:
 def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
     """Redirect the browser that submitted a form to a page, which shows ``message`` once.
 
-    The message is sent in a cookie, so it must not contain secrets or values of the form.
+    A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
     """
     if message:
         flash(message, "good")
+    if endpoint == "conversation.chat":
+        values.setdefault("_anchor", "end")
     return redirect(url_for(endpoint, **values), 303)
 
 
