@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Blueprint, current_app, g, make_response, render_template, request, url_for
+from flask import Blueprint, current_app, flash, g, make_response, render_template, request, url_for
 
+from covalt_git.calls.running import RUNNING
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls
 from covalt_server import request_context
+from covalt_server.api import streams
+from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import diff_of
 from covalt_server.render import artifacts, code, markdown
 from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
@@ -24,15 +30,25 @@ if TYPE_CHECKING:
 
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
+    from covalt_server.api.call_streams import CallStream
     from covalt_server.render.results import Shown
 
 pages = Blueprint("calls", __name__)
+
+CANCEL_S = 2.0
+"""How long a form waits for the end of the call that it cancels, in seconds."""
 
 
 @pages.get("/chats/<chat_id>/calls/<call_id>")
 def call(chat_id: str, call_id: str) -> str:
     """Show a call, also while it is pending or running."""
-    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    stream = _followed(chat_id, call_id)
+    try:
+        found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    except UnknownNameError:
+        if stream is None:
+            raise
+        return _unrecorded(stream)
     chat = request_context.context().chat(chat_id)
     finished = found.post_manifest_id is not None
     result = shown(chat, found, _place(found)) if finished else None
@@ -41,9 +57,28 @@ def call(chat_id: str, call_id: str) -> str:
         call=found,
         shown=result,
         result=None if result is None or result.is_plain else as_code(found.result),
+        stream=stream,
+        can_cancel=not finished and _runs_here(chat_id, call_id),
+        question=elicitation.question_url(call_id),
         diff=_changed(found, result),
         patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
     )
+
+
+@pages.post("/chats/<chat_id>/calls/<call_id>/cancel")
+def cancel(chat_id: str, call_id: str) -> Response:
+    """Cancel a call, and show it."""
+    try:
+        ask(calls.cancel_call, chat_id=chat_id, call_id=call_id)
+    except CovaltError as error:
+        if error.code != "not_running" or _runs_elsewhere(chat_id, call_id):
+            raise
+        flash("The call ended before it could be cancelled.", "warn")
+        return layout.back("calls.call", chat_id=chat_id, call_id=call_id)
+    stream = _followed(chat_id, call_id)
+    ended = stream is not None and stream.until_ended(CANCEL_S)
+    message = "Cancelled." if ended else "The call is being cancelled."
+    return layout.back("calls.call", message, chat_id=chat_id, call_id=call_id)
 
 
 @pages.get("/chats/<chat_id>/calls/<call_id>/frame")
@@ -73,6 +108,34 @@ def frame(chat_id: str, call_id: str) -> Response:
 def preview() -> str:
     """Return the Markdown preview of an editor, as an HTML fragment."""
     return str(markdown.rendered(request.get_data(as_text=True)))
+
+
+def _followed(chat_id: str, call_id: str) -> CallStream | None:
+    """Return the stream of a call of this server; None for other calls, and some minutes after its end."""
+    with suppress(UnknownNameError):
+        stream = streams.followed(request_context.context(), call_id)
+        return stream if stream.call.chat_id == chat_id else None
+    return None
+
+
+def _unrecorded(stream: CallStream) -> str:
+    """Return the page of a call without a record: it waits for its chat, or was refused after its form was sent."""
+    refusal = stream.outcome
+    return render_template(
+        "call_unrecorded.html",
+        call=stream.call,
+        args=canonical_json.loads(stream.call.args),
+        stream=stream,
+        refusal=refusal if isinstance(refusal, CovaltError) else None,
+    )
+
+
+def _runs_here(chat_id: str, call_id: str) -> bool:
+    return RUNNING.tool_of(call_id, chat_id=chat_id) is not None
+
+
+def _runs_elsewhere(chat_id: str, call_id: str) -> bool:
+    return ask(calls.get_call, chat_id=chat_id, call_id=call_id).status == "running"
 
 
 def _commit_page(found: CallAnswer) -> str:

@@ -6,16 +6,12 @@ reader has opened.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, render_template, request
 
-from covalt_git.errors import UnknownNameError
 from covalt_git.operations.chats import chats, conversation, merges, messages
-from covalt_server import request_context
-from covalt_server.api import streams
-from covalt_server.pages import layout
+from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import available_name
 from covalt_server.render import call_lines, markdown
 from covalt_server.request_context import ask
@@ -127,7 +123,7 @@ def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
         call.id: url
         for part in parts
         for call in part.unfinished
-        if call.status == "running" and (url := _question_url(call.id))
+        if call.status == "running" and (url := elicitation.question_url(call.id, to="chat"))
     }
     return {
         "chat": shown,
@@ -141,14 +137,3 @@ def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
             call.id for call in parts[0].unfinished if call.approval or call.id in questions
         ],
     }
-
-
-def _question_url(call_id: str) -> str | None:
-    """Return the URL of the open elicitation request of a call, if this server runs the call."""
-    with suppress(UnknownNameError):
-        inquiry = streams.followed(request_context.context(), call_id).asking()
-        if inquiry is not None and (key := next(iter(inquiry.open()), None)) is not None:
-            return url_for(
-                "questions.question", call_id=call_id, question_id=inquiry.id, key=key, to="chat"
-            )
-    return None

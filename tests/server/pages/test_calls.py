@@ -4,10 +4,15 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
+from covalt_server.pages import elicitation
 from tests.api_client import BEARER, HOME, PORT, Api
+from tests.browser import console_errors
+from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.visitor import Page, Visitor
+from tests.settling import until
 
 MANIFEST = """\
 id: shows
@@ -31,6 +36,7 @@ tools:
   - {id: rows, entrypoint: tools.shows:rows, input_schema: {type: object}}
   - {id: patched, entrypoint: tools.shows:patched, input_schema: {type: object}}
   - {id: fails, entrypoint: tools.shows:fail, input_schema: {type: object}}
+  - {id: slow, entrypoint: tools.shows:slow, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
@@ -47,7 +53,10 @@ tool_overrides:
   - {tool_id: patched, renderer: code, renderer_config: {content: $return.diff, language: diff}}
 """
 TOOLS = """\
+import time
 from pathlib import Path
+
+from covalt_toolset import get_context
 
 def write(workspace: Path, path, content):
     print("writing", path)
@@ -71,6 +80,14 @@ def parts(workspace: Path):
     names = ("dot.png", "page.png", "hum.wav")
     files = [{"file": name, "size": 8, "media_type": "image/png"} for name in names]
     return ["<b>both</b>", *files, {"n": 1}]
+
+def slow(workspace: Path):
+    get_context().progress(3, 10, "page 3")
+    get_context().log("reading")
+    (workspace / "begun.txt").write_text("1")
+    while not (workspace / "go.txt").exists():
+        time.sleep(0.02)
+    return {"read": 10}
 
 def fail(n):
     raise ValueError("it is broken")
@@ -308,3 +325,82 @@ def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:
     assert page.source.count('class="line add"') == 59  # and the line of the hunk
     commit = visitor.open(page.link("41 more lines"))
     assert commit.source.count('class="line add"') == 100
+
+
+# Running calls
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form does not wait for the end of its call."""
+    monkeypatch.setattr(elicitation, "WAIT_S", 0.0)
+
+
+def wait_for_file(api: Api, name: str = "begun.txt") -> None:
+    """Wait until the slow tool has begun."""
+    until((api.workspace / name).exists)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_form_of_a_slow_tool_leads_to_the_running_call(visitor: Visitor, api: Api) -> None:
+    page = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    running = visitor.open(page.address)
+
+    assert "page 3" in running.text
+    assert "reading" in running.text
+    assert [(one["value"], one["max"]) for one in running.named("progress")] == [("3.0", "10.0")]
+    assert [one for one in running.named("meta") if one.get("http-equiv") == "refresh"]
+    (api.workspace / "go.txt").write_text("1")
+    until(lambda: api.get("list_calls", chat_id="c1")["calls"][0]["status"] == "success")
+    assert "10" in visitor.open(page.address).text
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_running_call_is_cancelled_on_its_page(visitor: Visitor, api: Api) -> None:
+    page = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    cancel = visitor.open(page.address).form("/cancel")
+
+    done = visitor.send(cancel)
+    assert done.address == page.address
+    assert "cancelled" in done.text
+    assert api.files()["begun.txt"]
+    assert visitor.send(cancel).status == 200
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_call_that_waits_or_was_refused_has_a_page(visitor: Visitor, api: Api) -> None:
+    first = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    form = visitor.open("/tools/shows:fails?chat=c1").form("/tools/shows:fails")
+    second = visitor.send(form, _json='{"n": 7}')
+    waiting = visitor.open(second.address)
+    assert "waits for the chat" in waiting.text
+
+    visitor.send(waiting.form("/cancel"))
+    refused = visitor.open(second.address)
+    assert "The call is not recorded." in refused.text
+    again = visitor.open(refused.link("Back to the form with these arguments"))
+    assert again.status == 200
+    visitor.send(visitor.open(first.address).form("/cancel"))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_page_of_a_running_call_shows_its_progress_and_result(
+    chromium: Browser, api: Api
+) -> None:
+    with live(api.root) as own, chromium.new_context() as context:
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(own.door)
+        page.goto(f"{own.url}/tools/shows:slow?chat=c1")
+        page.get_by_role("button", name="Run", exact=True).last.click()
+        expect(page.get_by_role("button", name="Cancel the call")).to_be_visible()
+        expect(page.get_by_text("page 3")).to_be_visible()
+        wait_for_file(api)
+        (api.workspace / "go.txt").write_text("1")
+
+        expect(page.get_by_role("heading", name="Result")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("button", name="Cancel the call")).to_have_count(0)
+    assert errors == []
