@@ -59,13 +59,14 @@ def redirect_when_ready(stream: CallStream) -> Response:
     return layout.back("calls.call", chat_id=stream.call.chat_id, call_id=stream.call.call_id)
 
 
-def question_url(call_id: str, **values: str) -> str | None:
+def question_url(call_id: str, to: str | None = None) -> str | None:
     """Return the URL of the open elicitation request of a call, if this server runs the call."""
     with suppress(UnknownNameError):
         inquiry = streams.followed(context(), call_id).asking()
         if inquiry is not None and (key := next(iter(inquiry.open()), None)) is not None:
-            where = {"call_id": call_id, "question_id": inquiry.id, "key": key}
-            return url_for("questions.question", **where, **values)
+            return url_for(
+                "questions.question", call_id=call_id, question_id=inquiry.id, key=key, to=to
+            )
     return None
 
 
