@@ -1,8 +1,10 @@
 """Forms of pages for branches and chats: restore, merge, resolve, rename, fork, delete."""
 
 import pytest
+from playwright.sync_api import Page as BrowserPage
 
 from tests.api_client import Api
+from tests.live_server import Live
 from tests.server.visitor import Page, Visitor
 
 
@@ -115,6 +117,51 @@ def test_a_refused_resolution_shows_the_conflicts_again(visitor: Visitor) -> Non
     assert refused.status == 400
     assert "Not resolved: " in refused.text
     assert "a.txt.theirs-idea" in refused.text
+
+
+LONG = "idea/" + "x" * 90
+PATH = "docs/" + "a_folder_with_a_long_name/" * 3 + "y" * 80 + ".txt"
+WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+
+
+@pytest.fixture
+def long_names(api: Api) -> Api:
+    """Branches with conflicts whose names, paths and lines are long."""
+    api.write(PATH, "one\n")
+    for name in (LONG, "same"):
+        api.post("create_branch", chat_id="c1", name=name)
+    for branch, letter in ((LONG, "a"), ("main", "b")):
+        api.post("switch_branch", chat_id="c1", branch=branch)
+        api.write(PATH, letter * 300 + "\n")
+        api.upload(("logo.gif", b"GIF89a\0" + letter.encode()))
+    api.post("create_branch", chat_id="c1", name="ahead")
+    api.post("switch_branch", chat_id="c1", branch="ahead")
+    api.write(f"new/{PATH}", "new\n")
+    api.post("switch_branch", chat_id="c1", branch="main")
+    return api
+
+
+def test_no_page_of_a_merge_scrolls_sideways(
+    page: BrowserPage, served: Live, long_names: Api
+) -> None:
+    def check(path: str) -> None:
+        for width in (375, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            shown, fits = page.evaluate(WIDTHS)
+            assert shown <= fits, (path, width)
+
+    merges = [f"/merge?branch={name}" for name in (LONG, "same", "ahead")]
+    for path in (*merges, f"/diff?old=main&new={LONG}", f"?compare={LONG}", f"?branch={LONG}"):
+        page.goto(f"{served.url}/chats/c1{path}")
+        check(path)
+    page.goto(f"{served.url}/chats/c1{merges[0]}")
+    page.get_by_role("button", name="Merge").click()
+    page.get_by_role("heading", name="Conflicts").wait_for()
+    check("/conflicts")
+    for path in ("", "/states/HEAD", "/history", "/files"):
+        page.goto(f"{served.url}/chats/c1{path}")
+        check(path)
+    assert [one["path"] for one in long_names.get("list_conflicts", chat_id="c1")["conflicts"]]
 
 
 def test_a_chat_is_deleted_only_by_its_id(visitor: Visitor, branched: Api) -> None:
