@@ -21,13 +21,21 @@ from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import diff_of
 from covalt_server.render import artifacts, code, markdown
-from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
+from covalt_server.render.results import (
+    MOST_ARGUMENTS,
+    MOST_LINES,
+    RenderContext,
+    as_code,
+    as_output,
+    shown,
+)
 from covalt_server.request_context import ask
 from covalt_server.security import page_policy
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
     from covalt_server.api.call_streams import CallStream
@@ -41,7 +49,7 @@ CANCEL_S = 2.0
 
 @pages.get("/chats/<chat_id>/calls/<call_id>")
 def call(chat_id: str, call_id: str) -> str:
-    """Show a call, also while it is pending or running."""
+    """Show a call, also while it is pending or running; long parts have a link to the page ``?all=1`` with all of them."""
     stream = _followed(chat_id, call_id)
     try:
         found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
@@ -51,17 +59,21 @@ def call(chat_id: str, call_id: str) -> str:
         return _unrecorded(stream)
     chat = request_context.context().chat(chat_id)
     finished = found.post_manifest_id is not None
-    result = shown(chat, found, _place(found)) if finished else None
+    place = _place(found)
+    result = shown(chat, found, place) if finished else None
     return render_template(
         "call.html",
         call=found,
         shown=result,
-        result=None if result is None or result.is_plain else as_code(found.result),
+        result=None if result is None or result.is_plain else as_code(found.result, place),
+        printed=as_output(found.output, place) if found.output else None,
+        rest=place.rest,
         stream=stream,
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
         diff=_changed(found, result),
         patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
+        again=_again(found.tool_id, found.chat_id, found.args, call_id=found.id),
     )
 
 
@@ -120,11 +132,12 @@ def _followed(chat_id: str, call_id: str) -> CallStream | None:
 
 def _unrecorded(stream: CallStream) -> str:
     """Return the page of a call without a record: it waits for its chat, or was refused after its form was sent."""
-    refusal = stream.outcome
+    refusal, args = stream.outcome, canonical_json.loads(stream.call.args)
     return render_template(
         "call_unrecorded.html",
         call=stream.call,
-        args=canonical_json.loads(stream.call.args),
+        args=args,
+        again=_again(stream.call.tool_id, stream.call.chat_id, args, call_id=None),
         stream=stream,
         refusal=refusal if isinstance(refusal, CovaltError) else None,
     )
@@ -140,6 +153,17 @@ def _runs_elsewhere(chat_id: str, call_id: str) -> bool:
 
 def _commit_page(found: CallAnswer) -> str:
     return url_for("chats.state", chat_id=found.chat_id, manifest=found.post_manifest_id or "HEAD")
+
+
+def _again(tool_id: str, chat_id: str, args: JsonObject, *, call_id: str | None) -> str:
+    """Return the URL of the form with the arguments of a call.
+
+    It has the arguments if they are short, because servers and browsers limit URLs; otherwise the call, if it is recorded.
+    """
+    text = canonical_json.dumps(args).decode()
+    if len(text) <= MOST_ARGUMENTS:
+        return url_for("tools.tool", tool_id=tool_id, chat=chat_id, args=text)
+    return url_for("tools.tool", tool_id=tool_id, chat=chat_id, call=call_id)
 
 
 def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
@@ -163,6 +187,10 @@ def _place(found: CallAnswer) -> RenderContext:
     grants = state.grants.values() if state is not None else ()
     hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
     name = urlsplit(request.host_url).hostname or ""
+    whole = url_for("calls.call", chat_id=found.chat_id, call_id=found.id, all=1)
     return RenderContext(
-        port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts)
+        port=current_app.config["COVALT_PORT"],
+        host=name,
+        granted=frozenset(hosts),
+        rest="" if "all" in request.args else whole,
     )

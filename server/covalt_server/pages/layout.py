@@ -66,6 +66,7 @@ def escape_hidden(app: Flask) -> None:
     """Make the templates of an app escape invisible characters in every text."""
     app.add_template_filter(_prose, "prose")
     app.add_template_filter(results.as_arguments, "arguments")
+    app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = _displayed

@@ -37,6 +37,7 @@ tools:
   - {id: patched, entrypoint: tools.shows:patched, input_schema: {type: object}}
   - {id: fails, entrypoint: tools.shows:fail, input_schema: {type: object}}
   - {id: slow, entrypoint: tools.shows:slow, input_schema: {type: object}}
+  - {id: prints, entrypoint: tools.shows:prints, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
@@ -80,6 +81,9 @@ def parts(workspace: Path):
     names = ("dot.png", "page.png", "hum.wav")
     files = [{"file": name, "size": 8, "media_type": "image/png"} for name in names]
     return ["<b>both</b>", *files, {"n": 1}]
+
+def prints(text):
+    print(text)
 
 def slow(workspace: Path):
     get_context().progress(3, 10, "page 3")
@@ -271,7 +275,7 @@ def test_images_and_audio_of_a_result_are_shown_and_other_files_linked(
 # Long results, tables and patches
 
 
-def test_lines_after_the_first_60_are_folded_with_their_number(visitor: Visitor, api: Api) -> None:
+def test_lines_after_the_first_60_are_on_another_page(visitor: Visitor, api: Api) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 101))
 
     page = called(visitor, api, "terminal", output=text)
@@ -279,10 +283,9 @@ def test_lines_after_the_first_60_are_folded_with_their_number(visitor: Visitor,
 
     assert "more line" not in shorter.text
     assert "40 more lines" in page.text
-    first, rest = page.source.split('<details class="rest">')
-    assert "line 60\n" in first
-    assert "line 61\n" not in first
-    assert "line 100\n" in rest.partition("</details>")[0]
+    assert "line 60\n" in page.source
+    assert "line 61\n" not in page.source
+    assert "line 100\n" in visitor.open(page.link("40 more lines")).source
 
 
 def test_a_csv_file_is_a_table_of_60_rows(visitor: Visitor, api: Api) -> None:
@@ -404,3 +407,60 @@ def test_the_page_of_a_running_call_shows_its_progress_and_result(
         expect(page.get_by_role("heading", name="Result")).to_be_visible(timeout=20_000)
         expect(page.get_by_role("button", name="Cancel the call")).to_have_count(0)
     assert errors == []
+
+
+# Large calls
+
+LONG = "".join(f"line {number} of a long file\n" for number in range(1, 5001))
+
+
+def test_the_page_of_a_long_write_has_its_beginning_and_links_to_the_rest(
+    visitor: Visitor, api: Api
+) -> None:
+    page = called(visitor, api, "code", path="long.txt", content=LONG)
+
+    assert len(page.source) < 60_000
+    assert len(page.elements) < 600
+    assert "line 60 of" in page.text
+    whole = visitor.open(page.link("4,940 more lines"))
+    assert "line 5000 of" in whole.text.partition("Arguments")[0]
+    whole = visitor.open(page.link("All arguments"))
+    assert "line 5000 of a long file" in whole.text.rpartition("Arguments")[2]
+    again = visitor.open(page.link("Call it again"))
+    assert any("line 5000" in one for (one,) in again.form("/tools/shows:code").fields.values())
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("terminal", {"output": LONG}),
+        ("plain", {"city": [*range(5000)]}),
+        (
+            "patch",
+            {"patch": f"--- a/x\n+++ b/x\n@@ -1,5000 +0,0 @@\n-{LONG[:-1]}".replace("\nl", "\n-l")},
+        ),
+        ("fixed", {"path": "a.md", "content": LONG.replace("\n", "\n\n")}),
+        ("prints", {"text": LONG}),
+    ],
+    ids=["terminal", "plain", "patch", "document", "printed"],
+)
+def test_no_renderer_shows_thousands_of_lines_on_the_page_of_a_call(
+    visitor: Visitor, api: Api, tool: str, args: dict[str, Any]
+) -> None:
+    page = called(visitor, api, tool, **args)
+
+    assert len(page.source) < 100_000
+    assert len(page.elements) < 2_500
+    whole = visitor.open(f"{page.address}?all=1")
+    assert len(whole.source) > len(page.source)
+
+
+def test_a_pending_call_has_all_of_its_arguments(visitor: Visitor, api: Api) -> None:
+    call = api.call("app-builder:run_command", command=f"echo {LONG}; rm x")
+
+    for path in (
+        "/chats/c1",
+        f"/chats/c1/calls/{call['id']}",
+        f"/approvals/{call['execution_id']}",
+    ):
+        assert "rm x" in visitor.open(path).text
