@@ -15,7 +15,7 @@ from covalt_git.git_store.objects import BrokenStoreError, is_binary_content
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
-from covalt_git.text.line_diff import count_changes
+from covalt_git.text.line_diff import count_changes, count_changes_of_large
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.commits import FOREIGN
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     import sqlite3
 
     from covalt_git.models.calls import ToolCall
-    from covalt_git.models.chats import FileState, WorkspaceManifest
+    from covalt_git.models.chats import FileChange, FileState, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 Damaged = tuple[str, BrokenStoreError]
 
-_MOST_COUNTED = 256 << 10
-"""Size in bytes up to which the changed lines of a file are counted."""
-
+_LARGE = 256 << 10
+"""Size in bytes above which the lines of a file are not all in memory to count the changed ones."""
 
 _DIGESTS = {"args_digest", "definition_digest", "unstored"}
 _NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason"}
@@ -221,10 +220,7 @@ def _write_manifest(
     for change in changes:
         if change.new is not None:
             _write_blob(connection, chat, change.new.oid)
-    lines = [
-        count_changes(_lines(connection, chat, change.old), _lines(connection, chat, change.new))
-        for change in changes
-    ]
+    lines = [_count_lines(chat, change) for change in changes]
     put(
         connection,
         "workspace_manifests",
@@ -279,16 +275,18 @@ def _write_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> No
     put(connection, "blobs", row)
 
 
-def _lines(connection: sqlite3.Connection, chat: ChatStore, file: FileState | None) -> list[bytes]:
-    """Return the lines of a file; none of a binary one, of one over 256 KiB, and of a missing side."""
-    if file is None:
-        return []
-    query = "SELECT size FROM blobs WHERE chat_id = ? AND oid = ?"
-    row = connection.execute(query, (chat.id, file.oid)).fetchone()
-    if row is None or row["size"] > _MOST_COUNTED:
-        return []
-    content = chat.store.read_blob(file.oid)
-    return [] if is_binary_content(content) else BytesIO(content).readlines()
+def _count_lines(chat: ChatStore, change: FileChange) -> tuple[int, int]:
+    """Return the numbers of added and deleted lines of a file; a binary side has none."""
+    old, new = (_text(chat, side) for side in (change.old, change.new))
+    if max(len(old), len(new)) > _LARGE:
+        return count_changes_of_large(old, new)
+    return count_changes(BytesIO(old).readlines(), BytesIO(new).readlines())
+
+
+def _text(chat: ChatStore, file: FileState | None) -> bytes:
+    """Return the content of a file; empty if it is binary or does not exist."""
+    content = b"" if file is None else chat.store.read_blob(file.oid)
+    return b"" if is_binary_content(content) else content
 
 
 def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:

@@ -143,7 +143,7 @@ CREATE TABLE workspace_manifests (
     title      TEXT NOT NULL,                     -- + summary in one line
     by         TEXT NOT NULL,                     -- + user or agent
     changed_files INTEGER NOT NULL,               -- + against parent_id
-    added_lines   INTEGER NOT NULL,               -- + of text files up to 256 KiB
+    added_lines   INTEGER NOT NULL,               -- + of text files
     deleted_lines INTEGER NOT NULL,               -- +
     -- + History is sorted by these two and the id, parents before children.
     moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later

@@ -76,6 +76,15 @@ def test_equal_successful_calls_in_a_row_are_one_line(visitor: Visitor, api: Api
     assert {f"c-{one}" for one in ids} <= {one.get("id") for one in page.named("details")}
 
 
+def test_the_changed_lines_of_large_files_are_counted(visitor: Visitor, api: Api) -> None:
+    content = "".join(f"this is the line {number} of a large file\n" for number in range(20_000))
+    write(api, "large.txt", add(api, "Write it"), content)
+    assert len(content) > 512 << 10
+    assert "Write file large.txt +20000" in visitor.open("/chats/c1").text
+    write(api, "large.txt", add(api, "Change it"), content.replace("line 7 of", "line seven of"))
+    assert "Write file large.txt +1 \N{MINUS SIGN}1" in visitor.open("/chats/c1").text
+
+
 def test_a_message_is_added_retried_edited_and_switched_back_to(visitor: Visitor, api: Api) -> None:
     page = visitor.send(
         visitor.open("/chats/c1").form("/chats/c1/messages"), text=" Make a page\r\n"
