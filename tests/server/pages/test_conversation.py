@@ -112,6 +112,16 @@ def test_a_message_is_added_retried_edited_and_switched_back_to(visitor: Visitor
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "edit-1"
 
 
+def test_the_box_of_a_message_says_who_reads_it(visitor: Visitor, api: Api) -> None:
+    message = add(api, "Make a page")
+    conversation = visitor.open("/chats/c1")
+    assert "the agent that uses this chat reads it" in conversation.text
+    (box,) = (one for one in conversation.named("textarea") if one["name"] == "text")
+    assert box["aria-describedby"] in [one.get("id") for one in conversation.named("p")]
+    page = visitor.open(f"/chats/c1/messages/{message}")
+    assert "The agent that uses this chat reads the message" in page.text
+
+
 def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, api: Api) -> None:
     add(api, "An old question")
     add(api, "Make a page")
