@@ -69,6 +69,8 @@ def call(chat_id: str, call_id: str) -> str:
         printed=as_output(found.output, place) if found.output else None,
         rest=place.rest,
         stream=stream,
+        # An approved call is pending until it begins.
+        is_running=not finished and (found.status == "running" or _is_approved(stream)),
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
         diff=_changed(found, result),
@@ -141,6 +143,11 @@ def _unrecorded(stream: CallStream) -> str:
         stream=stream,
         refusal=refusal if isinstance(refusal, CovaltError) else None,
     )
+
+
+def _is_approved(stream: CallStream | None) -> bool:
+    """Return whether a pending call has been approved and waits for its chat; the stream of its request has ended."""
+    return stream is not None and not stream.is_over()
 
 
 def _runs_here(chat_id: str, call_id: str) -> bool:

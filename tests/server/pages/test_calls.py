@@ -390,6 +390,19 @@ def test_a_call_that_waits_or_was_refused_has_a_page(visitor: Visitor, api: Api)
 
 
 @pytest.mark.usefixtures("at_once")
+def test_an_approved_call_that_waits_is_not_shown_as_pending(visitor: Visitor, api: Api) -> None:
+    asked = api.call("app-builder:run_command", command="true")
+    first = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    approval = visitor.open(f"/approvals/{asked['execution_id']}")
+    page = visitor.open(visitor.send(approval.form("/approve")).address)
+
+    assert "Approve or deny" not in [link.text for link in page.links]
+    visitor.send(page.form("/cancel"))
+    visitor.send(visitor.open(first.address).form("/cancel"))
+
+
+@pytest.mark.usefixtures("at_once")
 def test_the_page_of_a_running_call_shows_its_progress_and_result(
     chromium: Browser, api: Api
 ) -> None:
