@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MOST_LINES = 60
 """Number of lines of a result, or rows of a table, after which the rest is folded or left out."""
 
+MOST_ROWS = 2_000
+"""Number of rows of a table on the page with the complete result."""
+
 MOST_ARGUMENTS = 4_000
 """Number of characters of the arguments of a finished call after which the rest is left out."""
 
@@ -148,7 +151,7 @@ def _json_text(value: Any) -> str:
 
 def _value(value: Any, place: RenderContext) -> Shown:
     """Show a JSON value: an array of objects as a table, anything else as JSON."""
-    table = table_of_objects(value, most=MOST_LINES)
+    table = table_of_objects(value, most=place.most or MOST_ROWS)
     if table is not None:
         return Shown(table=table, rows=len(value))
     return Shown(body=as_code(value, place), is_plain=True)
@@ -219,7 +222,8 @@ def _text(
     editable = (
         wanted and preview(path, content).editable and chat.find_file(chat.head(), path) == state
     )
-    table = table_of_csv(path, text, most=MOST_LINES) if path.lower().endswith(CSV) else None
+    most = place.most or MOST_ROWS
+    table = table_of_csv(path, text, most=most) if path.lower().endswith(CSV) else None
     body = None if table else show(text, language=language, path=path)
     rows = len(text.splitlines()) - 1
     return Shown(body=body, table=table, rows=rows, path=path, editable=editable)
