@@ -5,9 +5,22 @@
 
 const end = document.getElementById("end");
 const [{ type }] = performance.getEntriesByType("navigation");
-let top = 0;
+let top = 0; // the lowest scroll position so far
 
-const follows = new ResizeObserver(() => end.scrollIntoView());
+const follows = new ResizeObserver(() => {
+  if (isLeft()) return;
+  // A last row that is higher than half of the screen, such as a page in a frame, is shown from its beginning.
+  const last = document.querySelector("#turns > :last-child");
+  (last?.offsetHeight > innerHeight / 2 ? last : end).scrollIntoView();
+  top = scrollY;
+});
+
+// The content grows only above the end, so only a reader scrolls up.
+function isLeft() {
+  if (scrollY < top) leave();
+  else top = scrollY;
+  return scrollY < top;
+}
 
 function leave() {
   follows.disconnect();
@@ -17,8 +30,5 @@ function leave() {
 if (type === "navigate" && ["", "#end"].includes(location.hash)) {
   follows.observe(document.body);
   for (const name of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(name, leave, { passive: true, once: true });
-  addEventListener("scroll", () => {
-    if (scrollY < top) leave();
-    top = scrollY;
-  }, { passive: true });
+  addEventListener("scroll", isLeft, { passive: true });
 }

@@ -119,5 +119,6 @@ def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Brow
         for path in ("", *branches):
             page.goto(f"{own.url}/chats/c1{path}")
             expect(content(page)).to_contain_text("shown by")
+            expect(content(page)).to_be_in_viewport()
 
     assert errors == []
