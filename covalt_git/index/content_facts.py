@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.git_store.objects import is_binary_content
 from covalt_git.index.database import Row, put, transaction
 from covalt_git.json_values import canonical_json
-from covalt_git.text.line_diff import count_changes
+from covalt_git.text.line_diff import count_changes, count_changes_of_large
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection
 
-    from covalt_git.models.chats import FileState
+    from covalt_git.models.chats import FileChange, FileState
     from covalt_git.workspaces.chat import ChatStore
 
-MOST_COUNTED = 4 << 20
-"""Size in bytes up to which the changed lines of a file are counted."""
+_LARGE = 256 << 10
+"""Size in bytes above which the lines of a file are not all in memory to count the changed ones."""
 
 
 class Blob(NamedTuple):
@@ -34,7 +34,7 @@ class Blob(NamedTuple):
 
 
 class LineCounts(NamedTuple):
-    """Numbers of the lines that a commit added and deleted in text files of at most :data:`MOST_COUNTED` bytes."""
+    """Numbers of the lines that a commit added and deleted in text files."""
 
     added: int
     deleted: int
@@ -77,16 +77,20 @@ def line_counts(
 
 
 def _line_counts(chat: ChatStore, oid: str) -> LineCounts:
-    counts = [
-        count_changes(_lines(chat, change.old), _lines(chat, change.new))
-        for change in chat.changes(chat.outline(oid).parent_id, oid)
-    ]
+    changes = chat.changes(chat.outline(oid).parent_id, oid)
+    counts = [_count_lines(chat, change) for change in changes]
     return LineCounts(sum(added for added, _ in counts), sum(deleted for _, deleted in counts))
 
 
-def _lines(chat: ChatStore, file: FileState | None) -> list[bytes]:
-    """Return the lines of a file; none of a binary or large one, and of a missing side."""
-    if file is None or chat.store.blob_size(file.oid) > MOST_COUNTED:
-        return []
-    content = chat.store.read_blob(file.oid)
-    return [] if is_binary_content(content) else BytesIO(content).readlines()
+def _count_lines(chat: ChatStore, change: FileChange) -> tuple[int, int]:
+    """Return the numbers of added and deleted lines of a file; a binary side has none."""
+    old, new = (_text(chat, side) for side in (change.old, change.new))
+    if max(len(old), len(new)) > _LARGE:
+        return count_changes_of_large(old, new)
+    return count_changes(BytesIO(old).readlines(), BytesIO(new).readlines())
+
+
+def _text(chat: ChatStore, file: FileState | None) -> bytes:
+    """Return the content of a file; empty if it is binary or does not exist."""
+    content = b"" if file is None else chat.store.read_blob(file.oid)
+    return b"" if is_binary_content(content) else content

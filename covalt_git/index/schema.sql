@@ -158,7 +158,7 @@ CREATE TABLE blobs (
     PRIMARY KEY (chat_id, oid)
 ) STRICT, WITHOUT ROWID;
 
--- + Changed lines of text files up to 4 MiB, of the commits that were asked for.
+-- + Changed lines of text files, of the commits that were asked for.
 CREATE TABLE line_counts (
     chat_id       TEXT NOT NULL,
     manifest_id   TEXT NOT NULL,

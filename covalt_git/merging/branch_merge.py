@@ -23,10 +23,12 @@ from covalt_git.workspaces.chat import put_stored, stored_at
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from covalt_git.merging.merge_conflicts import Choices
+    from covalt_git.merging.tree_merge import Clash, MergedTree
     from covalt_git.models.chats import FileChange
+    from covalt_git.models.commit_record import MergeDecision
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
@@ -41,8 +43,9 @@ class Merge(NamedTuple):
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
     status ``conflicts``, some conflicts have no decision, and nothing has changed.  For these conflicts,
-    ``lines`` has the lines in conflict, by path.  ``taken_back_by`` is the undo or restore because of which the files lack
-    changes of ``branch`` that were merged before; if they are merged ``again``, it is None.
+    ``lines`` has the lines in conflict, by path, and ``possible`` the decisions that each conflict can have.
+    ``taken_back_by`` is the undo or restore because of which the files lack changes of ``branch`` that were merged
+    before; if they are merged ``again``, it is None.
     """
 
     status: MergeStatus
@@ -56,6 +59,7 @@ class Merge(NamedTuple):
     lines: Mapping[str, str | None] = MappingProxyType({})
     taken_back_by: str | None = None
     again: bool = False
+    possible: Mapping[str, tuple[MergeDecision, ...]] = MappingProxyType({})
 
 
 class StoppedMerge(StrictModel):
@@ -209,9 +213,27 @@ def _plan(
         for clash, conflict in zip(merged.clashes, conflicts, strict=True)
         if conflict.decision is None
     }
+    possible = {
+        clash.path: _possible(chat, branch, clash, merged, unstored) for clash in merged.clashes
+    }
     notes = trees.notes(store, snapshot.notes, ours.tree, after)
     status: MergeStatus = "conflicts" if lines else "merged"
-    return done._replace(status=status, conflicts=conflicts, lines=lines, notes=notes), after
+    done = done._replace(status=status, conflicts=conflicts, lines=lines, possible=possible)
+    return done._replace(notes=notes), after
+
+
+def _possible(
+    chat: ChatStore, branch: str, clash: Clash, merged: MergedTree, unstored: Iterable[str]
+) -> tuple[MergeDecision, ...]:
+    """Return the decisions that a conflict can have, besides new content."""
+    others = (*unstored, *(one.path for one in merged.clashes))
+    decisions: dict[MergeDecision, bool] = {
+        "ours": True,
+        "theirs": True,
+        "union": merge_conflicts.can_unite(chat, clash),
+        "both": merge_conflicts.can_keep_both(chat, branch, clash, merged.tree, others),
+    }
+    return tuple(one for one, is_possible in decisions.items() if is_possible)
 
 
 def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:

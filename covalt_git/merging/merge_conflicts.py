@@ -167,19 +167,46 @@ def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
     """
     if choice.decision == "theirs":
         return clash.theirs
-    content = choice.content
-    if choice.decision == "union":
-        texts = _texts(chat.store, clash)
-        if texts is None:
-            raise NotMergeableError(
-                f"{clash.path!r} is not text on both sides, so there are no lines to unite",
-                hint="keep ours or theirs, or give the new content",
-            )
-        content = line_merge.union(*texts)
+    content = _union(chat, clash) if choice.decision == "union" else choice.content
     check_storable(clash.path, content, chat.config)
     sides = (clash.ours, clash.theirs)
     mode = next((side.mode for side in sides if side is not None and _is_file(side)), FILE)
     return TreeEntry(b"", mode, chat.store.write_blob(content))
+
+
+def _union(chat: ChatStore, clash: Clash) -> bytes:
+    """Return the lines of both sides.
+
+    Raises:
+        NotMergeableError: when a side is not text.
+    """
+    texts = _texts(chat.store, clash)
+    if texts is None:
+        raise NotMergeableError(
+            f"{clash.path!r} is not text on both sides, so there are no lines to unite",
+            hint="keep ours or theirs, or give the new content",
+        )
+    return line_merge.union(*texts)
+
+
+def can_unite(chat: ChatStore, clash: Clash) -> bool:
+    """Return whether a conflict can have the decision ``union``."""
+    try:
+        check_storable(clash.path, _union(chat, clash), chat.config)
+    except CovaltError:
+        return False
+    return True
+
+
+def can_keep_both(
+    chat: ChatStore, branch: str, clash: Clash, tree: str | None, others: Iterable[str]
+) -> bool:
+    """Return whether a conflict can have the decision ``both``; ``tree`` and ``others`` as in a merge."""
+    try:
+        _other_version(chat, branch, clash, tree, others)
+    except NotMergeableError:
+        return False
+    return True
 
 
 def _names(name: str, ending: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ the merge with this decision; of each other conflict both versions are saved, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, merge_conflicts
@@ -80,6 +80,14 @@ def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
     clash = _clash(chat, conflict, tree)
     names = (conflict.path, conflict.saved_as)
     return merge_conflicts.conflicting_lines(chat.store, clash, names)
+
+
+def possible(
+    chat: ChatStore, conflict: Waiting, tree: str | None
+) -> tuple[Literal["ours", "theirs", "union"], ...]:
+    """Return the decisions that a conflict can have, besides new content; ``tree`` as for :func:`waiting`."""
+    can_unite = merge_conflicts.can_unite(chat, _clash(chat, conflict, tree))
+    return ("ours", "theirs", "union") if can_unite else ("ours", "theirs")
 
 
 def _clash(chat: ChatStore, conflict: Waiting, tree: str | None) -> Clash:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from difflib import SequenceMatcher, unified_diff  # noqa: TID251 - the only use
-from io import StringIO
+from io import BytesIO, StringIO
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED = 2_000
 """Lines of one side that are compared in order; difflib's time can grow with their square."""
+
+_MOST_DIFFERENT = 100_000
+"""Changed lines of large texts that are remembered at a time."""
+
+_CHUNK = 64 << 10
 
 
 def unified(before: str, after: str, names: tuple[str, str]) -> str:
@@ -53,3 +59,69 @@ def count_changes(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]
     else:
         same = sum(block.size for block in SequenceMatcher(None, old, new).get_matching_blocks())
     return len(new) - same, len(old) - same
+
+
+def count_changes_of_large(old: bytes, new: bytes) -> tuple[int, int]:
+    """Return the numbers of added and deleted lines of two large texts, in linear time and little memory.
+
+    The lines that both texts begin and end with are not counted.  A line that only moved counts as unchanged, unless it
+    moved past more than 100,000 other changed lines.
+    """
+    start = _line_start(old, _common_beginning(old, new))
+    end = _common_end(old, new, start)
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    if not (old and new):
+        return _count_lines(new), _count_lines(old)
+    added = deleted = 0
+    more: Counter[int] = Counter()  # by the hash of a line: how many more the new text has so far
+    for before, after in zip_longest(BytesIO(old), BytesIO(new)):
+        for line, one in ((before, -1), (after, 1)):
+            if line is not None:
+                key = hash(line)
+                more[key] += one
+                if not more[key]:
+                    del more[key]
+        if len(more) > _MOST_DIFFERENT:
+            added, deleted = added + _sum(more, 1), deleted + _sum(more, -1)
+            more.clear()
+    return added + _sum(more, 1), deleted + _sum(more, -1)
+
+
+def _count_lines(text: bytes) -> int:
+    return text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+
+
+def _sum(more: Counter[int], sign: int) -> int:
+    return sum(max(count * sign, 0) for count in more.values())
+
+
+def _common_beginning(old: bytes, new: bytes) -> int:
+    """Return the number of bytes that both texts begin with."""
+    at, shorter = 0, min(len(old), len(new))
+    while at < shorter and old[at : at + _CHUNK] == new[at : at + _CHUNK]:
+        at += _CHUNK
+    same = takewhile(
+        lambda pair: pair[0] == pair[1],
+        zip(old[at : at + _CHUNK], new[at : at + _CHUNK], strict=False),
+    )
+    return min(at + sum(1 for _ in same), shorter)
+
+
+def _common_end(old: bytes, new: bytes, start: int) -> int:
+    """Return the size of the lines that both texts end with, after the first ``start`` bytes."""
+    size, shorter = 0, min(len(old), len(new)) - start
+    while size + _CHUNK <= shorter and _end(old, size) == _end(new, size):
+        size += _CHUNK
+    # A part of a line at the beginning of this end is not counted as common.
+    first = old.find(b"\n", len(old) - size) + 1 if size else 0
+    return len(old) - first if first else 0
+
+
+def _end(text: bytes, size: int) -> bytes:
+    """Return the chunk before the last ``size`` bytes."""
+    return text[len(text) - size - _CHUNK : len(text) - size]
+
+
+def _line_start(text: bytes, at: int) -> int:
+    """Return the start of the line that has the byte ``at``."""
+    return text.rfind(b"\n", 0, at) + 1

@@ -183,8 +183,11 @@ def _bearer(headers: RequestHeaders) -> str:
     return bearer.strip() if scheme.lower() == "bearer" else ""
 
 
-def page_policy(nonce: str, frames: Iterable[str] = ()) -> str:
-    """Return the content security policy of our pages; ``frames`` are origins they may embed."""
+def page_policy(nonce: str, frames: Iterable[str] = (), ancestors: str = "'none'") -> str:
+    """Return the content security policy of our pages.
+
+    ``frames`` are the origins that the page may embed, and ``ancestors`` those that may embed the page.
+    """
     embedded = " ".join(("'self'", *frames))
     return "; ".join(
         (
@@ -199,7 +202,7 @@ def page_policy(nonce: str, frames: Iterable[str] = ()) -> str:
             "form-action 'self'",
             "base-uri 'none'",
             "object-src 'none'",
-            "frame-ancestors 'none'",
+            f"frame-ancestors {ancestors}",
         )
     )
 
@@ -211,8 +214,7 @@ def sealed(answer: Response) -> Response:
     # A page that the browser stored keeps its nonce, and so the policy that it came with.
     is_stored = answer.status_code == HTTPStatus.NOT_MODIFIED
     if "Content-Security-Policy" not in answer.headers and not is_stored:
-        nonce = g.get("nonce", "")
-        answer.headers["Content-Security-Policy"] = page_policy(nonce, g.get("frames", ()))
+        answer.headers["Content-Security-Policy"] = page_policy(g.get("nonce", ""))
     if request.endpoint != "static":
         answer.headers.setdefault("Cache-Control", "no-cache")
     return answer

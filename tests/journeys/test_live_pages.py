@@ -155,7 +155,7 @@ def test_the_page_is_updated_by_long_polling_where_streams_fail(
     page = open_page("chats")
     no_stream = re.compile(r"/api/events(?!.*poll=true)")
     page.route(no_stream, lambda route: route.abort())
-    page.locator(f"[href='/chats/{chat}']").first.click()
+    page.locator(f"[href='/chats/{chat}#end']").first.click()
 
     write("b.txt")
 

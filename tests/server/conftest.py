@@ -10,6 +10,7 @@ from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from covalt_server.pages import elicitation
 from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
@@ -31,6 +32,12 @@ class Compiled(BytecodeCache):
 
 
 Flask.jinja_options = {"bytecode_cache": Compiled()}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form waits for the end of its call, which a busy machine may run slowly."""
+    monkeypatch.setattr(elicitation, "WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ SENT = {"base_url": HOME, "headers": BEARER}
 def client(app: Flask) -> Any:
     client = app.test_client()
     answer = client.post("/chats", **SENT)
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/chats/c1")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/chats/c1#end")
     return client
 
 

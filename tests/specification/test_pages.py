@@ -68,6 +68,17 @@ def test_files_are_a_tree_that_marks_the_last_changes(visitor: Visitor, api: Api
     folder = part(page.source, "docs/", "</ul>")
     assert "added" in part(folder, ">new.md</a>", "</li>")
     assert "added" not in part(folder, ">old.md</a>", "</li>")
+    # Until the next call, whatever is committed in between.
+    api.post("add_message", chat_id="c1", text="Thank you")
+    api.upload(("mine.txt", b"mine"))
+    page = visitor.open("/chats/c1/files")
+    assert "added" in part(page.source, ">new.md</a>", "</li>")
+    assert "added" in part(page.source, ">mine.txt</a>", "</li>")
+    assert "added" not in part(page.source, ">old.md</a>", "</li>")
+    commit = visitor.open(page.link("added"))
+    assert "docs/new.md" in commit.text
+    api.write("other.md", "other")
+    assert "added" not in part(visitor.open("/chats/c1/files").source, ">new.md</a>", "</li>")
     shown = visitor.open(page.link("new.md"))
     assert "new" in shown.text
     assert "download=true" in shown.link("Download")

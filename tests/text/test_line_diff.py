@@ -1,7 +1,9 @@
 """Differences by lines say how one text becomes the other."""
 
 import subprocess
+import tracemalloc
 from collections import Counter
+from io import BytesIO
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +41,37 @@ def test_a_long_text_is_counted_without_the_order_of_its_lines() -> None:
 
     assert line_diff.count_changes(lines, [b"new", *lines[:-1]]) == (1, 1)
     assert line_diff.count_changes(lines, [*lines[:9], b"new", *lines[9:]]) == (1, 0)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+def test_large_texts_are_counted_as_if_their_lines_had_no_order(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(line_diff, "_CHUNK", chunk)
+    contents = st.lists(st.sampled_from(["a", "bb", "", "c\r"])).map("\n".join).map(str.encode)
+
+    @settings(max_examples=examples(200))
+    @given(contents, contents, contents, contents)
+    def check(beginning: bytes, old: bytes, new: bytes, end: bytes) -> None:
+        sides = beginning + old + end, beginning + new + end
+        before, after = (Counter(BytesIO(side).readlines()) for side in sides)
+        expected = (after - before).total(), (before - after).total()
+        assert line_diff.count_changes_of_large(*sides) == expected
+
+    check()
+
+
+def test_large_texts_need_little_memory_to_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_diff, "_MOST_DIFFERENT", 100)
+    old, new = ("".join(f"{word} {number}\n" for number in range(50_000)).encode() for word in "ab")
+    tracemalloc.start()
+    try:
+        assert line_diff.count_changes_of_large(old, new) == (50_000, 50_000)
+        assert tracemalloc.get_traced_memory()[1] < len(old)
+    finally:
+        tracemalloc.stop()
+    assert line_diff.count_changes_of_large(b"", old[:-1]) == (50_000, 0)
+    assert line_diff.count_changes_of_large(old, old + b"more\n") == (1, 0)
 
 
 def test_git_applies_a_unified_difference(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -91,8 +91,8 @@ class ManifestRow(Result):
         description="The call, unless its tool does not exist for the role."
     )
     files_changed: int | None = Field(description="null if they were not counted.")
-    added_lines: int = Field(description="In its text files up to 4 MiB.")
-    deleted_lines: int = Field(description="In its text files up to 4 MiB.")
+    added_lines: int = Field(description="In its text files.")
+    deleted_lines: int = Field(description="In its text files.")
     tree_id: str
     by: str
     changes: tuple[Change, ...] | None = Field(

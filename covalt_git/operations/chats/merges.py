@@ -98,6 +98,9 @@ class Conflict(Result):
     deleted: MergeSide | None = Field(description="Which side deleted it.")
     about: str = Field(description="A description of the conflict.")
     decision: MergeDecision | None = Field(description="null: it is not resolved.")
+    decisions: tuple[MergeDecision, ...] = Field(
+        description="The possible decisions, besides ``content``."
+    )
     saved_as: PathText | None = Field(description="The path of the other version.")
     lines: str | None = Field(description=f"{_LINES} null also if it is resolved.")
 
@@ -130,6 +133,9 @@ class WaitingConflict(Result):
     kind: ConflictKind
     deleted: MergeSide | None = Field(description="Which side deleted it.")
     about: str = Field(description="A description of the conflict.")
+    decisions: tuple[Literal["ours", "theirs", "union"], ...] = Field(
+        description="The possible decisions, besides ``content``."
+    )
     saved_as: PathText = Field(description="The path of the other version.")
     branch: str = Field(description="The branch that was merged.")
     manifest_id: str = Field(description="The merge commit.")
@@ -240,6 +246,7 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
         WaitingConflict.of(
             one,
             about=_about(one, ours, one.branch),
+            decisions=resolving.possible(chat, one, scan.tree),
             lines=resolving.lines(chat, one, scan.tree),
         )
         for one in resolving.waiting(chat, chat.head(), scan.tree)
@@ -271,6 +278,7 @@ def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
             Conflict.of(
                 one,
                 about=_about(one, done.into, done.branch),
+                decisions=done.possible.get(one.path, ()),
                 lines=done.lines.get(one.path),
             )
             for one in done.conflicts

@@ -53,17 +53,23 @@ class Followed(NamedTuple):
 
 
 class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
-    """Server-sent events of one call; thread-safe."""
+    """Server-sent events of one call; thread-safe.
+
+    Attributes:
+        latest: the facts of the last event of each name.
+    """
 
     def __init__(self, call: Followed, *, on_disconnect: OnDisconnect = "cancel") -> None:
         super().__init__()
         self.call = call
+        self.latest: dict[str, JsonObject] = {}
         self._grace_s = None if on_disconnect == "continue" else GRACE_S
         self._listeners = 0
 
     def add_event(self, name: str, **facts: object) -> None:
         """Add an event, unless the call has ended."""
         with self.changed:
+            self.latest[name] = facts
             data = event(str(self.count + 1), name, facts)
             self.report(data, len(data))
 
@@ -81,11 +87,16 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         self.add_event("Question", question_id=inquiry.id, questions=questions)
         inquiry.on_end(lambda: self.add_event("QuestionClosed", question_id=inquiry.id))
 
-    def until_ended_or_asking(self) -> Inquiry | None:
-        """Wait until the call has ended (return None) or has an open elicitation request."""
+    def until_ended_or_asking(self, timeout_s: float) -> Inquiry | None:
+        """Wait until the call has ended or has an open elicitation request; return the request, if there is one."""
         with self.changed:
-            self.changed.wait_for(lambda: self.is_over() or self.asking())
+            self.changed.wait_for(lambda: self.is_over() or self.asking(), timeout_s)
             return self.asking()
+
+    def until_ended(self, timeout_s: float) -> bool:
+        """Wait until the call has ended; return whether it has."""
+        with self.changed:
+            return self.changed.wait_for(self.is_over, timeout_s)
 
     def listen(self) -> Callable[[], None]:
         """Count a client that listens; it stops listening when the returned function is called."""

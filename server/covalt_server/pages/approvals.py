@@ -61,7 +61,7 @@ def approve(execution_id: str) -> Response:
             "warn",
         )
         if request.form.get("to") == "chat":
-            return layout.back("conversation.chat", chat_id=made.call.chat_id, _anchor="end")
+            return layout.back("conversation.chat", chat_id=made.call.chat_id)
         return layout.back("approvals.approval", execution_id=again.execution_id)
 
 

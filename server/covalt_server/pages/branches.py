@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, flash, render_template, request
+from flask import Blueprint, flash, make_response, render_template, request
 
+from covalt_git.errors import CovaltError
 from covalt_git.operations.chats import branches, chats, merges, workspace_edits
 from covalt_server.pages import layout
 from covalt_server.render import code
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.chats.merges import Merged
@@ -67,27 +71,38 @@ def redo(chat_id: str) -> Response:
 def merge_preview(chat_id: str) -> str:
     """Show the result of a merge before it is made, with a choice for each conflict."""
     found = ask(
-        merges.merge_branch, chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
+        merges.merge_branch,
+        chat_id=chat_id,
+        branch=request.args.get("branch", ""),
+        again="again" in request.args,
+        dry_run=True,
     )
     return _merge_page(chat_id, found)
 
 
 @pages.post("/chats/<chat_id>/merge")
 def merge(chat_id: str) -> Response | str:
-    """Merge a branch into the active one, with the form's resolutions of conflicts."""
-    decisions = [
-        {"path": name.removeprefix(CHOICE), "decision": decision}
+    """Merge a branch into the active one, with the form's resolutions of conflicts.
+
+    If the merge is refused, show the form again with the reason and the choices, which would be lost otherwise.
+    """
+    choices = {
+        name.removeprefix(CHOICE): decision
         for name, decision in request.form.items()
         if name.startswith(CHOICE) and decision
-    ]
-    done = ask(
-        merges.merge_branch,
-        chat_id=chat_id,
-        branch=request.form.get("branch", ""),
-        resolutions=decisions,
-    )
+    }
+    decisions = [{"path": path, "decision": way} for path, way in choices.items()]
+    branch, again = request.form.get("branch", ""), "again" in request.form
+    wanted = {"chat_id": chat_id, "branch": branch, "again": again}
+    try:
+        done = ask(merges.merge_branch, **wanted, resolutions=decisions)
+    except CovaltError as error:
+        page = _merge_page(
+            chat_id, ask(merges.merge_branch, **wanted, dry_run=True), choices, error
+        )
+        return make_response(page, error.http_status)
     if done.status == "conflicts":  # new conflicts since the preview, or one without a choice
-        return _merge_page(chat_id, done)
+        return _merge_page(chat_id, done, choices)
     if any(one.decision == "both" for one in done.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
     return layout.back("conversation.chat", _OUTCOMES[done.status], chat_id=chat_id)
@@ -96,22 +111,22 @@ def merge(chat_id: str) -> Response | str:
 @pages.get("/chats/<chat_id>/conflicts")
 def conflicts(chat_id: str) -> str:
     """List the unresolved conflicts of merges."""
-    found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
-    return render_template(
-        "conflicts.html", chat_id=chat_id, conflicts=found, lines=code.highlighted
-    )
+    return _conflicts_page(chat_id)
 
 
 @pages.post("/chats/<chat_id>/conflicts")
 def resolve(chat_id: str) -> Response:
-    """Resolve one conflict."""
+    """Resolve one conflict; on an error, show the conflicts again with the reason."""
     form = request.form
-    done = ask(
-        merges.resolve_conflict,
-        chat_id=chat_id,
-        path=form.get("path", ""),
-        decision=form.get("decision", ""),
-    )
+    try:
+        done = ask(
+            merges.resolve_conflict,
+            chat_id=chat_id,
+            path=form.get("path", ""),
+            decision=form.get("decision", ""),
+        )
+    except CovaltError as error:
+        return make_response(_conflicts_page(chat_id, error), error.http_status)
     page = "branches.conflicts" if done.conflicts else "conversation.chat"
     return layout.back(page, "Resolved.", chat_id=chat_id)
 
@@ -163,7 +178,25 @@ def delete_chat(chat_id: str) -> Response:
     return layout.back("chats.chat_list", "Deleted, with its history and its folder.")
 
 
-def _merge_page(chat_id: str, merge: Merged) -> str:
+def _merge_page(
+    chat_id: str,
+    merge: Merged,
+    choices: Mapping[str, str] = MappingProxyType({}),
+    error: CovaltError | None = None,
+) -> str:
     return render_template(
-        "merge.html", chat_id=chat_id, merge=merge, choice=CHOICE, lines=code.highlighted
+        "merge.html",
+        chat_id=chat_id,
+        merge=merge,
+        choice=CHOICE,
+        choices=choices,
+        error=error,
+        lines=code.highlighted,
+    )
+
+
+def _conflicts_page(chat_id: str, error: CovaltError | None = None) -> str:
+    found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
+    return render_template(
+        "conflicts.html", chat_id=chat_id, conflicts=found, error=error, lines=code.highlighted
     )

@@ -2,47 +2,120 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Blueprint, current_app, g, render_template, request, url_for
+from flask import Blueprint, current_app, flash, g, make_response, render_template, request, url_for
 
+from covalt_git.calls.running import RUNNING
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls
 from covalt_server import request_context
+from covalt_server.api import streams
+from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import diff_of
-from covalt_server.render import code, markdown
-from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
+from covalt_server.render import artifacts, code, markdown
+from covalt_server.render.results import (
+    MOST_ARGUMENTS,
+    MOST_LINES,
+    RenderContext,
+    as_code,
+    as_output,
+    shown,
+)
 from covalt_server.request_context import ask
+from covalt_server.security import page_policy
 
 if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
+    from covalt_server.api.call_streams import CallStream
     from covalt_server.render.results import Shown
 
 pages = Blueprint("calls", __name__)
 
+CANCEL_S = 2.0
+"""How long a form waits for the end of the call that it cancels, in seconds."""
+
 
 @pages.get("/chats/<chat_id>/calls/<call_id>")
 def call(chat_id: str, call_id: str) -> str:
-    """Show a call, also while it is pending or running."""
-    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    """Show a call, also while it is pending or running; long parts have a link to the page ``?all=1`` with all of them."""
+    stream = _followed(chat_id, call_id)
+    try:
+        found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    except UnknownNameError:
+        if stream is None:
+            raise
+        return _unrecorded(stream)
     chat = request_context.context().chat(chat_id)
     finished = found.post_manifest_id is not None
-    result = shown(chat, found, _place(found)) if finished else None
-    if result is not None and result.frame is not None:
-        g.frames = (result.frame.origin,)
+    place = _place(found)
+    result = shown(chat, found, place) if finished else None
     return render_template(
         "call.html",
         call=found,
         shown=result,
-        result=None if result is None or result.is_plain else as_code(found.result),
+        result=None if result is None or result.is_plain else as_code(found.result, place),
+        printed=as_output(found.output, place) if found.output else None,
+        rest=place.rest,
+        stream=stream,
+        # An approved call is pending until it begins.
+        is_running=not finished and (found.status == "running" or _is_approved(stream)),
+        can_cancel=not finished and _runs_here(chat_id, call_id),
+        question=elicitation.question_url(call_id),
         diff=_changed(found, result),
         patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
+        again=_again(found.tool_id, found.chat_id, found.args, call_id=found.id),
     )
+
+
+@pages.post("/chats/<chat_id>/calls/<call_id>/cancel")
+def cancel(chat_id: str, call_id: str) -> Response:
+    """Cancel a call, and show it."""
+    try:
+        ask(calls.cancel_call, chat_id=chat_id, call_id=call_id)
+    except CovaltError as error:
+        if error.code != "not_running" or _runs_elsewhere(chat_id, call_id):
+            raise
+        flash("The call ended before it could be cancelled.", "warn")
+        return layout.back("calls.call", chat_id=chat_id, call_id=call_id)
+    stream = _followed(chat_id, call_id)
+    ended = stream is not None and stream.until_ended(CANCEL_S)
+    message = "Cancelled." if ended else "The call is being cancelled."
+    return layout.back("calls.call", message, chat_id=chat_id, call_id=call_id)
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>/frame")
+def frame(chat_id: str, call_id: str) -> Response:
+    """Return the frame of a call's result, for the pages that show the result.
+
+    It is a page of its own, with a policy of its own, because a browser keeps the policy with which it loaded a page:
+    a conversation could not permit the frames of calls that are added to it later.
+
+    Raises:
+        NoPageError: if the result has no frame.
+    """
+    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    chat = request_context.context().chat(chat_id)
+    finished = found.post_manifest_id is not None
+    result = shown(chat, found, _place(found)) if finished else None
+    if result is None or result.frame is None:
+        raise artifacts.NoPageError("the call's result has no frame")
+    answer = make_response(render_template("frame.html", address=result.frame, title=found.tool_id))
+    answer.headers["Content-Security-Policy"] = page_policy(
+        g.nonce, frames=(result.frame.origin,), ancestors="'self'"
+    )
+    return answer
 
 
 @pages.post("/preview/document")
@@ -51,8 +124,53 @@ def preview() -> str:
     return str(markdown.rendered(request.get_data(as_text=True)))
 
 
+def _followed(chat_id: str, call_id: str) -> CallStream | None:
+    """Return the stream of a call of this server; None for other calls, and some minutes after its end."""
+    with suppress(UnknownNameError):
+        stream = streams.followed(request_context.context(), call_id)
+        return stream if stream.call.chat_id == chat_id else None
+    return None
+
+
+def _unrecorded(stream: CallStream) -> str:
+    """Return the page of a call without a record: it waits for its chat, or was refused after its form was sent."""
+    refusal, args = stream.outcome, canonical_json.loads(stream.call.args)
+    return render_template(
+        "call_unrecorded.html",
+        call=stream.call,
+        args=args,
+        again=_again(stream.call.tool_id, stream.call.chat_id, args, call_id=None),
+        stream=stream,
+        refusal=refusal if isinstance(refusal, CovaltError) else None,
+    )
+
+
+def _is_approved(stream: CallStream | None) -> bool:
+    """Return whether a pending call has been approved and waits for its chat; the stream of its request has ended."""
+    return stream is not None and not stream.is_over()
+
+
+def _runs_here(chat_id: str, call_id: str) -> bool:
+    return RUNNING.tool_of(call_id, chat_id=chat_id) is not None
+
+
+def _runs_elsewhere(chat_id: str, call_id: str) -> bool:
+    return ask(calls.get_call, chat_id=chat_id, call_id=call_id).status == "running"
+
+
 def _commit_page(found: CallAnswer) -> str:
     return url_for("chats.state", chat_id=found.chat_id, manifest=found.post_manifest_id or "HEAD")
+
+
+def _again(tool_id: str, chat_id: str, args: JsonObject, *, call_id: str | None) -> str:
+    """Return the URL of the form with the arguments of a call.
+
+    It has the arguments if they are short, because servers and browsers limit URLs; otherwise the call, if it is recorded.
+    """
+    text = canonical_json.dumps(args).decode()
+    if len(text) <= MOST_ARGUMENTS:
+        return url_for("tools.tool", tool_id=tool_id, chat=chat_id, args=text)
+    return url_for("tools.tool", tool_id=tool_id, chat=chat_id, call=call_id)
 
 
 def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
@@ -76,6 +194,10 @@ def _place(found: CallAnswer) -> RenderContext:
     grants = state.grants.values() if state is not None else ()
     hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
     name = urlsplit(request.host_url).hostname or ""
+    whole = url_for("calls.call", chat_id=found.chat_id, call_id=found.id, all=1)
     return RenderContext(
-        port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts)
+        port=current_app.config["COVALT_PORT"],
+        host=name,
+        granted=frozenset(hosts),
+        rest="" if "all" in request.args else whole,
     )

@@ -6,16 +6,12 @@ reader has opened.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, render_template, request
 
-from covalt_git.errors import UnknownNameError
 from covalt_git.operations.chats import chats, conversation, merges, messages
-from covalt_server import request_context
-from covalt_server.api import streams
-from covalt_server.pages import layout
+from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import available_name
 from covalt_server.render import call_lines, markdown
 from covalt_server.request_context import ask
@@ -100,7 +96,7 @@ def switch(chat_id: str, message_id: str) -> Response:
 
 
 def _back(chat_id: str, text: str) -> Response:
-    return layout.back("conversation.chat", text, chat_id=chat_id, _anchor="end")
+    return layout.back("conversation.chat", text, chat_id=chat_id)
 
 
 def _text() -> str:
@@ -123,6 +119,12 @@ def _common_turn(chat_id: str, sides: list[ConversationPage]) -> Turn | None:
 
 def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
     """Return the values that the templates of turns need."""
+    questions = {
+        call.id: url
+        for part in parts
+        for call in part.unfinished
+        if call.status == "running" and (url := elicitation.question_url(call.id, to="chat"))
+    }
     return {
         "chat": shown,
         "open_call": call_lines.opened(parts[0]),
@@ -130,21 +132,8 @@ def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
         "document": markdown.rendered,
         "most_letters": MOST_LETTERS,
         "new_branch": available_name(shown.branches, "branch"),
-        "questions": {
-            call.id: url
-            for part in parts
-            for call in part.unfinished
-            if call.status == "running" and (url := _question_url(call.id))
-        },
+        "questions": questions,
+        "decisions": [
+            call.id for call in parts[0].unfinished if call.approval or call.id in questions
+        ],
     }
-
-
-def _question_url(call_id: str) -> str | None:
-    """Return the URL of the open elicitation request of a call, if this server runs the call."""
-    with suppress(UnknownNameError):
-        inquiry = streams.followed(request_context.context(), call_id).asking()
-        if inquiry is not None and (key := next(iter(inquiry.open()), None)) is not None:
-            return url_for(
-                "questions.question", call_id=call_id, question_id=inquiry.id, key=key, to="chat"
-            )
-    return None

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Blueprint, jsonify, render_template, request
+from flask import Blueprint, jsonify, render_template, request, url_for
 
 from covalt_git.elicitation.forms import form_fields
 from covalt_git.elicitation.requests import NoOpenQuestionError
@@ -30,16 +30,20 @@ pages = Blueprint("questions", __name__)
 KINDS: tuple[QuestionKind, ...] = ("form", "url")
 """Kinds of questions that these pages support."""
 
+WAIT_S = 1.0
+"""How long a form waits for its call, in seconds; then the page of the running call is shown."""
+
 
 def redirect_when_ready(stream: CallStream) -> Response:
-    """Wait until a call has ended or has a question, and redirect to the page of the call or the question.
+    """Redirect to the page of a call, or to its question if it has one.
 
-    With the value ``to=chat`` in the request, redirect to the call in the conversation, which shows both.
+    A call that takes longer than ``WAIT_S`` is followed on its page.  With the value ``to=chat`` in the request, redirect
+    to the call in the conversation, which shows all of this.
 
     Raises:
         CovaltError: if the call was refused.
     """
-    inquiry = stream.until_ended_or_asking()
+    inquiry = stream.until_ended_or_asking(WAIT_S)
     if request.values.get("to") == "chat" and not isinstance(stream.outcome, CovaltError):
         anchor = f"c-{stream.call.call_id}"
         return layout.back("conversation.chat", chat_id=stream.call.chat_id, _anchor=anchor)
@@ -48,11 +52,22 @@ def redirect_when_ready(stream: CallStream) -> Response:
         where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
         return layout.back("questions.question", **where)
     done = stream.outcome
-    if done is None or isinstance(done, CovaltError):
-        raise done or UnknownNameError("call", stream.call.call_id, (), list_with="list_calls")
-    if done.approval is not None:
+    if isinstance(done, CovaltError):
+        raise done
+    if done is not None and done.approval is not None:
         return layout.back("approvals.approval", execution_id=done.approval.execution_id)
-    return layout.back("calls.call", chat_id=done.call.chat_id, call_id=done.call.id)
+    return layout.back("calls.call", chat_id=stream.call.chat_id, call_id=stream.call.call_id)
+
+
+def question_url(call_id: str, to: str | None = None) -> str | None:
+    """Return the URL of the open elicitation request of a call, if this server runs the call."""
+    with suppress(UnknownNameError):
+        inquiry = streams.followed(context(), call_id).asking()
+        if inquiry is not None and (key := next(iter(inquiry.open()), None)) is not None:
+            return url_for(
+                "questions.question", call_id=call_id, question_id=inquiry.id, key=key, to=to
+            )
+    return None
 
 
 @pages.get("/calls/<call_id>/questions/<question_id>/<key>")

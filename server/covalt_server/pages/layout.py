@@ -66,6 +66,7 @@ def escape_hidden(app: Flask) -> None:
     """Make the templates of an app escape invisible characters in every text."""
     app.add_template_filter(_prose, "prose")
     app.add_template_filter(results.as_arguments, "arguments")
+    app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = _displayed
@@ -102,10 +103,12 @@ def _lines(value: object) -> Markup:
 def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
     """Redirect the browser that submitted a form to a page, which shows ``message`` once.
 
-    The message is sent in a cookie, so it must not contain secrets or values of the form.
+    A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
     """
     if message:
         flash(message, "good")
+    if endpoint == "conversation.chat":
+        values.setdefault("_anchor", "end")
     return redirect(url_for(endpoint, **values), 303)
 
 

@@ -64,7 +64,7 @@ def tool_picker() -> str:
 
 @pages.get("/tools/<tool_id>")
 def tool(tool_id: str) -> str:
-    """Show a tool and the form to call it; ``?args=`` or ``?example=`` fills the form."""
+    """Show a tool and the form to call it; ``?args=``, ``?call=`` or ``?example=`` fills the form."""
     found = _tool(tool_id)
     linked = _linked()
     return _page(found, _opened(found, linked), chat_id=request.args.get("chat"), linked=linked)
@@ -104,7 +104,12 @@ def _tool(tool_id: str) -> ToolDetail:
 
 
 def _linked() -> Any:
-    """Return the arguments in the URL; None without them.  The author of a link chose them, not the user."""
+    """Return the arguments in the URL, or of the call that it names; None without them.
+
+    The author of a link chose them, not the user.
+    """
+    if call_id := request.args.get("call"):
+        return ask(calls.get_call, chat_id=request.args.get("chat", ""), call_id=call_id).args
     try:
         return canonical_json.loads(request.args["args"])
     except (KeyError, canonical_json.NotJsonError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, render_template, request
@@ -42,6 +43,9 @@ pages = Blueprint("workspace", __name__)
 MOST_STATES = 10
 """Number of commits on the page of a file."""
 
+_READ = 200
+"""Number of commits that are read at once in the search for the last call."""
+
 _MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a link"}
 
 
@@ -49,7 +53,7 @@ _MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a lin
 class Leaf:
     """A file of the tree with its recent changes.
 
-    ``changed`` is the kind of change in the commit, at index ``place`` of its changes; ``unsaved`` is the kind of
+    ``changed`` is the kind of change in the commit ``by``, at index ``place`` of its changes; ``unsaved`` is the kind of
     uncommitted change.  ``file`` is None for a file that is in the workspace only and not in the commit.
     """
 
@@ -57,6 +61,7 @@ class Leaf:
     file: WorkspaceFile | None
     changed: str | None = None
     place: int = 0
+    by: str = ""
     unsaved: str | None = None
 
 
@@ -69,7 +74,7 @@ def files(chat_id: str) -> str:
     is_now = found.manifest_id == chat.active_manifest_id
     state = _state(chat_id, found.manifest_id)
     edits = chat.status.changes if is_now else ()
-    leaves = _leaves(found.files, state.changes if state else (), edits)
+    leaves = _leaves(found.files, _latest(chat_id, state) if state else (), edits)
     return render_template(
         "workspace_files.html",
         chat=chat,
@@ -185,15 +190,38 @@ def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
     return ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest_id)
 
 
+def _latest(chat_id: str, state: ManifestDetail) -> tuple[ManifestDetail, ...]:
+    """Return the commits whose changes are marked: the last call up to a commit, and the commit itself.
+
+    A message, an upload or an edit after the call does not remove the marks of the call; the next call does.
+    """
+    if state.source == "tool_run":
+        return (state,)
+    index = request_context.context().chat_index()
+    history = partial(index.manifests, chat_id, head=state.id, first_parents=True, limit=_READ)
+    page = history()
+    while (run := next((one for one in page.rows if one.source == "tool_run"), None)) is None:
+        if not page.more:
+            return (state,)
+        page = history(before=page.rows[-1].id)
+    shown = _state(chat_id, run.id)
+    assert shown is not None
+    return shown, state
+
+
 def _leaves(
-    found: Sequence[WorkspaceFile], changed: Sequence[Change], edits: Sequence[Change]
+    found: Sequence[WorkspaceFile], commits: Sequence[ManifestDetail], edits: Sequence[Change]
 ) -> dict[str, Leaf]:
-    lately = {one.path: (one.kind, place) for place, one in enumerate(changed, 1)}
+    lately = {
+        one.path: (one.kind, place, commit.id)
+        for commit in commits
+        for place, one in enumerate(commit.changes, 1)
+    }
     unsaved: dict[str, str] = {one.path: one.kind for one in edits}
     leaves = {path: Leaf(path, None, unsaved=kind) for path, kind in unsaved.items()}
     for one in found:
-        kind, place = lately.get(one.path, (None, 0))
-        leaves[one.path] = Leaf(one.path, one, kind, place, unsaved.get(one.path))
+        kind, place, by = lately.get(one.path, (None, 0, ""))
+        leaves[one.path] = Leaf(one.path, one, kind, place, by, unsaved.get(one.path))
     return leaves
 
 

@@ -40,6 +40,9 @@ MOST_SHOWN = 2 << 20
 MOST_SHOWN_LINES = 20_000
 """Limits of a listing in characters and lines; a notice shows that the rest is omitted."""
 
+MOST_LETTERS = 20_000
+"""Limit of the beginning of a text, in characters, if there is a page with all of it."""
+
 MOST_PATCH_LINES = 5_000
 LONGEST_PATCH_LINE = 2_000
 """Limits of a patch in lines and characters of a line."""
@@ -55,7 +58,7 @@ _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 _BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
 _HINT = Markup('<p class="hint">{}</p>')
 _FOLDED = Markup('<details class="rest"><summary>{:,} more lines</summary>{}</details>')
-_MORE_LINES = Markup('<p class="hint"><a href="{}">{:,} more lines</a></p>')
+_MORE_LINES = Markup('<p class="hint"><a href="{}">{}</a></p>')
 _BADGE = Markup('<span class="badge">{}</span>')
 _COUNT = Markup('<span class="count-{}">{}{:,}</span>')
 _PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
@@ -94,6 +97,7 @@ def highlighted(
     until: float | None = None,
     exact: bool = False,
     most: int | None = None,
+    rest: str = "",
 ) -> Markup:
     """Return ``text`` as a listing.
 
@@ -105,13 +109,17 @@ def highlighted(
         until: time limit of highlighting, on the monotonic clock.
         exact: for texts that the user decides about: all invisible characters are escaped, long runs
             of spaces are counted, and nothing is left out; otherwise as in prose.
-        most: the number of lines after which the rest is folded.
+        most: the number of lines after which the rest is folded, or left out if there is a ``rest``.
+        rest: the URL of a page with all lines; then also at most ``MOST_LETTERS`` characters are shown.
     """
     text = _newlines(text)
     shown = text if exact else _beginning(text)  # the user decides about all of it
+    named = language_of(shown, language=language, path=path)
+    if most is not None and rest:
+        shown = _beginning(text, letters=MOST_LETTERS, lines=most)
     lines = _colored(
         shown,
-        language_of(shown, language=language, path=path),
+        named,
         until=time.monotonic() + PATIENCE_S if until is None else until,
     )
     if lines is None:
@@ -122,9 +130,11 @@ def highlighted(
     if numbered:
         listed = _numbered(listed, width=len(str(len(lines))))
     ready = list(listed)
+    if rest:
+        return _block(ready) + _more(text, shown, rest)
     found = _notice(text, shown) + _block(ready[:most])
-    if most is not None and (rest := ready[most:]):
-        found += _FOLDED.format(len(rest), _block(rest))
+    if most is not None and (others := ready[most:]):
+        found += _FOLDED.format(len(others), _block(others))
     return found
 
 
@@ -259,13 +269,24 @@ def _newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _beginning(text: str) -> str:
+def _beginning(text: str, letters: int = MOST_SHOWN, lines: int = MOST_SHOWN_LINES) -> str:
     """Return the part of a text that a page shows, up to the end of a line if it has several."""
-    if len(text) > MOST_SHOWN:
-        cut = text[:MOST_SHOWN]
+    if len(text) > letters:
+        cut = text[:letters]
         text = cut[: cut.rfind("\n") + 1] or cut
-    lines = text.split("\n", MOST_SHOWN_LINES)
-    return "\n".join([*lines[:MOST_SHOWN_LINES], ""]) if len(lines) > MOST_SHOWN_LINES else text
+    parts = text.split("\n", lines)
+    return "\n".join([*parts[:lines], ""]) if len(parts) > lines else text
+
+
+def _more(text: str, shown: str, rest: str) -> Markup:
+    """Return a link to the page ``rest`` with all of a text; empty if all of it is shown."""
+    left = text[len(shown) :]
+    if not left:
+        return Markup()
+    lines = left.count("\n") + (not left.endswith("\n"))
+    if shown.endswith("\n"):
+        return _MORE_LINES.format(rest, f"{lines:,} more {'line' if lines == 1 else 'lines'}")
+    return _MORE_LINES.format(rest, f"{len(left):,} more characters")
 
 
 def _notice(text: str, shown: str) -> Markup:
@@ -289,7 +310,7 @@ def _patched(file: PatchedFile, shown: list[PatchLine], rest: str) -> Markup:
         parts.append(_BLOCK.format("code diff", listing))
     left = len(file.lines) - len(shown)
     if left and rest:
-        parts.append(_MORE_LINES.format(rest, left))
+        parts.append(_MORE_LINES.format(rest, f"{left:,} more lines"))
     elif left:
         parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
     return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))

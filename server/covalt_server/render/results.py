@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 MOST_LINES = 60
 """Number of lines of a result, or rows of a table, after which the rest is folded or left out."""
 
+MOST_ROWS = 2_000
+"""Number of rows of a table on the page with the complete result."""
+
+MOST_ARGUMENTS = 4_000
+"""Number of characters of the arguments of a finished call after which the rest is left out."""
+
+_SHORTENED = Markup(
+    '<p class="hint">The first {:,} of {:,} characters. <a href="{}">All arguments</a></p>'
+)
 _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")
 
@@ -74,19 +83,28 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """Server and grants that the renderers of pages and frames need."""
+    """Server and grants that the renderers of pages and frames need, and how much of a result is shown.
+
+    ``rest`` is the URL of the page with the complete result; empty on that page.
+    """
 
     port: int
     host: str
     granted: frozenset[str] = frozenset()
+    rest: str = ""
+
+    @property
+    def most(self) -> int | None:
+        """The number of lines that are shown; None: all of them."""
+        return MOST_LINES if self.rest else None
 
 
 def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
     """Return a finished call's result, rendered by its render plan; as JSON without one."""
     plan = call.render_plan
     if plan is None:
-        parts = _parts(chat, call)
-        return Shown(parts=parts) if parts else _value(call.result)
+        parts = _parts(chat, call, place)
+        return Shown(parts=parts) if parts else _value(call.result, place)
     if plan.error and plan.renderer in {"html", "frame"}:
         found = Shown(trouble=plan.error)
     else:
@@ -94,32 +112,52 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
     if plan.error and not found.trouble:
         found = Shown(body=found.body, path=found.path, trouble=plan.error)
     others = (found.body, found.page, found.frame, found.pairs, found.parts, found.table)
-    body = found.body if any(others) else as_code(call.result)
+    body = found.body if any(others) else as_code(call.result, place)
     return replace(found, renderer=plan.renderer, body=body)
 
 
 def as_arguments(value: Any) -> Markup:
     """Return all arguments of a call, wrapped, for the user who decides whether it runs."""
-    listing = as_code(value, exact=True)
+    return _arguments(_json_text(value))
+
+
+def as_short_arguments(value: Any, rest: str) -> Markup:
+    """Return the arguments of a call that is decided, with the URL ``rest`` of all of them if they are long."""
+    text = _json_text(value)
+    if not rest or len(text) <= MOST_ARGUMENTS:
+        return _arguments(text)
+    return _arguments(text[:MOST_ARGUMENTS]) + _SHORTENED.format(MOST_ARGUMENTS, len(text), rest)
+
+
+def _arguments(text: str) -> Markup:
+    listing = code.highlighted(text, language="json", exact=True, numbered=False)
     return Markup('<div class="arguments wrapped">{}</div>').format(listing)
 
 
-def as_code(value: Any, *, exact: bool = False) -> Markup:
-    """Return a JSON value as highlighted text; arguments are ``exact``, without numbers of lines."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    most = None if exact else MOST_LINES
-    return code.highlighted(text, language="json", exact=exact, most=most, numbered=not exact)
+def as_code(value: Any, place: RenderContext | None = None) -> Markup:
+    """Return a JSON value as highlighted text; without a ``place``, long values are folded."""
+    most, rest = (MOST_LINES, "") if place is None else (place.most, place.rest)
+    return code.highlighted(_json_text(value), language="json", most=most, rest=rest)
 
 
-def _value(value: Any) -> Shown:
+def as_output(text: str, place: RenderContext) -> Markup:
+    """Return what a tool printed."""
+    return code.highlighted(text, language="text", numbered=False, most=place.most, rest=place.rest)
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _value(value: Any, place: RenderContext) -> Shown:
     """Show a JSON value: an array of objects as a table, anything else as JSON."""
-    table = table_of_objects(value, most=MOST_LINES)
+    table = table_of_objects(value, most=place.most or MOST_ROWS)
     if table is not None:
         return Shown(table=table, rows=len(value))
-    return Shown(body=as_code(value), is_plain=True)
+    return Shown(body=as_code(value, place), is_plain=True)
 
 
-def _parts(chat: ChatStore, call: CallAnswer) -> tuple[ResultPart, ...]:
+def _parts(chat: ChatStore, call: CallAnswer, place: RenderContext) -> tuple[ResultPart, ...]:
     """Return the parts of a result that refers to files, as results of MCP tools do; otherwise none."""
     values = call.result if isinstance(call.result, list) else [call.result]
     paths = [value.get("file") if is_reference(value) else None for value in values]
@@ -134,25 +172,36 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[ResultPart, ...]:
         elif isinstance(value, str):
             parts.append(ResultPart(text=value))
         else:
-            parts.append(ResultPart(body=as_code(value)))
+            parts.append(ResultPart(body=as_code(value, place)))
     return tuple(parts)
 
 
-def _default(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
-    return _value(call.result)
+def _default(_: ChatStore, call: CallAnswer, __: RenderPlan, place: RenderContext) -> Shown:
+    return _value(call.result, place)
 
 
-def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
-    shown = _text(chat, call, plan, partial(code.highlighted, most=MOST_LINES))
+def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
+    show = partial(code.highlighted, most=place.most, rest=place.rest)
+    shown = _text(chat, call, plan, place, show)
     return replace(shown, is_patch=plan.config.get("language") == "diff" and shown.path is None)
 
 
-def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
-    return _text(chat, call, plan, lambda text, **_: markdown.rendered(text))
+def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
+    def show(text: str, **_: object) -> Markup:
+        if not place.rest or len(text) <= code.MOST_LETTERS:
+            return markdown.rendered(text)
+        more = Markup('<p><a href="{}">All of the document</a></p>').format(place.rest)
+        return markdown.rendered(text[: code.MOST_LETTERS]) + more
+
+    return _text(chat, call, plan, place, show)
 
 
 def _text(
-    chat: ChatStore, call: CallAnswer, plan: RenderPlan, show: Callable[..., Markup]
+    chat: ChatStore,
+    call: CallAnswer,
+    plan: RenderPlan,
+    place: RenderContext,
+    show: Callable[..., Markup],
 ) -> Shown:
     """Render the file that a plan names, as of the commit after the call, or the plan's own text."""
     language = str(plan.config.get("language", "auto"))
@@ -160,7 +209,7 @@ def _text(
     if path is None:
         content = plan.config.get("content", call.result)
         is_text = isinstance(content, str)
-        return Shown(body=show(content, language=language)) if is_text else _value(content)
+        return Shown(body=show(content, language=language)) if is_text else _value(content, place)
     state = chat.find_file(call.post_manifest_id, path)
     if state is None:
         return Shown(trouble=f"the file {path!r} does not exist in the commit of the call")
@@ -173,7 +222,8 @@ def _text(
     editable = (
         wanted and preview(path, content).editable and chat.find_file(chat.head(), path) == state
     )
-    table = table_of_csv(path, text, most=MOST_LINES) if path.lower().endswith(CSV) else None
+    most = place.most or MOST_ROWS
+    table = table_of_csv(path, text, most=most) if path.lower().endswith(CSV) else None
     body = None if table else show(text, language=language, path=path)
     rows = len(text.splitlines()) - 1
     return Shown(body=body, table=table, rows=rows, path=path, editable=editable)
@@ -198,24 +248,29 @@ def _frame(_: ChatStore, __: CallAnswer, plan: RenderPlan, place: RenderContext)
     return Shown(frame=address)
 
 
-def _terminal(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
+def _terminal(_: ChatStore, call: CallAnswer, __: RenderPlan, place: RenderContext) -> Shown:
     text = call.result if isinstance(call.result, str) else None
     if isinstance(call.result, dict):
         text = next((call.result[key] for key in _OUTPUT_KEYS if key in call.result), None)
     if not isinstance(text, str):
         text = call.output
-    return Shown(body=code.highlighted(text, language="text", most=MOST_LINES) if text else None)
+    show = partial(code.highlighted, language="text", most=place.most, rest=place.rest)
+    return Shown(body=show(text) if text else None)
 
 
-def _file_diff(chat: ChatStore, call: CallAnswer, _: RenderPlan, __: RenderContext) -> Shown:
+def _file_diff(chat: ChatStore, call: CallAnswer, _: RenderPlan, place: RenderContext) -> Shown:
     changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
     patch = "".join(change_patch(chat.store, change) for change in changes)
-    return Shown(body=code.diff(patch), is_patch=True)
+    return Shown(body=_diff(patch, place), is_patch=True)
 
 
-def _patch_diff(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:
+def _patch_diff(_: ChatStore, call: CallAnswer, __: RenderPlan, place: RenderContext) -> Shown:
     given = next((call.args[name] for name in _PATCH_ARGUMENTS if name in call.args), None)
-    return Shown(body=code.diff(given) if isinstance(given, str) else None, is_patch=True)
+    return Shown(body=_diff(given, place) if isinstance(given, str) else None, is_patch=True)
+
+
+def _diff(patch: str, place: RenderContext) -> Markup:
+    return code.diff(patch, most=place.most or code.MOST_PATCH_LINES, rest=place.rest)
 
 
 def _key_value(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:

@@ -1,9 +1,11 @@
 """Forms of pages for branches and chats: restore, merge, resolve, rename, fork, delete."""
 
 import pytest
+from playwright.sync_api import Page as BrowserPage
 
 from tests.api_client import Api
-from tests.server.visitor import Visitor
+from tests.live_server import Live
+from tests.server.visitor import Page, Visitor
 
 
 @pytest.fixture
@@ -51,6 +53,115 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
 
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
+
+
+LOGOS = b"GIF89a\0main", b"GIF89a\0idea"
+
+
+@pytest.fixture
+def two_logos(branched: Api) -> Api:
+    """Both branches add a picture, and change a.txt."""
+    branched.write("a.txt", "main\n")
+    branched.upload(("logo.gif", LOGOS[0]))
+    branched.post("switch_branch", chat_id="c1", branch="idea")
+    branched.upload(("logo.gif", LOGOS[1]))
+    branched.post("switch_branch", chat_id="c1", branch="main")
+    return branched
+
+
+def ways(page: Page, path: str) -> dict[str, bool]:
+    """Return the ways to resolve a conflict that a page offers, and whether each is chosen."""
+    radios = [one for one in page.named("input") if one.get("name") == f"choice:{path}"]
+    return {one["value"]: "checked" in one for one in radios}
+
+
+def test_only_possible_ways_to_resolve_a_conflict_are_offered(
+    visitor: Visitor, two_logos: Api
+) -> None:
+    page = visitor.open("/chats/c1/merge?branch=idea")
+    assert ways(page, "a.txt") == {"ours": False, "theirs": False, "union": False, "both": True}
+    assert ways(page, "logo.gif") == {"ours": False, "theirs": False, "both": True}
+
+    choices = {"choice:a.txt": "both", "choice:logo.gif": "both"}
+    waiting = visitor.send(page.form("/chats/c1/merge"), **choices)
+    assert waiting.address == "/chats/c1/conflicts"
+    offered = [value for form in waiting.forms for _, value, _ in form.buttons]
+    assert offered == ["ours", "theirs", "union", "ours", "theirs"]
+    assert (two_logos.workspace / "logo.gif").read_bytes() == LOGOS[0]
+
+
+def test_a_refused_merge_shows_the_form_again_with_its_choices(
+    visitor: Visitor, two_logos: Api
+) -> None:
+    form = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
+    two_logos.write("a.txt", "idea\n")  # since the form was opened: no conflict any more
+
+    page = visitor.send(form, **{"choice:a.txt": "theirs", "choice:logo.gif": "theirs"})
+    assert page.status == 404
+    assert "Not merged: " in page.text
+    assert ways(page, "logo.gif") == {"ours": False, "theirs": True, "both": False}
+
+    page = visitor.send(page.form("/chats/c1/merge"), **{"choice:logo.gif": "union"})
+    assert page.status == 400
+    assert "no lines to unite" in page.text
+    visitor.send(page.form("/chats/c1/merge"), **{"choice:logo.gif": "theirs"})
+    assert (two_logos.workspace / "logo.gif").read_bytes() == LOGOS[1]
+
+
+@pytest.mark.usefixtures("two_logos")
+def test_a_refused_resolution_shows_the_conflicts_again(visitor: Visitor) -> None:
+    form = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
+    page = visitor.send(form, **{"choice:a.txt": "both", "choice:logo.gif": "both"})
+
+    refused = visitor.send(page.forms[-1], decision="union")
+    assert refused.status == 400
+    assert "Not resolved: " in refused.text
+    assert "a.txt.theirs-idea" in refused.text
+
+
+LONG = "idea/" + "x" * 90
+PATH = "docs/" + "a_folder_with_a_long_name/" * 3 + "y" * 80 + ".txt"
+WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+
+
+@pytest.fixture
+def long_names(api: Api) -> Api:
+    """Branches with conflicts whose names, paths and lines are long."""
+    api.write(PATH, "one\n")
+    for name in (LONG, "same"):
+        api.post("create_branch", chat_id="c1", name=name)
+    for branch, letter in ((LONG, "a"), ("main", "b")):
+        api.post("switch_branch", chat_id="c1", branch=branch)
+        api.write(PATH, letter * 300 + "\n")
+        api.upload(("logo.gif", b"GIF89a\0" + letter.encode()))
+    api.post("create_branch", chat_id="c1", name="ahead")
+    api.post("switch_branch", chat_id="c1", branch="ahead")
+    api.write(f"new/{PATH}", "new\n")
+    api.post("switch_branch", chat_id="c1", branch="main")
+    return api
+
+
+def test_no_page_of_a_merge_scrolls_sideways(
+    page: BrowserPage, served: Live, long_names: Api
+) -> None:
+    def check(path: str) -> None:
+        for width in (375, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            shown, fits = page.evaluate(WIDTHS)
+            assert shown <= fits, (path, width)
+
+    merges = [f"/merge?branch={name}" for name in (LONG, "same", "ahead")]
+    for path in (*merges, f"/diff?old=main&new={LONG}", f"?compare={LONG}", f"?branch={LONG}"):
+        page.goto(f"{served.url}/chats/c1{path}")
+        check(path)
+    page.goto(f"{served.url}/chats/c1{merges[0]}")
+    page.get_by_role("button", name="Merge").click()
+    page.get_by_role("heading", name="Conflicts").wait_for()
+    check("/conflicts")
+    for path in ("", "/states/HEAD", "/history", "/files"):
+        page.goto(f"{served.url}/chats/c1{path}")
+        check(path)
+    assert [one["path"] for one in long_names.get("list_conflicts", chat_id="c1")["conflicts"]]
 
 
 def test_a_chat_is_deleted_only_by_its_id(visitor: Visitor, branched: Api) -> None:

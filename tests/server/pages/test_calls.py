@@ -4,10 +4,15 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
+from covalt_server.pages import elicitation
 from tests.api_client import BEARER, HOME, PORT, Api
+from tests.browser import console_errors
+from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.visitor import Page, Visitor
+from tests.settling import until
 
 MANIFEST = """\
 id: shows
@@ -31,6 +36,8 @@ tools:
   - {id: rows, entrypoint: tools.shows:rows, input_schema: {type: object}}
   - {id: patched, entrypoint: tools.shows:patched, input_schema: {type: object}}
   - {id: fails, entrypoint: tools.shows:fail, input_schema: {type: object}}
+  - {id: slow, entrypoint: tools.shows:slow, input_schema: {type: object}}
+  - {id: prints, entrypoint: tools.shows:prints, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
@@ -47,7 +54,10 @@ tool_overrides:
   - {tool_id: patched, renderer: code, renderer_config: {content: $return.diff, language: diff}}
 """
 TOOLS = """\
+import time
 from pathlib import Path
+
+from covalt_toolset import get_context
 
 def write(workspace: Path, path, content):
     print("writing", path)
@@ -71,6 +81,17 @@ def parts(workspace: Path):
     names = ("dot.png", "page.png", "hum.wav")
     files = [{"file": name, "size": 8, "media_type": "image/png"} for name in names]
     return ["<b>both</b>", *files, {"n": 1}]
+
+def prints(text):
+    print(text)
+
+def slow(workspace: Path):
+    get_context().progress(3, 10, "page 3")
+    get_context().log("reading")
+    (workspace / "begun.txt").write_text("1")
+    while not (workspace / "go.txt").exists():
+        time.sleep(0.02)
+    return {"read": 10}
 
 def fail(n):
     raise ValueError("it is broken")
@@ -181,10 +202,15 @@ def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
 def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api, tool: str) -> None:
     page = called(visitor, api, tool, port=3000)
 
-    (frame,) = page.named("iframe")
+    (ours,) = page.named("iframe")
+    assert "frame-src 'self';" in page.headers["Content-Security-Policy"]
+    around = visitor.open(ours["src"])
+    (frame,) = around.named("iframe")
     assert frame["src"] == "http://localhost:3000/"
     assert frame["sandbox"] == "allow-scripts allow-same-origin allow-forms"
-    assert "frame-src 'self' http://localhost:3000;" in page.headers["Content-Security-Policy"]
+    policy = around.headers["Content-Security-Policy"]
+    assert "frame-src 'self' http://localhost:3000;" in policy
+    assert "frame-ancestors 'self'" in policy
 
 
 @pytest.mark.parametrize("port", [PORT, 80, 70000, "80@evil.example", True, 8080.5])
@@ -192,7 +218,9 @@ def test_a_frame_never_shows_us_or_another_host(visitor: Visitor, api: Api, port
     page = called(visitor, api, "frame", port=port)
 
     assert page.named("iframe") == []
-    assert "frame-src 'self';" in page.headers["Content-Security-Policy"]
+    around = visitor.open(f"{page.address}/frame")
+    assert around.status == 404
+    assert "frame-src 'self';" in around.headers["Content-Security-Policy"]
 
 
 RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [
@@ -247,7 +275,7 @@ def test_images_and_audio_of_a_result_are_shown_and_other_files_linked(
 # Long results, tables and patches
 
 
-def test_lines_after_the_first_60_are_folded_with_their_number(visitor: Visitor, api: Api) -> None:
+def test_lines_after_the_first_60_are_on_another_page(visitor: Visitor, api: Api) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 101))
 
     page = called(visitor, api, "terminal", output=text)
@@ -255,10 +283,9 @@ def test_lines_after_the_first_60_are_folded_with_their_number(visitor: Visitor,
 
     assert "more line" not in shorter.text
     assert "40 more lines" in page.text
-    first, rest = page.source.split('<details class="rest">')
-    assert "line 60\n" in first
-    assert "line 61\n" not in first
-    assert "line 100\n" in rest.partition("</details>")[0]
+    assert "line 60\n" in page.source
+    assert "line 61\n" not in page.source
+    assert "line 100\n" in visitor.open(page.link("40 more lines")).source
 
 
 def test_a_csv_file_is_a_table_of_60_rows(visitor: Visitor, api: Api) -> None:
@@ -270,6 +297,7 @@ def test_a_csv_file_is_a_table_of_60_rows(visitor: Visitor, api: Api) -> None:
     assert "60 60.5" in page.text
     assert "61 61.5" not in page.text
     assert "The first 60 of 100 rows." in page.text
+    assert "100 100.5" in visitor.open(page.link("More rows")).text
 
 
 def test_an_array_of_objects_alone_is_a_table(visitor: Visitor, api: Api) -> None:
@@ -301,3 +329,152 @@ def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:
     assert page.source.count('class="line add"') == 59  # and the line of the hunk
     commit = visitor.open(page.link("41 more lines"))
     assert commit.source.count('class="line add"') == 100
+
+
+# Running calls
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form does not wait for the end of its call."""
+    monkeypatch.setattr(elicitation, "WAIT_S", 0.0)
+
+
+def wait_for_file(api: Api, name: str = "begun.txt") -> None:
+    """Wait until the slow tool has begun."""
+    until((api.workspace / name).exists)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_form_of_a_slow_tool_leads_to_the_running_call(visitor: Visitor, api: Api) -> None:
+    page = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    running = visitor.open(page.address)
+
+    assert "page 3" in running.text
+    assert "reading" in running.text
+    assert [(one["value"], one["max"]) for one in running.named("progress")] == [("3.0", "10.0")]
+    assert [one for one in running.named("meta") if one.get("http-equiv") == "refresh"]
+    (api.workspace / "go.txt").write_text("1")
+    until(lambda: api.get("list_calls", chat_id="c1")["calls"][0]["status"] == "success")
+    assert "10" in visitor.open(page.address).text
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_running_call_is_cancelled_on_its_page(visitor: Visitor, api: Api) -> None:
+    page = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    cancel = visitor.open(page.address).form("/cancel")
+
+    done = visitor.send(cancel)
+    assert done.address == page.address
+    assert "cancelled" in done.text
+    assert api.files()["begun.txt"]
+    assert visitor.send(cancel).status == 200
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_call_that_waits_or_was_refused_has_a_page(visitor: Visitor, api: Api) -> None:
+    first = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    form = visitor.open("/tools/shows:fails?chat=c1").form("/tools/shows:fails")
+    second = visitor.send(form, _json='{"n": 7}')
+    waiting = visitor.open(second.address)
+    assert "waits for the chat" in waiting.text
+
+    visitor.send(waiting.form("/cancel"))
+    refused = visitor.open(second.address)
+    assert "The call is not recorded." in refused.text
+    again = visitor.open(refused.link("Back to the form with these arguments"))
+    assert again.status == 200
+    visitor.send(visitor.open(first.address).form("/cancel"))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_an_approved_call_that_waits_is_not_shown_as_pending(visitor: Visitor, api: Api) -> None:
+    asked = api.call("app-builder:run_command", command="true")
+    first = visitor.send(visitor.open("/tools/shows:slow?chat=c1").form("/tools/shows:slow"))
+    wait_for_file(api)
+    approval = visitor.open(f"/approvals/{asked['execution_id']}")
+    page = visitor.open(visitor.send(approval.form("/approve")).address)
+
+    assert "Approve or deny" not in [link.text for link in page.links]
+    visitor.send(page.form("/cancel"))
+    visitor.send(visitor.open(first.address).form("/cancel"))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_page_of_a_running_call_shows_its_progress_and_result(
+    chromium: Browser, api: Api
+) -> None:
+    with live(api.root) as own, chromium.new_context() as context:
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(own.door)
+        page.goto(f"{own.url}/tools/shows:slow?chat=c1")
+        page.get_by_role("button", name="Run", exact=True).last.click()
+        expect(page.get_by_role("button", name="Cancel the call")).to_be_visible()
+        expect(page.get_by_text("page 3")).to_be_visible()
+        wait_for_file(api)
+        (api.workspace / "go.txt").write_text("1")
+
+        expect(page.get_by_role("heading", name="Result")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("button", name="Cancel the call")).to_have_count(0)
+    assert errors == []
+
+
+# Large calls
+
+LONG = "".join(f"line {number} of a long file\n" for number in range(1, 5001))
+
+
+def test_the_page_of_a_long_write_has_its_beginning_and_links_to_the_rest(
+    visitor: Visitor, api: Api
+) -> None:
+    page = called(visitor, api, "code", path="long.txt", content=LONG)
+
+    assert len(page.source) < 60_000
+    assert len(page.elements) < 600
+    assert "line 60 of" in page.text
+    whole = visitor.open(page.link("4,940 more lines"))
+    assert "line 5000 of" in whole.text.partition("Arguments")[0]
+    whole = visitor.open(page.link("All arguments"))
+    assert "line 5000 of a long file" in whole.text.rpartition("Arguments")[2]
+    again = visitor.open(page.link("Call it again"))
+    assert any("line 5000" in one for (one,) in again.form("/tools/shows:code").fields.values())
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("terminal", {"output": LONG}),
+        ("plain", {"city": [*range(5000)]}),
+        (
+            "patch",
+            {"patch": f"--- a/x\n+++ b/x\n@@ -1,5000 +0,0 @@\n-{LONG[:-1]}".replace("\nl", "\n-l")},
+        ),
+        ("fixed", {"path": "a.md", "content": LONG.replace("\n", "\n\n")}),
+        ("prints", {"text": LONG}),
+    ],
+    ids=["terminal", "plain", "patch", "document", "printed"],
+)
+def test_no_renderer_shows_thousands_of_lines_on_the_page_of_a_call(
+    visitor: Visitor, api: Api, tool: str, args: dict[str, Any]
+) -> None:
+    page = called(visitor, api, tool, **args)
+
+    assert len(page.source) < 100_000
+    assert len(page.elements) < 2_500
+    whole = visitor.open(f"{page.address}?all=1")
+    assert len(whole.source) > len(page.source)
+
+
+def test_a_pending_call_has_all_of_its_arguments(visitor: Visitor, api: Api) -> None:
+    call = api.call("app-builder:run_command", command=f"echo {LONG}; rm x")
+
+    for path in (
+        "/chats/c1",
+        f"/chats/c1/calls/{call['id']}",
+        f"/approvals/{call['execution_id']}",
+    ):
+        assert "rm x" in visitor.open(path).text

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+from playwright.sync_api import Browser, expect
 from playwright.sync_api import Page as BrowserPage
-from playwright.sync_api import expect
 
 from tests.api_client import Api, configure
+from tests.browser import DRAWN
 from tests.live_server import Live
 from tests.server.visitor import Form, Page, Visitor
 
@@ -74,6 +76,15 @@ def test_equal_successful_calls_in_a_row_are_one_line(visitor: Visitor, api: Api
     assert {f"c-{one}" for one in ids} <= {one.get("id") for one in page.named("details")}
 
 
+def test_the_changed_lines_of_large_files_are_counted(visitor: Visitor, api: Api) -> None:
+    content = "".join(f"this is the line {number} of a large file\n" for number in range(20_000))
+    write(api, "large.txt", add(api, "Write it"), content)
+    assert len(content) > 512 << 10
+    assert "Write file large.txt +20000" in visitor.open("/chats/c1").text
+    write(api, "large.txt", add(api, "Change it"), content.replace("line 7 of", "line seven of"))
+    assert "Write file large.txt +1 \N{MINUS SIGN}1" in visitor.open("/chats/c1").text
+
+
 def test_a_message_is_added_retried_edited_and_switched_back_to(visitor: Visitor, api: Api) -> None:
     page = visitor.send(
         visitor.open("/chats/c1").form("/chats/c1/messages"), text=" Make a page\r\n"
@@ -99,6 +110,16 @@ def test_a_message_is_added_retried_edited_and_switched_back_to(visitor: Visitor
     page = visitor.send(form, text="Or that")
     assert "Or that" in page.text
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "edit-1"
+
+
+def test_the_box_of_a_message_says_who_reads_it(visitor: Visitor, api: Api) -> None:
+    message = add(api, "Make a page")
+    conversation = visitor.open("/chats/c1")
+    assert "the agent that uses this chat reads it" in conversation.text
+    (box,) = (one for one in conversation.named("textarea") if one["name"] == "text")
+    assert box["aria-describedby"] in [one.get("id") for one in conversation.named("p")]
+    page = visitor.open(f"/chats/c1/messages/{message}")
+    assert "The agent that uses this chat reads the message" in page.text
 
 
 def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, api: Api) -> None:
@@ -166,3 +187,72 @@ def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api
 
     expect(call).to_contain_text("1part 2")
     assert len([path for path in served.paths if f"/calls/{ids[2]}" in path]) == 1
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("start", ["link", "url"])
+def test_a_conversation_opens_at_its_newest_turn(
+    chromium: Browser, served: Live, api: Api, *, scripts: bool, start: str
+) -> None:
+    for number in range(30):
+        add(api, f"message number {number};")
+    with chromium.new_context(java_script_enabled=scripts) as context:
+        page = context.new_page()
+        page.goto(served.door)
+        page.goto(served.url + ("/chats" if start == "link" else "/chats/c1"))
+        if start == "link":
+            page.locator("#chat-c1 h2 a").click()
+
+        expect(page.get_by_text("message number 29;")).to_be_in_viewport()
+        expect(page.get_by_label("Message", exact=True)).to_be_in_viewport()
+
+
+def test_a_page_keeps_its_end_in_view_until_its_reader_scrolls(
+    page: BrowserPage, served: Live, api: Api
+) -> None:
+    for number in range(30):
+        add(api, f"message number {number};")
+    write(api, "a.txt", add(api, "Fails", role="assistant"), "line\n" * 90)
+    api.call("app-builder:read_file", path="missing.txt")
+    newest, oldest = page.get_by_text("pin this;"), page.get_by_text("message number 0;")
+    add(api, "pin this;")
+    page.goto(f"{served.url}/chats/c1")
+    expect(page.locator(".report")).to_be_attached()  # the failed call, which is loaded later
+    expect(newest).to_be_in_viewport()
+
+    oldest.scroll_into_view_if_needed()
+    page.evaluate("document.body.style.paddingTop = '300px'")
+    page.evaluate(DRAWN)
+    expect(oldest).to_be_in_viewport()
+    page.reload()
+    expect(oldest).to_be_in_viewport()
+
+
+def test_the_end_links_to_the_calls_that_wait_for_a_decision(visitor: Visitor, api: Api) -> None:
+    message = add(api, "Run it")
+    assert "for a decision" not in visitor.open("/chats/c1").text
+    args = {"command": "ls"}
+    made = api.post(
+        "call_tool",
+        chat_id="c1",
+        tool_id="app-builder:run_command",
+        args=args,
+        message_id=message,
+    )
+    add(api, "Something else")
+    page = visitor.open("/chats/c1")
+
+    assert page.link("1 call waits for a decision") == f"#u-{made['id']}"
+    assert f"u-{made['id']}" in [one.get("id") for one in page.named("li")]
+
+
+def test_the_message_of_a_form_is_in_view_at_the_end(
+    page: BrowserPage, served: Live, api: Api
+) -> None:
+    for number in range(30):
+        add(api, f"message number {number};")
+    page.goto(f"{served.url}/chats/c1")
+    page.get_by_label("Message", exact=True).fill("One more")
+    page.get_by_role("button", name="retry").last.click()
+
+    expect(page.get_by_text("The next message and calls are on")).to_be_in_viewport()

@@ -17,7 +17,9 @@ def test_the_start_page_leads_to_what_needs_attention(
     (root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
     links = [one.href for one in visitor.open("/").links]
 
-    assert {"/chats/c1", f"/approvals/{waiting['execution_id']}", "/toolsets/data-lab"} <= {*links}
+    assert {"/chats/c1#end", f"/approvals/{waiting['execution_id']}", "/toolsets/data-lab"} <= {
+        *links
+    }
 
 
 def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:

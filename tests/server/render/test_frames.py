@@ -3,11 +3,12 @@
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from covalt_git.render.targets import RefusedError
 from covalt_server.render.artifacts import FrameAddress, frame_address
 from tests.api_client import TOKEN, Api
+from tests.browser import console_errors
 from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
@@ -57,11 +58,18 @@ def test_a_frame_that_could_reach_us_or_was_not_granted_is_refused(
 # In the browser
 
 
-def put_preview(api: Api, port: int, name: str) -> str:
+def put_preview(api: Api, port: int, name: str, **fields: str) -> str:
     """Give a project a tool whose result is a frame; return the id of a call of it."""
     code = f"def start() -> object:\n    return {{'url': 'http://{name}:{port}/app'}}\n"
     add_toolset(api.root, "preview", PREVIEW, code)
-    return str(api.call("preview:start")["id"])
+    call = api.post("call_tool", chat_id="c1", tool_id="preview:start", args={}, **fields)
+    return str(call["id"])
+
+
+def content(page: Page) -> Locator:
+    """Return what the tool's page in the frame says."""
+    around = page.frame_locator("iframe.artifact")
+    return around.frame_locator("iframe").locator("#told:not(:empty)")
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
@@ -75,7 +83,7 @@ def test_our_token_never_reaches_the_server_of_a_tool(
             page = context.new_page()
             page.goto(f"{own.at(name)}/?token={TOKEN}")
             page.goto(f"{own.at(name)}/chats/c1/calls/{call_id}")
-            told = page.frame_locator("iframe.artifact").locator("#told:not(:empty)").inner_text()
+            told = content(page).inner_text()
             assert [one["name"] for one in context.cookies()] == [f"covalt_git_{own.port}"]
             seen = list(tool.requests)
 
@@ -91,3 +99,26 @@ def test_our_token_never_reaches_the_server_of_a_tool(
         "/around",
         "/same",
     }
+
+
+def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Browser) -> None:
+    """A browser keeps the policy of a page as it loaded it, also for the calls that are added later."""
+    message = str(api.post("add_message", chat_id="c1", text="Start it")["message_id"])
+    api.post("create_branch", chat_id="c1", name="idea")
+    with Outside() as tool, live(api.root) as own, chromium.new_context() as context:
+        tool.pages["/app"] = ({"Content-Type": "text/html"}, SHOWN)
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(own.door)
+        page.goto(f"{own.url}/chats/c1")
+        call_id = put_preview(api, tool.port, "localhost", message_id=message)
+        row = page.locator(f"[id='c-{call_id}']")
+        row.locator("summary").first.click()
+        expect(content(page)).to_contain_text("shown by")
+        branches = "?compare=idea", f"/messages/{message}", f"/calls/{call_id}"
+        for path in ("", *branches):
+            page.goto(f"{own.url}/chats/c1{path}")
+            expect(content(page)).to_contain_text("shown by")
+            expect(content(page)).to_be_in_viewport()
+
+    assert errors == []
