@@ -55,6 +55,20 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
 
 
+def test_a_merge_that_was_undone_is_made_again_by_a_link(visitor: Visitor, branched: Api) -> None:
+    branched.write("mine.txt", "mine\n")
+    visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge"))
+    merged = folder(branched)
+    branched.post("undo_change", chat_id="c1")
+    assert folder(branched) != merged
+
+    page = visitor.open("/chats/c1/merge?branch=idea")
+    assert "took back changes of idea" in page.text
+    again = visitor.open(page.link("Merge them again"))
+    visitor.send(again.form("/chats/c1/merge"))
+    assert folder(branched) == merged
+
+
 LOGOS = b"GIF89a\0main", b"GIF89a\0idea"
 
 
