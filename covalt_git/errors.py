@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+NEEDS_APPROVAL = 4
+"""Exit code of a command whose call needs approval, so that it did not run."""
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Problem:
     """A problem at a place in a file.
