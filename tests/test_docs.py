@@ -8,7 +8,8 @@ import pytest
 from click import Context, Group
 
 from covalt_git import open_project, yaml_text
-from covalt_git.cli import COMMANDS, cli
+from covalt_git.cli import cli
+from covalt_git.cli.command_names import COMMANDS
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import RENDERER_TYPES
