@@ -14,8 +14,9 @@ export PYTHONDONTWRITEBYTECODE =
 .PHONY: run test test-all test-quick stress faults check browser screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
+# `exec`: make sends its signals to the shell of the recipe, which would end without the server.
 run: $(READY)
-	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
+	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 # `check` has run tests/test_texts.py.
 test: check browser servers

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+NEEDS_APPROVAL = 4
+"""Exit code of a command whose call needs approval, so that it did not run."""
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Problem:
     """A problem at a place in a file.
@@ -85,11 +89,11 @@ class CovaltError(Exception):
         self.http_status = http_status or self.http_status
 
     def __str__(self) -> str:
-        """Return the problems, the message and the hint, a line each."""
-        lines = [str(problem) for problem in self.problems]
-        lines.append(self.message)
-        if self.hint:
+        """Return the message, the hint and the problems, a line each."""
+        lines = [self.message]
+        if self.hint:  # before the problems, which have hints of their own
             lines.append(hint_text(self.hint))
+        lines += map(str, self.problems)
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:

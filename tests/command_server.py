@@ -19,7 +19,8 @@ import threading
 import traceback
 from typing import Any, NoReturn
 
-from covalt_git.cli import COMMANDS, main
+from covalt_git.cli import main
+from covalt_git.cli.command_names import COMMANDS
 
 _LONGEST = 1 << 20
 

@@ -5,12 +5,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from click import Context, Group
 
 from covalt_git import open_project, yaml_text
-from covalt_git.cli import COMMANDS, cli
+from covalt_git.cli import cli
+from covalt_git.cli.command_names import COMMANDS
 from covalt_git.manifests.reading import check
-from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.project_config import ProjectConfig, ServerConfig
 from covalt_git.models.renderers import RENDERER_TYPES
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 from covalt_git.toolsets.new_project import create_project
@@ -93,7 +95,7 @@ def test_the_commands_of_the_readme_run_in_its_order(tmp_path: Path) -> None:
                 codes[step] = command.run(*args, cwd=folder).returncode
 
     pending = "covalt-git call c1 app-builder:run_command --arg command=ls < /dev/null"
-    assert codes.pop(pending) == 1
+    assert codes.pop(pending) == 4
     assert len(codes) > 15
     assert {step: code for step, code in codes.items() if code} == {}
 
@@ -167,3 +169,31 @@ def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:
         assert not test or any(f"def {test}(" in source for source in tests.values())
     limits = tables(str(ROOT / "tests/runtime/test_python_tool_limits.py"))
     assert set(ids) <= {name for rows in limits.values() for name, _ in rows}
+
+
+def test_the_port_of_urls_is_the_default_port() -> None:
+    default = str(ServerConfig().port)
+    for path in (ROOT / "docs").glob("*.md"):
+        ports = re.findall(
+            r"http://(?:\w+:\S+@)?127\.0\.0\.1:(\d+)", path.read_text(encoding="utf-8")
+        )
+
+        assert {*ports} <= {default}, path
+
+
+def test_no_document_installs_what_is_not_published() -> None:
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    texts = [*documents, *(ROOT / "covalt_git").rglob("*.py"), *(ROOT / "server").rglob("*.py")]
+    published = re.compile(r"pip install (?:--\S+ )*covalt-git|covalt-git@v?\d|rev: v\d")
+
+    assert [path.name for path in texts if published.search(path.read_text("utf-8"))] == []
+
+
+def test_the_hook_of_the_documents_is_the_hook_of_this_repository() -> None:
+    written = fenced(ROOT / "docs/validation.md", "yaml")[0]
+    (local,) = yaml.safe_load(written)["repos"]
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    names = ("id", "name", "entry", "files", "pass_filenames")
+
+    assert local["repo"] == "local"
+    assert local["hooks"] == [{**{name: hooks[0][name] for name in names}, "language": "system"}]

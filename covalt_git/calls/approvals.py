@@ -14,7 +14,7 @@ from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_rol
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found, check_space
 from covalt_git.calls.telemetry import observe_call
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
@@ -83,6 +83,7 @@ class ApprovalRenewedError(CovaltError):
     """The files or the tool have changed; a new approval with the difference is pending."""
 
     code = "asked_again"
+    exit_code = NEEDS_APPROVAL
     http_status = 409
 
     def __init__(self, why: str, outcome: CallOutcome) -> None:

@@ -15,7 +15,7 @@ from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
 from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import SandboxLevel, ToolsetVersion
@@ -56,6 +56,7 @@ class ReplayNeedsApprovalError(CovaltError):
     """
 
     code = "asks_first"
+    exit_code = NEEDS_APPROVAL
     http_status = 409
 
     def __init__(self, call: PendingCall, reasons: tuple[str, ...], of: str) -> None:

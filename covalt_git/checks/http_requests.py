@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NEARLY = re.compile(
+    r"(?<!\$)(?:\$\$)*\$(?:arg|argument|arguments|param|params|input)\.(?P<name>[\w-]+)(?:\.[\w-]+)*"
+)
+"""Misspelt expressions of arguments: ``$arg.city`` for ``$args.city``."""
+
+_NEARLY_IN_URL = re.compile(r"\$(?:args?|arguments?|params?|input)\.(?P<name>[\w-]+)")
+"""Expressions in a URL, whose arguments are in braces: ``{city}``."""
+
+_BRACES = re.compile(
+    r"\{\{\s*\$?(?:(?P<root>args?|arguments?|params?|input)\.)?(?P<name>[A-Za-z_][\w-]*)\s*\}\}"
+)
+"""Placeholders of other systems: ``{{city}}``."""
+
 _RESERVED_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
@@ -50,6 +63,7 @@ def check_http(
     reading = reading.below(*loc, "http")
     yield from _check_names(reading, http)
     yield from _check_texts(reading, http)
+    yield from _check_placeholders(reading, http, tool.input_schema)
     parts = {"url": http.url, **_templates(http)}
     yield from reference_problems(reading, parts, manifest.secrets)
     try:
@@ -131,6 +145,29 @@ def _check_texts(reading: Reading[ToolsetManifest], http: HttpRequest) -> Iterat
                 message = f"{expression.text} is not available in a request"
                 hint = "write $args.name for an argument, or $$ for a dollar"
                 yield reading.problem(codes.BAD_REQUEST, loc, message, hint=hint)
+
+
+def _check_placeholders(
+    reading: Reading[ToolsetManifest], http: HttpRequest, schema: JsonObject | None
+) -> Iterator[Problem]:
+    """Find placeholders of other systems and misspelt expressions: the request would contain them as they are written."""
+    properties = (schema or {}).get("properties", {})
+    known = set(properties) if isinstance(properties, dict) else set()
+    for match in _NEARLY_IN_URL.finditer(http.url):
+        message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
+        hint = f"write {{{match['name']}}}"
+        yield reading.problem(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
+    for loc, text in texts(_templates(http)):
+        for match in _NEARLY.finditer(text):
+            message = f"{match[0]!r} is sent as it is written: it is not an expression"
+            hint = f"write $args.{match['name']}, or ${match[0]} for this text"
+            yield reading.problem(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
+        for match in _BRACES.finditer(text):
+            # An API may itself have a syntax with braces; an argument in them is hardly its own.
+            if match["root"] or match["name"] in known:
+                message = f"{match[0]!r} is sent as it is written"
+                hint = f"write $args.{match['name']}"
+                yield reading.warning(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
 
 
 def _check_places(

@@ -68,7 +68,12 @@ def read_sources(
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
         try:
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
-            sources[tool.id] = read_tool(source, function)._replace(module=module)
+            sources[tool.id] = found = read_tool(source, function)._replace(module=module)
+            if found.defect:
+                message = f"no call can run {function!r} of {path}: it {found.defect}"
+                problems.append(
+                    manifest.problem(codes.NOT_CALLABLE, loc, message, hint=found.remedy)
+                )
             for name in imported_packages(source):
                 imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)

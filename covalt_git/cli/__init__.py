@@ -19,27 +19,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git import __version__
+from covalt_git.cli.command_names import COMMANDS
 from covalt_git.errors import CovaltError, hint_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (
-    *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
-    *(
-        "grant",
-        "trust",
-        "source",
-        "registry",
-        "role",
-        "secret",
-        "auth",
-        "authority",
-        "chat",
-        "call",
-    ),
-    *("approval", "dev", "serve", "mcp", "token", "index", "doctor"),
-)
 _HELP = re.compile(r'^def command\(.*?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE | re.DOTALL)
 
 

@@ -15,6 +15,7 @@ from covalt_git.cli.context import ask, ask_to_print, context, print_json
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
+from covalt_git.errors import NEEDS_APPROVAL
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals
 from covalt_git.operations.chats import branches
@@ -68,7 +69,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
     """Approve a call and run it.
 
     Prints what would run, and asks you to confirm.  The end of an id is enough.  A script without a
-    terminal states the reason with --no-terminal.
+    terminal states the reason with --no-terminal.  Exits as `call`: with 4 if the call is still pending.
 
     Example: covalt-git approval approve 9c11d0e2
     """
@@ -85,7 +86,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
             switch = f"the branch {approval.active_branch!r} is active; switch to {approval.branch!r} and approve it?"
             if not click.confirm(display.in_line(switch) if other else "approve it?"):
                 output.say("it is still pending")
-                raise SystemExit(1)
+                raise SystemExit(NEEDS_APPROVAL)
             if other:
                 ask(branches.switch_branch, chat_id=approval.chat_id, branch=approval.branch)
     try:

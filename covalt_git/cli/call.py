@@ -79,12 +79,13 @@ def command(
     If the call needs approval, the command prompts at a terminal; otherwise the call is pending, see
     `covalt-git approval list`.  A script approves it with --no-terminal and a reason.  Questions of the
     tool are also prompted at a terminal; otherwise, and with --json, they are not answered.  Ctrl-C
-    cancels the call, which is still recorded.  Exits with 1 if the call failed or is pending, and with
-    130 after Ctrl-C.
+    cancels the call, which is still recorded.  Exits with 1 if the call failed, with 4 if it is pending,
+    and with 130 after Ctrl-C.
 
     With --batch, the calls of a file are made in order, in CHAT if a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before the first call: exits with 2 if one is
-    invalid.  With ids, a stopped batch continues when it is started again.
+    invalid.  With ids, a stopped batch continues when it is started again.  Exits with 4 if calls are
+    pending and none failed.
 
     Example: covalt-git call c1 data-lab:summarize --arg path=weather.csv
     """

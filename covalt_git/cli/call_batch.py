@@ -13,7 +13,7 @@ from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar
-from covalt_git.errors import CovaltError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError
 from covalt_git.operations import approvals, calls
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def run(
     keep_going: bool,
     follow: bool,
 ) -> int:
-    """Make the calls of a batch in order; return the exit code: 0 if all of them succeeded.
+    """Make the calls of a batch in order; return the exit code.
+
+    It is 0 if all calls succeeded, 4 if calls are pending and none failed, 130 after Ctrl-C, otherwise 1.
 
     Raises:
         BadBatchError: if a line is invalid; then no call was made.
@@ -88,7 +90,7 @@ class _BatchReport:
         self._name = name
         self._calls = calls
         self._counts: Counter[Became] = Counter()
-        self._all_well = True
+        self._has_failed = False
 
     def place(self, call: BatchedCall) -> str:
         """Return the file and line of a call."""
@@ -130,7 +132,7 @@ class _BatchReport:
         self, call: BatchedCall, became: Became, error: str, facts: JsonObject, *, well: bool
     ) -> None:
         self._counts[became] += 1
-        self._all_well = self._all_well and well
+        self._has_failed = self._has_failed or not (well or became == "waiting")
         if wants_json():
             output.move()
             click.echo(json.dumps({"line": call.line, "became": became, **facts}))
@@ -165,7 +167,9 @@ class _BatchReport:
             output.say(": ".join(filter(None, [number, ", ".join(some)])))
         if stopped:
             return _STOPPED
-        return 0 if self._all_well and not left else 1
+        if self._has_failed:
+            return 1
+        return NEEDS_APPROVAL if self._counts["waiting"] else 0
 
 
 def _hint(text: str) -> str:

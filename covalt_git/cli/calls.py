@@ -11,7 +11,7 @@ from covalt_git.cli.context import ask, can_ask, context, print_json, read_argum
 from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import WrongCallError, hint_text
+from covalt_git.errors import NEEDS_APPROVAL, WrongCallError, hint_text
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
 from covalt_git.text import display
@@ -35,7 +35,7 @@ def make(
     opened: bool,
     **fields: str | None,
 ) -> None:
-    """Make a call and print its result; exits with 1 or 130 if it did not succeed.
+    """Make a call and print its result; exits with :func:`exit_code`.
 
     ``fields`` are the chat, the message and the id of the call.  A call that needs approval is approved with ``yes`` or for a ``reason``.
     """
@@ -59,9 +59,11 @@ def make(
 
 
 def exit_code(answer: CallAnswer) -> int:
-    """Return 1 if the call failed or is pending, 130 if the user cancelled it, otherwise 0."""
+    """Return 0 after success, 4 if the call is pending, 130 if the user cancelled it, otherwise 1."""
     if answer.status == "success":
         return 0
+    if answer.status == "pending":
+        return NEEDS_APPROVAL
     return 130 if answer.error_detail and answer.error_detail.code == "cancelled" else 1
 
 

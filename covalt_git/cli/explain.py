@@ -7,22 +7,34 @@ import click
 from covalt_git.cli.context import print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
-from covalt_git.problems.explain import Explanation, explanation, problems_page, titles
+from covalt_git.problems.explain import (
+    Explanation,
+    call_code,
+    call_codes,
+    explanation,
+    problems_page,
+    titles,
+)
 
 
 @click.command(cls=JsonCommand)
 @click.argument("code", required=False)
 @click.option("--markdown", is_flag=True, hidden=True, help="Print docs/problems.md.")
 def command(code: str | None, *, markdown: bool) -> None:
-    """Explain a problem CODE that validate prints; without one, list them all.
+    """Explain a CODE of validate or of a failed call; without one, list them all.
 
     Example: covalt-git explain CG201
     """
     if markdown:
         click.echo(problems_page(), nl=False)
     elif code is None:
-        print_json([{"code": one, "title": title} for one, title in titles().items()])
-        output.table([*titles().items()], titles=("code", "what"))
+        what = titles() | {one.code: one.what for one in call_codes().values()}
+        print_json([{"code": one, "title": title} for one, title in what.items()])
+        output.table([*what.items()], titles=("code", "what"))
+    elif (of_call := call_code(code)) is not None:
+        found = {"code": of_call.code, "title": of_call.what, "how_to_mend": of_call.how_to_fix}
+        print_json(found)
+        click.echo(f"{of_call.code}: {of_call.what}\nHow to fix: {of_call.how_to_fix}")
     else:
         print_json(_json(explanation(code)))
         click.echo(explanation(code).markdown, nl=False)

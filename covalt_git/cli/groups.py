@@ -47,16 +47,16 @@ class Group(click.Group):
         self, *args: Any, places: Mapping[str, str] = MappingProxyType({}), **more: Any
     ) -> None:
         super().__init__(*args, **more)
-        self._places = places
+        self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
-        return sorted({*super().list_commands(ctx), *self._places})
+        return sorted({*super().list_commands(ctx), *self.places})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command."""
-        if cmd_name not in self._places:
+        if cmd_name not in self.places:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self._places[cmd_name].rpartition(".")
+        module, _, name = self.places[cmd_name].rpartition(".")
         command: click.Command = getattr(import_module(f"covalt_git.cli.{module}"), name)
         return command

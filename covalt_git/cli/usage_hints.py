@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.cli.command_names import COMMANDS, GROUP_COMMANDS
 from covalt_git.errors import nearest_name
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ _GIT_COMMANDS = {
 """Replacements of commands that only git has, for the program and for ``chat``."""
 
 
+_AS_IN_GIT = ("branch", "checkout", "diff", "log", "merge", "restore", "status")
+"""Commands that git has and ``chat`` too."""
+
+_SIMILAR = 0.6
+"""Similarity of a misspelt command, such as ``lgo``, to the command."""
+
+
 def of_git(error: click.UsageError) -> click.UsageError:
     """Return the error of a command that only git has; other errors are returned unchanged."""
     unknown = _UNKNOWN_COMMAND.match(error.message)
@@ -67,7 +75,7 @@ def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
     if getattr(error, "possibilities", None):
         return ""  # the message of click names them
     if unknown := _UNKNOWN_COMMAND.match(error.message):
-        return _for_command(ctx, unknown["word"], argv)
+        return _for_command(ctx, unknown["word"], list(argv))
     if extra := _UNEXPECTED.match(error.message):
         return _for_extra_words(ctx, extra["words"].split())
     if isinstance(error, click.NoSuchOption):
@@ -75,24 +83,63 @@ def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
     return ""
 
 
-def _for_command(ctx: click.Context, word: str, argv: Sequence[str]) -> str:
-    """Return the command line with a missing subcommand, or else the nearest command."""
+def _for_command(ctx: click.Context, word: str, argv: list[str]) -> str:
+    """Return the command lines of groups that have the command, the nearest command, or a line with a missing subcommand."""
     if not isinstance(ctx.command, click.Group):
         return ""
     names = ctx.command.list_commands(ctx)
-    rest = list(argv[argv.index(word) :]) if word in argv else []
+    path = ctx.command_path.split()[1:]
+    at = _position(ctx, word, argv)
+    rest = argv[at + 1 :]
+    before = argv[: _position(ctx, path[0], argv)] if path else argv[:at]
+
+    def pasted(*words: str) -> str:
+        return shlex.join([ctx.command_path.split()[0], *before, *words, *rest])
+
+    if elsewhere := _in_groups(word, path):
+        return "\n".join(pasted(*command.split()) for command in elsewhere)
+    # Subcommands are read last, because this imports the modules of all of them: at the root, of the whole program.
+    if near := nearest_name(word, names, cutoff=_SIMILAR):
+        return f"did you mean '{near}'?"
     with_subcommand = [
-        shlex.join([*ctx.command_path.split(), name, *rest])
-        for name in names
-        if _takes(ctx, name, rest[1:])
+        pasted(*path, name, word) for name in names if path and rest and _takes(ctx, name, rest)
     ]
     near = nearest_name(word, names)
     return "\n".join(with_subcommand) or (f"did you mean '{near}'?" if near else "")
 
 
+def _position(ctx: click.Context, word: str, argv: list[str]) -> int:
+    """Return the index of a command's name, which may also be the value of an option before it."""
+    takes_value: set[str] = set()
+    above: click.Context | None = ctx
+    while above is not None:
+        takes_value |= {name for one in _options(above) if not one.is_flag for name in one.opts}
+        above = above.parent
+    places = (i for i, one in enumerate(argv) if one == word)
+    return next((i for i in places if i == 0 or argv[i - 1] not in takes_value), len(argv))
+
+
+def _in_groups(word: str, path: list[str]) -> list[str]:
+    """Return the commands of this name: those below the group ``path``, or else those of the nearest groups."""
+    if not path and word in _AS_IN_GIT:
+        return [f"chat {word}"]
+    commands = [
+        f"{group} {word}" for group, names in GROUP_COMMANDS.items() if word in names.split()
+    ]
+    commands += [word] * (word in COMMANDS)
+    found = [one for one in commands if one.split()[: len(path)] == path] or commands
+    depth = min((one.count(" ") for one in found), default=0)
+    return [one for one in found if one.count(" ") == depth]
+
+
 def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
     """Return whether one of the words is an option of a subcommand, or one of its choices."""
     assert isinstance(ctx.command, click.Group)
+    has_option = any(one.startswith("-") for one in words)
+    if not has_option and name in getattr(ctx.command, "places", ()):
+        return (
+            False  # importing the modules of all commands takes longer than the rest of the answer
+        )
     command = ctx.command.get_command(ctx, name)
     known: set[str] = set()
     for one in command.params if command else ():

@@ -339,7 +339,7 @@ def _configured_format(path: Path) -> str:
     if (chat_format := _number(config, b"covalt", b"format", 1)) > FORMAT:
         raise BrokenStoreError(
             f"{path} has format {chat_format}; this version of covalt-git knows formats up to {FORMAT}",
-            hint="pip install --upgrade covalt-git",
+            hint="update your clone of covalt-git: git pull && pip install .",
         )
     return object_format
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import zlib
 from pathlib import Path
@@ -41,14 +42,23 @@ class DamagedError(sqlite3.DatabaseError):
     """A row that covalt-git cannot have written."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, *, renew: bool = False) -> sqlite3.Connection:
     """Open the index at ``path``; create an empty one if it is missing, damaged or of another version.
 
-    It has no write-ahead log, so that a user can delete the index by deleting one file.
+    It has no write-ahead log, so that a user can delete the index by deleting one file.  In a folder that cannot be
+    written, such as a read-only checkout, the connection is to a copy of the index in memory.
+
+    Args:
+        path: the file of the index.
+        renew: whether the index is damaged, so that its content is not used.
 
     Raises:
-        IndexUnusableError: if the file cannot be written, or is locked for too long.
+        IndexUnusableError: if the file cannot be opened or created, or is locked for too long.
     """
+    if not is_writable(path):
+        return _in_memory(None if renew else path)
+    if renew:
+        remove(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -70,6 +80,31 @@ def is_current(path: Path) -> bool:
     except OSError:
         return False
     return int.from_bytes(header[_USER_VERSION]) == VERSION
+
+
+def is_writable(path: Path) -> bool:
+    """Return whether the index can be written or created; SQLite also creates a journal in its folder."""
+    folder = path.parent
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK) and (not os.path.lexists(path) or os.access(path, os.W_OK))
+
+
+def _in_memory(path: Path | None) -> sqlite3.Connection:
+    """Return a connection to an index in memory, with the rows of the file at ``path`` if it can be read."""
+    connection = _open(":memory:")
+    if path is None:
+        return connection
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"  # another user may write it
+        with contextlib.closing(sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, uri=True)) as stored:
+            if _version(stored) == VERSION:
+                stored.backup(connection)
+                connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
+    except sqlite3.Error:  # missing, damaged, or not readable
+        connection.close()
+        return _open(":memory:")
+    return connection
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -180,7 +215,7 @@ def as_text(value: Any) -> str:
     return canonical_json.dumps(value).decode()
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row

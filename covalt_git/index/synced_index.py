@@ -121,9 +121,7 @@ class SyncedIndex:
                 if not database.is_damage(error) and not database.is_deleted(error):
                     break
                 self.connection.close()
-                if database.is_damage(error):
-                    database.remove(self.path)
-                self.connection = database.connect(self.path)
+                self.connection = database.connect(self.path, renew=database.is_damage(error))
         assert failed is not None
         raise database.unusable(self.path, failed)
 

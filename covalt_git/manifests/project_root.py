@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -13,7 +14,7 @@ CONFIG = "covalt.yaml"
 
 
 class NotAProjectError(CovaltError):
-    """The folder is not in a project."""
+    """The folder is not in a project, or does not exist."""
 
     code = "not_a_project"
     exit_code = 2
@@ -23,8 +24,13 @@ def find_root(start: Path) -> Path:
     """Return the root of the project that contains ``start``, which can be the root itself.
 
     Raises:
-        NotAProjectError: when ``start`` is not in a project.
+        NotAProjectError: when ``start`` is not in a project or does not exist.
     """
+    if not start.exists():  # a misspelt folder in a project would otherwise be the project
+        raise NotAProjectError(
+            f"the folder {str(start)!r} does not exist",
+            hint=f"name a folder that exists, or create a project: covalt-git init {shlex.quote(str(start))}",
+        )
     for folder in (start.absolute(), *start.absolute().parents):
         file = folder / CONFIG
         if file.is_file() or file.is_symlink():  # opening the project refuses the link

@@ -33,18 +33,7 @@ def main_argument(args: JsonObject) -> str:
 class CallError(StrictModel):
     """Why a call failed.
 
-    ``code`` is one of: ``tool_raised``, ``bad_result``, ``tool_died``, ``cannot_load``,
-    ``limit_time``, ``limit_cpu``, ``limit_memory``, ``limit_processes``, ``limit_written``,
-    ``limit_output``, ``limit_files``, ``limit_workspace``, ``limit_tmp``, ``limit_disk``,
-    ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``, ``denied``, ``expired``,
-    ``cancelled``, ``interrupted``, ``not_read_only``, ``invalid_arguments``, ``cannot_ask``,
-    ``not_answered``; of HTTP tools ``http_404`` and the like, ``grant_needed``,
-    ``secret_missing``, ``secret_unfit``, ``secrets_file``, ``no_such_file``,
-    ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``,
-    ``bad_redirect``, ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP
-    servers some of these and ``tool_failed``, ``server_failed``,
-    ``server_ended``, ``server_error``, ``no_server``, ``server_in_workspace``,
-    ``sign_in_needed``, ``definition_changed``.
+    ``code`` is a code of ``problems/call_codes.md``, which ``covalt-git explain`` prints.
     """
 
     code: str

@@ -46,6 +46,10 @@ _TRANSPARENT = frozenset({"functools.cache", "functools.lru_cache", "typing.over
 """Decorators that keep a function's parameters, and cannot require confirmation."""
 
 
+_DATA = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
+"""Expressions whose values cannot be called."""
+
+
 class NoFunctionError(CovaltError):
     """A function that the module does not define."""
 
@@ -74,6 +78,8 @@ class ToolDefinition(NamedTuple):
         output_schema: the schema of the result; None if it is unknown.
         destructive: whether ``@tool`` says so, or may.
         module: the module with its package, relative to the toolset; empty if the reader did not find the file.
+        defect: why no call can run it, as a clause about the function; empty if calls may run it.
+        remedy: how to change the function so that calls can run it.
     """
 
     name: str | None
@@ -85,6 +91,8 @@ class ToolDefinition(NamedTuple):
     output_schema: JsonObject | None = None
     destructive: bool = False
     module: str = ""
+    defect: str = ""
+    remedy: str = ""
 
 
 def read_tool(source: bytes, function: str) -> ToolDefinition:
@@ -140,6 +148,7 @@ def _read_definitions(
     node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and last.keeps_signature
+    defect, remedy = _defect(node) if certain else _decorator_defect(definitions, names)
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
@@ -149,7 +158,49 @@ def _read_definitions(
         output_schema=_read_result(node, names) if certain else None,
         line=node.lineno,
         col=_column(source, node),
+        defect=defect,
+        remedy=remedy,
     )
+
+
+def _defect(node: FunctionNode) -> tuple[str, str]:
+    """Return why no call can run a function, and the remedy; the SDK passes arguments by name, and JSON."""
+    arguments = node.args
+    if arguments.vararg:
+        name = arguments.vararg.arg
+        return f"takes '*{name}', values without names", f"write {name}: list instead of *{name}"
+    if arguments.kwarg:
+        name = arguments.kwarg.arg
+        return f"takes '**{name}', any names", f"write {name}: dict instead of **{name}"
+    if arguments.posonlyargs:
+        name = arguments.posonlyargs[-1].arg
+        return f"takes {name!r} by position only", f"remove the / after {name}"
+    if isinstance(node, ast.AsyncFunctionDef) and _yields(node):
+        return "is an asynchronous generator, whose result is not JSON", "return a list"
+    return "", ""
+
+
+def _yields(node: FunctionNode) -> bool:
+    """Return whether a function is a generator; functions and classes in it do not count."""
+    pending: list[ast.AST] = [*node.body]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.Yield):
+            return True
+        if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(part)
+    return False
+
+
+def _decorator_defect(definitions: list[FunctionNode], names: ModuleNames) -> tuple[str, str]:
+    """Return why no call can run what the outermost decorator makes of a function."""
+    decorators = definitions[-1].decorator_list
+    if len(definitions) == 1 and decorators:
+        origin = names.origin(decorators[0])
+        if origin in {"builtins.property", "builtins.classmethod"}:
+            name = origin.partition(".")[2]
+            return f"is a {name}, not a function", f"remove @{name}"
+    return "", ""
 
 
 def _column(source: bytes, node: FunctionNode) -> int:
@@ -166,6 +217,8 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
     if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
+    value = names.definition(function)
+    is_data = isinstance(value, _DATA) and bound[0].certain
     return ToolDefinition(
         name=None,
         description=None,
@@ -173,6 +226,8 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         input_schema=_unknown_signature(),
         line=1,
         col=1,
+        defect="is a value, not a function" if is_data else "",
+        remedy=f"define {function} with def" if is_data else "",
     )
 
 

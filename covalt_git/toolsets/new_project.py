@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,13 @@ SAMPLES = ("app-builder", "data-lab", "text-kit")
 SCHEMAS = ".covalt/schemas"
 """The folder of the JSON Schemas that the first line of each YAML file names.  They are checked in,
 so that an editor needs neither covalt-git nor a network."""
+
+_WRITTEN = {
+    "toolsets": "in which each folder is a toolset",
+    "data": "which has its chats and its index",
+    ".covalt": "which has generated files",
+}
+"""What is in the folders of a project that commands write to."""
 
 REPOSITORY = "a git repository"
 """The name of the new repository in the result of :func:`create_project`."""
@@ -84,8 +92,10 @@ def create_project(folder: Path) -> list[str]:
 
     Raises:
         LinkedFolderError: if a folder or a file that it writes is a link.
-        CovaltError: ``project_exists``, when the folder is already a project.
+        CovaltError: ``project_exists``, when the folder is already a project; ``invalid_folder``, when it is in a
+            folder that commands of another project write to.
     """
+    _check_place(folder)
     check_no_link(folder, folder / CONFIG)
     if (folder / CONFIG).exists():
         raise CovaltError(
@@ -119,6 +129,25 @@ def create_project(folder: Path) -> list[str]:
     # The file that marks a project is written last, so that an interrupted command can be repeated.
     (folder / CONFIG).write_text(CONFIG_TEXT, encoding="utf-8")
     return [CONFIG, *created]
+
+
+def _check_place(folder: Path) -> None:
+    """Check that no project has the folder in its toolsets or data, where it would be a broken toolset or chat."""
+    place = folder.resolve()  # `..` and links lead to another place than the text says
+    for root in place.parents:
+        inner = place.relative_to(root).parts
+        if inner[0] not in _WRITTEN or not (root / CONFIG).is_file():
+            continue
+        hint = "choose a folder outside of the project"
+        if inner[0] == "toolsets":
+            name = shlex.quote(inner[1]) if inner[1:] else "NAME"
+            hint = f"covalt-git toolset new {name}, or {hint}"
+        raise CovaltError(
+            f"{str(folder)!r} is in the folder '{inner[0]}' of the project {str(root)!r}, {_WRITTEN[inner[0]]}",
+            hint=hint,
+            code="invalid_folder",
+            http_status=409,
+        )
 
 
 def commit_project(folder: Path, created: Iterable[str]) -> None:

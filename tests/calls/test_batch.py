@@ -89,6 +89,24 @@ def test_a_batch_that_keeps_going_makes_every_call_in_order(
     assert rows[2]["refusal"]["error"] == "invalid_arguments"
 
 
+@pytest.mark.parametrize(
+    ("lines", "ends"),
+    [
+        ([{"tool": "demo:ask"}], 4),
+        ([{"tool": "demo:ask"}, add("a")], 4),
+        ([add("a"), {"tool": "demo:ask"}, {"tool": "demo:fail"}], 1),
+        ([{"tool": "demo:fail"}, {"tool": "demo:ask"}], 1),
+        ([add("a")], 0),
+    ],
+)
+def test_a_batch_with_pending_calls_exits_with_4_unless_a_call_failed(
+    world: World, cli: Cli, lines: list[Any], ends: int
+) -> None:
+    assert run(world, cli, *lines, options=("--keep-going",))[0] == ends
+    if ends == 4:
+        assert run(world, cli, *lines)[0] == ends
+
+
 def test_a_batch_with_idempotency_keys_resumes_where_it_stopped(world: World, cli: Cli) -> None:
     first, second, third, fourth = (new_id() for _ in range(4))
     lines = [

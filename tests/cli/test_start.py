@@ -79,6 +79,18 @@ finally:
     assert done.stdout.endswith("\npydantic\n")
 
 
+@pytest.mark.parametrize("command", ["valdate", "log c1", "chat log2 c1", "chat zzz c1"])
+def test_an_unknown_command_loads_nothing_heavy_and_no_other_command(command: str) -> None:
+    program = [sys.executable, "-c", LOADED, *command.split()]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    *shown, modules = done.stderr.splitlines()
+
+    assert any("No such command" in line for line in shown), shown
+    loaded = {*json.loads(modules)}
+    assert not loaded & {*HEAVY}
+    assert not {name for name in loaded if name.startswith("covalt_git.operations")}
+
+
 @pytest.mark.parametrize("option", ["--help", "--version", "-h"])
 def test_help_loads_nothing_heavy(option: str) -> None:
     printed, modules = modules_of(option)

@@ -165,7 +165,7 @@ def test_a_replay_that_needs_approval_asks_only_without_json(root: Path) -> None
     user = Terminal("chat", "replay", "c1", "HEAD", "--json", cwd=root)
 
     assert '"asks_first"' in user.end()
-    assert user.exit_code == 1
+    assert user.exit_code == 4
     user = Terminal("chat", "replay", "c1", "HEAD", cwd=root)
     user.answers("run it again? [y/N]: ", "y")
     assert "the same result" in user.end()

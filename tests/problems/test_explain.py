@@ -3,12 +3,21 @@
 import re
 import subprocess
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.problems.explain import SECTIONS, explanation, problems_page, titles
+from covalt_git.http_client.errors import Reason
+from covalt_git.models import outcomes
+from covalt_git.problems.explain import (
+    SECTIONS,
+    call_code,
+    call_codes,
+    explanation,
+    problems_page,
+    titles,
+)
 from covalt_git.toolsets.project_files import read_project
 from tests.toolsets.projects import REPOSITORY, put_hello
 
@@ -93,3 +102,30 @@ def test_code_in_lower_case_is_found_and_unknown_code_names_the_nearest() -> Non
 def test_docs_problems_is_up_to_date() -> None:
     """Make it anew with ``covalt-git explain --markdown > docs/problems.md``."""
     assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == problems_page()
+
+
+def test_every_code_of_a_failed_call_is_explained() -> None:
+    sources = [path.read_text() for path in (REPOSITORY / "covalt_git").rglob("*.py")]
+    written = r'(?:CallError\(\s*|failure\(|unfinished\(call, )(?:code=)?"(\w+)"|"code": "(\w+)"'
+    found = {one or other for text in sources for one, other in re.findall(written, text)}
+    found |= {*outcomes._EXCEEDED, *get_args(Reason)} - {"output_too_large"}
+
+    assert {"tool_died", "cannot_load", "interrupted", "limit_time", "tls_failed"} <= found
+    assert found - {*call_codes()} == set()
+
+
+def test_the_codes_of_calls_are_sorted_and_exist() -> None:
+    names = (REPOSITORY / "tests/contract/names/codes.txt").read_text().split()
+
+    assert [*call_codes()] == sorted(call_codes())
+    assert {*call_codes()} - {*names} == set()
+    assert all(one.what.endswith(".") and one.how_to_fix for one in call_codes().values())
+
+
+def test_a_status_of_http_is_a_code_of_calls() -> None:
+    explained = call_code("HTTP_404")
+
+    assert explained is not None
+    assert explained.code == "http_404"
+    assert "status" in explained.what
+    assert call_code("http_4") is None

@@ -254,7 +254,7 @@ def test_the_error_of_a_command_lists_the_changed_files(
     approved = cli("approval", "approve", call["execution_id"], "--no-terminal", "tested")
 
     assert "  ~ a.txt" in shown
-    assert approved[0] == 1
+    assert approved[0] == 4
     assert "  ~ a.txt" in approved[1]
 
 
@@ -287,4 +287,4 @@ def test_a_prompt_of_a_replay_shows_all_arguments(api: Api, other_branch: Any) -
     asked.answers("run it again? [y/N]: ", "n")
 
     asked.end()
-    assert asked.exit_code == 1
+    assert asked.exit_code == 4

@@ -4,6 +4,9 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
+from covalt_git.errors import CovaltError
 from covalt_git.toolsets.new_project import (
     SAMPLES,
     create_project,
@@ -52,6 +55,31 @@ def test_existing_files_stay(tmp_path: Path) -> None:
 
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["toolsets", "toolsets/new/deep", "data", "data/chats/c1", ".covalt/x", "x/../toolsets/a"],
+)
+def test_a_project_is_not_created_in_a_folder_that_commands_write_to(
+    tmp_path: Path, place: str
+) -> None:
+    create_project(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "toolsets")
+
+    for folder in (tmp_path / place, tmp_path / "link" / "new"):
+        with pytest.raises(CovaltError) as refused:
+            create_project(folder)
+
+        assert refused.value.code == "invalid_folder"
+        assert not (folder / "covalt.yaml").exists()
+        assert not (tmp_path / "toolsets/new").exists()
+
+
+def test_a_project_can_be_in_another_folder_of_a_project(tmp_path: Path) -> None:
+    create_project(tmp_path)
+
+    assert "covalt.yaml" in create_project(tmp_path / "examples" / "toolsets")
 
 
 def test_a_half_made_project_is_completed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.manifests.project_root import find_root
+from covalt_git.manifests.project_root import NotAProjectError, find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
 from tests.toolsets.projects import HEAD, put, put_hello
@@ -25,7 +25,8 @@ def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> No
 
     assert find_root(tmp_path) == tmp_path
     assert find_root(inner) == tmp_path
-    assert find_root(inner / "not" / "there") == tmp_path
+    with pytest.raises(NotAProjectError, match="does not exist"):
+        find_root(inner / "not" / "there")
     (inner / "covalt.yaml").write_text("version: 1\n")
     assert find_root(inner) == inner
 

@@ -43,7 +43,7 @@ def command(
     It runs on the same files, in a separate folder.  If the result or the files differ, the branch
     replay-N has them.  CALL is the id of a call, or of its commit.
 
-    Exits with 1 when something differs, or when the call needs approval.
+    Exits with 1 when something differs, and with 4 when the call needs approval, so that it did not run.
 
     Example: covalt-git chat replay c1 HEAD
     """

@@ -12,7 +12,6 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from pydantic import BaseModel
 
 from covalt_git.text import display
 
@@ -81,6 +80,8 @@ def is_watched() -> bool:
 
 def as_json(value: Any) -> None:
     """Print a value, or the result of an operation, as indented JSON."""
+    from pydantic import BaseModel  # noqa: PLC0415 - errors, such as of an unknown command, have no model
+
     if isinstance(value, BaseModel):
         click.echo(value.model_dump_json(indent=2, by_alias=True))
         return

@@ -72,7 +72,9 @@ class _Builds:
             is_running = self._build is not None and self._build.thread.is_alive()
             if not is_running:
                 self._build = None
-                if not database.is_current(root / "data" / "index.db"):
+                index = root / "data" / "index.db"
+                # In a read-only project each request has an index in memory.
+                if database.is_writable(index) and not database.is_current(index):
                     self._build = IndexBuild(Project.cached(root, role))
             return self._build
 

@@ -1,0 +1,45 @@
+"""Names of all commands, so that a hint can name them without importing the groups, which takes seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMANDS: Final = (
+    *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
+    *(
+        "grant",
+        "trust",
+        "source",
+        "registry",
+        "role",
+        "secret",
+        "auth",
+        "authority",
+        "chat",
+        "call",
+    ),
+    *("approval", "dev", "serve", "mcp", "token", "index", "doctor"),
+)
+"""Commands and groups of the program, in the order in which a new user needs them."""
+
+GROUP_COMMANDS: Final = {
+    "toolset": "diff disable enable list new show uninstall update",
+    "bundle": "export import verify",
+    "tool": "disable enable list override schema search show test",
+    "grant": "add list revoke",
+    "source": "accept diff list refresh",
+    "registry": "add list remove show",
+    "role": "list",
+    "secret": "allow check forbid list",
+    "auth": "list login logout",
+    "authority": "diff show",
+    "chat branch": "delete list new rename",
+    "chat": "branch checkout delete diff du export files fork gc import list log merge message new read redo "
+    "rename replay resolve restore show status undo upload",
+    "chat message": "add continue edit list retry show switch",
+    "approval": "approve deny list show",
+    "mcp": "import install",
+    "token": "list new revoke",
+    "index": "rebuild status",
+}
+"""Commands by the path of their group, separated by spaces."""
