@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
+from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats import carried
@@ -14,18 +16,19 @@ from covalt_git.formats.account import CONSUMED, DocumentReading, account
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.documents import FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
-from covalt_git.formats.model import Format, Imported, pointer_text
+from covalt_git.formats.model import Format, Imported, Note, pointer_text
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import canonical_json, leaves
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.manifests.skills import names_of_skills, skill_path
 from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.model import Note
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -186,6 +189,8 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         value = target.write(imported.parts(used), imported)
     if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
+    if target is TOOLSET:
+        imported.notes += _hidden_characters(imported.toolsets)
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [*_lost_files(imported, target), *_lost_of_source(imported, used)]
@@ -261,6 +266,17 @@ def _lost_of_source(imported: Imported, used: dict[Loc, str]) -> list[LostValue]
         place = (*origins.get((position,), (position,)), *loc[1:])
         found.append(LostValue(pointer_text(place), shown, reason))
     return found
+
+
+def _hidden_characters(manifests: list[JsonObject]) -> Iterator[Note]:
+    """Yield a note for each text of toolsets that ``validate`` refuses."""
+    for number, manifest in enumerate(manifests):
+        above = (number,) if len(manifests) > 1 else ()
+        for loc, value in leaves(manifest):
+            texts = "\n".join(text for text in (*loc, value) if isinstance(text, str))
+            for hidden in itertools.islice(hidden_characters(texts), 1):
+                message = f"{hidden.message}; validate refuses the toolset with it"
+                yield Note((*above, *loc), message)
 
 
 def _destructive_tools(manifest: JsonObject) -> int:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
+from covalt_git.errors import CovaltError
 from covalt_git.manifests.reading import Reading, read_text, read_yaml
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
@@ -85,10 +86,22 @@ def write_state(file: Path, state: ToolsetState) -> None:
     """Write a toolset's state file, with sorted keys; delete the file if the state is empty.
 
     Empty lines separate the keys, because git reports changes of adjacent lines as a conflict.
+
+    Raises:
+        CovaltError: if the file would be read as another state; nothing is written then.
     """
     facts = state.model_dump(mode="json", exclude_defaults=True)
     if not facts:
         file.unlink(missing_ok=True)
         return
     parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
-    atomic_write.replace(file, "\n".join([yaml_text.comment(HEADER), *parts]))
+    text = "\n".join([yaml_text.comment(HEADER), *parts])
+    reading = read_text(text.encode(), file.name, ToolsetState)
+    if reading.value != state:
+        raise CovaltError(
+            f"the state of the toolset {file.stem!r} has a text that YAML cannot represent",
+            hint="remove unpaired surrogates from its texts",
+            code="not_representable",
+            http_status=422,
+        )
+    atomic_write.replace(file, text)
