@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store.tracked_files import index_file, tracked_files
 from covalt_git.problems import codes
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DATA = "data"
+_TRACKED = FileCache()
 _HINT = "if you committed it by mistake: git rm -r --cached data; if it came with a clone: git rm -r data"
 
 
@@ -48,12 +50,15 @@ def data_problems(root: Path) -> list[Problem]:
     return [Problem(tracked, 0, 0, codes.TRACKED_DATA, message, _HINT)]
 
 
-def data_files(root: Path) -> list[Path]:
-    """Return the files that decide whether git tracks ``data/``."""
-    index = index_file(root)
-    return [] if index is None else [index]
-
-
 def _tracked(root: Path) -> str | None:
-    """Return the path of one tracked file of ``data/``, relative to the project."""
-    return next(iter(tracked_files(root, DATA)), None) if (root / DATA).exists() else None
+    """Return the path of one tracked file of ``data/``, relative to the project.
+
+    A process that serves for long asks with each request; a large index is read again only if it has changed.
+    """
+    index = index_file(root)
+    if index is None or not (root / DATA).exists():
+        return None
+    found: str | None = _TRACKED.get(
+        (root, index), [index], lambda: next(iter(tracked_files(root, DATA)), None)
+    )
+    return found
