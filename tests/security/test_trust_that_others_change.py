@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -445,6 +446,31 @@ def test_own_commits_branches_and_resets_need_no_trust(own: Path) -> None:
     assert len(Project.open(own).config.approvals) == 1
 
 
+@pytest.mark.parametrize("collect", [False, True])
+def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    git(own, "commit", "-qam", "mine")
+    git(own, "tag", "light")
+    git(own, "tag", "-a", "-m", "mine", "v1")
+    git(own, "tag", "-a", "-m", "again", "v1.1", "v1")
+    git(own, "notes", "add", "-m", "mine")
+    git(own, "bisect", "start", "HEAD", "HEAD~1")
+    for message in ((), ("-m", "mine")):
+        (own / "covalt.yaml").write_text("version: 1\n")
+        git(own, "stash", "push", *message)
+    git(own, "stash", "drop", "stash@{1}")
+    git(own, "sparse-checkout", "set", "--no-cone", "/*")
+    if collect:
+        git(own, "gc", "-q", "--prune=now")
+        git(own, "pack-refs", "--all")
+
+    assert len(Project.open(own).config.approvals) == 1
+    git(own, "stash", "pop")
+    assert Project.open(own).config.approvals == ()
+    git(own, "stash")
+    assert len(Project.open(own).config.approvals) == 1
+
+
 def _merge_fetched(own: Path, theirs: Path) -> None:
     git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
     git(own, "merge", "-q", git(theirs, "rev-parse", "HEAD"))
@@ -508,6 +534,59 @@ def _expired_reflog(own: Path, theirs: Path) -> None:
     git(own, "reflog", "expire", "--expire=now", "--all")
 
 
+def _replaced_commit(own: Path, theirs: Path) -> None:
+    """Push a commit in place of one of the user's, which a checkout then writes."""
+    git(own, "commit", "-q", "--allow-empty", "-m", "mine")
+    git(own, "checkout", "-qb", "idea")
+    (own / "notes.txt").touch()
+    git(own, "add", "-A")
+    git(own, "commit", "-qm", "idea")
+    theirs_tree = git(theirs, "rev-parse", "HEAD^{tree}")
+    other = git(theirs, "commit-tree", theirs_tree, "-m", "mine")
+    git(theirs, "push", "-q", str(own), f"{other}:refs/replace/{git(own, 'rev-parse', 'main')}")
+    git(own, "checkout", "-q", "main")
+
+
+def _grafted_commit(own: Path, _: Path) -> None:
+    (own / ".git/info/grafts").write_text(f"{git(own, 'rev-parse', 'HEAD')}\n")
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+def _pushed_ref(name: str, own: Path, theirs: Path) -> None:
+    git(theirs, "push", "-q", str(own), f"HEAD:{name}")
+    git(own, "checkout", "-q", name, "--", "covalt.yaml")
+
+
+def _pushed_tag_object(own: Path, theirs: Path) -> None:
+    git(theirs, "tag", "-a", "-m", "theirs", "v1")
+    git(theirs, "push", "-q", str(own), "v1")
+    git(own, "merge", "-q", "--squash", "v1")
+
+
+def _packed_tag_object(own: Path, theirs: Path) -> None:
+    _pushed_tag_object(own, theirs)
+    git(own, "gc", "-q")
+
+
+def _fetched_stash(own: Path, theirs: Path) -> None:
+    (own / "notes.txt").touch()
+    git(own, "add", "-A")
+    git(own, "stash")  # so that the fetched one has an entry of the reflog too
+    (theirs / "covalt.yaml").write_text(f"{WAIVER}# theirs\n")
+    git(theirs, "stash")
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "+refs/stash:refs/stash")
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+def _detached_head_without_reflog(own: Path, theirs: Path) -> None:
+    git(own, "config", "core.logAllRefUpdates", "false")
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
+    git(own, "update-ref", "--no-deref", "HEAD", git(theirs, "rev-parse", "HEAD"))
+    (own / ".git/logs/HEAD").unlink()
+    git(own, "update-ref", "-d", "refs/heads/main")
+    git(own, "reset", "-q", "--hard")
+
+
 def _unfinished_switch(own: Path, _: Path) -> None:
     """Git writes the files of another commit before it moves HEAD."""
     (own / ".git/index.lock").touch()
@@ -527,6 +606,15 @@ def _unfinished_switch(own: Path, _: Path) -> None:
         _squash,
         _path_of_a_branch,
         _expired_reflog,
+        _replaced_commit,
+        _grafted_commit,
+        partial(_pushed_ref, "refs/tags/v1"),
+        partial(_pushed_ref, "refs/notes/theirs"),
+        partial(_pushed_ref, "refs/anything/theirs"),
+        _pushed_tag_object,
+        _packed_tag_object,
+        _fetched_stash,
+        _detached_head_without_reflog,
         _unfinished_switch,
     ],
 )
