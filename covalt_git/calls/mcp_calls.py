@@ -48,8 +48,11 @@ def definition(
     workspace: Path,
     chat_id: str | None,
     command: SecretCommand | None,
+    check_again: Callable[[], None] = lambda: None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
+
+    After ``command`` has printed a value, the server must still be granted and trusted, and pass ``check_again``.
 
     Raises:
         GrantNeededError: as :func:`.tool_grants.check_server_grant`.
@@ -61,7 +64,13 @@ def definition(
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
-    store = secret_store(command, may, also=names)
+
+    def check_all_again() -> None:
+        current = read_toolset(root, toolset.id)
+        check_server_grant(current, server_of(current, server.id))
+        check_again()
+
+    store = secret_store(command, may, check_all_again, also=names)
     found = mcp_servers.definition(
         toolset,
         server,
@@ -141,6 +150,7 @@ def _server_of_call(job: ToolRun) -> Definition:
         workspace=job.chat.workspace.absolute(),
         chat_id=job.chat.id,
         command=job.command,
+        check_again=job.check_again,
     )
 
 
