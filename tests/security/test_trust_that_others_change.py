@@ -404,6 +404,78 @@ def test_data_of_another_user_is_not_used(
     assert [chat["id"] for chat in Operations(root)("list_chats")["chats"]] == ["c1"]
 
 
+@pytest.fixture
+def gift(tmp_path: Path) -> Path:
+    """A submodule of another user, for any folder."""
+    gift = tmp_path / "gift"
+    git(tmp_path, "init", "-qb", "main", str(gift))
+    (gift / "eve.json").write_text("{}")
+    git(gift, "add", "-A")
+    git(gift, "commit", "-qm", "theirs")
+    return gift
+
+
+@pytest.mark.parametrize(
+    "place", ["tokens", "chats/invoices", "chats/mine/store.git/refs/covalt/a#b"]
+)
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_what_a_submodule_leaves_in_data_is_not_used(
+    own: Path, gift: Path, tmp_path: Path, place: str, *, in_folder: bool
+) -> None:
+    """Pull a submodule in the user's own data/, and pull its removal, which leaves its files."""
+    theirs, root = tmp_path / "theirs", own
+    if in_folder:  # of a repository with more than the project
+        git(tmp_path, "init", "-qb", "main", str(tmp_path / "all"))
+        own.rename(tmp_path / "all/own")
+        shutil.rmtree(tmp_path / "all/own/.git")
+        own, root = tmp_path / "all", tmp_path / "all/own"
+        git(own, "add", "-A")
+        git(own, "commit", "-qm", "one")
+    Operations(root)("create_chat", chat_id="mine")
+    git(tmp_path, "clone", "-q", str(own), str(theirs))
+    path = (root / "data" / place).relative_to(own)
+    git(theirs, "submodule", "add", "-q", "-f", "--name", "a/b", str(gift), str(path))
+    git(theirs, "commit", "-qam", "add")
+    git(own, "pull", "-q", str(theirs), "main")
+    git(own, "submodule", "update", "-q", "--init")
+    git(theirs, "rm", "-qf", str(path))
+    git(theirs, "commit", "-qam", "remove")
+    git(own, "pull", "-q", str(theirs), "main")
+    assert (own / path / "eve.json").exists()
+    assert git(own, "ls-files", "--", str(root / "data")) == ""
+
+    error = Operations(root).error("list_chats")
+    assert error.code == "data_is_tracked"
+    shutil.rmtree(own / ".git/modules")
+    if "store.git" not in place:
+        assert Operations(root).error("list_chats").code == "data_is_tracked"
+    shutil.rmtree(own / path)
+    assert len(Operations(root)("list_chats")["chats"]) == 1
+
+
+def test_a_submodule_elsewhere_does_not_prevent_the_use_of_data(own: Path, gift: Path) -> None:
+    git(own, "submodule", "add", "-q", str(gift), "vendor/data")
+
+    assert Operations(own)("list_chats")["chats"] == []
+
+
+def test_a_folder_with_the_approvals_of_another_chat_is_an_error_of_that_chat_only(
+    root: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    operate = Operations(root, "owner")
+    operate("create_chat", chat_id="c1")
+    call = {"tool_id": "ev:read", "args": {}}
+    assert operate("call_tool", chat_id="c1", **call)["status"] == "pending"
+    shutil.copytree(root / "data/chats/c1", root / "data/chats/c2")
+
+    code, printed = cli_in(root, "approval", "list")
+    assert (code, printed.count("ev:read")) == (0, 1)
+    code, printed = cli_in(root, "chat", "show", "c2")
+    assert code == 1
+    assert "has calls of the chat 'c1'" in printed
+    assert cli_in(root, "chat", "delete", "c2", "--yes")[0] == 0
+
+
 def test_data_that_moves_with_its_project_stays_its_users(root: Path, tmp_path: Path) -> None:
     Operations(root)("create_chat", chat_id="c1")
     root.rename(tmp_path / "moved")
