@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal, Visibility
-from covalt_git.manifests.data_folder import check_data, data_files
+from covalt_git.catalog.current_config import current_config
+from covalt_git.manifests.data_folder import check_data
 from covalt_git.manifests.machine_folders import check_links
-from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
 from covalt_git.system.file_cache import FileCache
 from covalt_git.system.fork_pool import ignore_progress
-from covalt_git.trust import Consents, trusted_config
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats, OneChat
     from covalt_git.workspaces.writer import Writer
 
-_OPENED = FileCache()
+_MEMORIES = FileCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +68,18 @@ class Project:
         root = find_root(start)
         check_links(root)
         check_data(root)
-        consents = Consents.of(root)
-        consents.check_data()
-        config = trusted_config(read_config(root), consents)
-        return cls(root, config, Principal(LOCAL_USER, role))
+        Consents.of(root).check_data()
+        return cls(root, current_config(root), Principal(LOCAL_USER, role))
 
     @classmethod
-    def cached(cls, root: Path, role: str | None) -> Project:
-        """Return the same as :meth:`open`, without reading unchanged files again."""
-        check_links(
-            root
-        )  # each time, because a pull may bring one that changes none of these files
-        files = [root / CONFIG, *Consents.of(root).files, *data_files(root)]
-        return _OPENED.get((root, role), files, lambda: cls.open(root, role=role))
+    def cached(cls, root: Path, role: str | None) -> Self:
+        """Return the same as :meth:`open`, with the chats that an earlier project of this process has in memory.
+
+        Trust, links and a tracked ``data/`` are checked each time: a pull may change them without changing any file
+        that could be compared.
+        """
+        memories: dict[str, ChatMemory] = _MEMORIES.get((root, role), [root / CONFIG], dict)
+        return replace(cls.open(root, role=role), chat_memories=memories)
 
     def over(self, protocol: Protocol) -> Self:
         """Return the project for the same principal, with calls over a protocol."""

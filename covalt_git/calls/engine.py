@@ -181,8 +181,7 @@ class Engine:
             preconditions.check_space(found.tool, writer.chat)
         base = writer.commit_changes()
         # The wait and the commit may take long.  Meanwhile roles, rules, trust, grants and the toolset may change.
-        now = self.as_of_now()
-        found = now.check(request)
+        now, found = self.decide_again(request)
         call = now.new_call(writer.chat, found, request, base=base)
         reasons = now._reasons(found, request)  # noqa: SLF001 - the same engine with another configuration
         if reasons:
@@ -196,6 +195,17 @@ class Engine:
             BrokenConfigError: if ``covalt.yaml`` has errors now.
         """
         return replace(self, config=current_config(self.root))
+
+    def decide_again(self, request: CallRequest) -> tuple[Self, Found]:
+        """Return the engine with the current configuration, and the tool that the call runs now.
+
+        Raises:
+            CovaltError: as :meth:`check`, and as :meth:`as_of_now`.
+        """
+        now = self.as_of_now()
+        found = now.check(request)
+        # The rules once more: a pull that comes after their trust was decided may have brought the tool.
+        return now.as_of_now(), found
 
     def new_call(
         self, chat: ChatStore, found: Found, request: CallRequest, *, base: str | None
@@ -240,8 +250,7 @@ class Engine:
         base = chat.head()
         with concurrent_reads.copy_of(chat, base) as copy:
             # The installation of dependencies and the copy may take long, as in _call.
-            now = self.as_of_now()
-            found = now.check(request)
+            now, found = self.decide_again(request)
             if not now._may_run_concurrently(found, request):  # noqa: SLF001 - as above
                 return None
             call = now.new_call(chat, found, request, base=base)

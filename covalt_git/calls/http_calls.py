@@ -26,7 +26,7 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             args=args,
             granted=may,
             declared=frozenset(toolset.manifest.secrets if toolset.manifest else ()),
-            secrets=secret_store(job.command, may),
+            secrets=secret_store(job.command, may, job.check_again),
             files=job.files,
             limits=job.limits,
             report=job.follower.report,

@@ -22,15 +22,14 @@ from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.file_cache import signature
+from covalt_git.toolsets.permissions import check_servers_trusted
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_git.trust import Consents
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
-    from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
     from covalt_git.credentials.command import SecretCommand
@@ -49,8 +48,11 @@ def definition(
     workspace: Path,
     chat_id: str | None,
     command: SecretCommand | None,
+    check_again: Callable[[], None] = lambda: None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
+
+    After ``command`` has printed a value, the server must still be granted and trusted, and pass ``check_again``.
 
     Raises:
         GrantNeededError: as :func:`.tool_grants.check_server_grant`.
@@ -62,7 +64,13 @@ def definition(
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
-    store = secret_store(command, may, also=names)
+
+    def check_all_again() -> None:
+        current = read_toolset(root, toolset.id)
+        check_server_grant(current, server_of(current, server.id))
+        check_again()
+
+    store = secret_store(command, may, check_all_again, also=names)
     found = mcp_servers.definition(
         toolset,
         server,
@@ -88,7 +96,7 @@ def prepare(job: ToolRun) -> None:
 
     server, follower = _server_of_call(job), job.follower
     handlers = event_handlers.EventHandlers(starting=lambda line: follower.report(Installing(line)))
-    wanted = _grant_check(job.root, job.found, server)
+    wanted = _grant_check(job.root, job.found.toolset, server)
     try:
         pool.CONNECTIONS.begin(server, handlers=handlers, wanted=wanted, cancel=follower.cancel)
     except futures.CancelledError:
@@ -122,7 +130,7 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
             files=job.files,
             limits=job.limits,
-            wanted=_grant_check(job.root, found, server),
+            wanted=_grant_check(job.root, found.toolset, server),
             report=follower.report,
             ask=ask,
             cancel=follower.cancel,
@@ -142,6 +150,7 @@ def _server_of_call(job: ToolRun) -> Definition:
         workspace=job.chat.workspace.absolute(),
         chat_id=job.chat.id,
         command=job.command,
+        check_again=job.check_again,
     )
 
 
@@ -153,39 +162,40 @@ def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
     return frozenset(manifest.secrets)
 
 
-def _grant_check(root: Path, found: Found, server: Definition) -> Callable[[], bool]:
+def _grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], bool]:
     """Return a function that returns whether a server is still granted, trusted, enabled and unchanged.
 
-    It reads the toolset's files only if they or the user's consents have changed.  The server stays when the manifest is invalid for
-    the first time, because the author may just be saving it.
+    ``used`` is the toolset that the server was defined from.  It reads the toolset's files only if they have changed.  Trust is asked for each time, because it does not depend
+    on these files only.  The server stays when the manifest is invalid for the first time, because the author may
+    just be saving it.
     """
-    toolset_id, server_id = found.toolset.id, server.name.server_id
+    toolset_id, server_id = used.id, server.name.server_id
     files = (
         root / "toolsets" / toolset_id,
         root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml",
-        *Consents.of(root).files,
     )
-    checked = signature(*files)
-    declared = server_of(found.toolset, server_id)
+    latest = used
+    declared = server_of(latest, server_id)
+    # The files may have changed while a secret_command waited, so the first check reads them.
+    checked: str | None = None
     was_invalid = False
 
     def is_granted() -> bool:
-        nonlocal checked, was_invalid
-        now = signature(*files)
-        if now is not None and now == checked:
-            return True
-        toolset = read_toolset(root, toolset_id)
-        if not toolset.sound and not was_invalid:
-            was_invalid = True
-            return True
+        nonlocal latest, checked, was_invalid
         try:
-            current = server_of(toolset, server_id)
-            check_server_grant(toolset, current)
+            now = signature(*files)
+            if now is None or now != checked:
+                toolset = read_toolset(root, toolset_id)
+                if toolset.sound or was_invalid:
+                    current = server_of(toolset, server_id)
+                    check_server_grant(toolset, current)
+                    if not (toolset.sound and toolset.enabled and current == declared):
+                        return False
+                    latest, checked = toolset, now
+                was_invalid = not toolset.sound
+            check_servers_trusted(latest)
         except CovaltError:
             return False
-        if not (toolset.sound and toolset.enabled and current == declared):
-            return False
-        checked, was_invalid = now, False
         return True
 
     return is_granted

@@ -19,7 +19,7 @@ from covalt_git.runtime.jobs import Job
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
@@ -57,10 +57,14 @@ def limit_exceeded(
     return None
 
 
-def _interpreter(job: ToolRun) -> Path:
+def _dependencies(job: ToolRun) -> Sequence[str]:
     manifest = job.found.toolset.manifest
+    return manifest.python.dependencies if manifest else ()
+
+
+def _interpreter(job: ToolRun) -> Path:
     return environments.interpreter(
-        manifest.python.dependencies if manifest else (),
+        _dependencies(job),
         report=lambda line: job.follower.report(Installing(line)),
         cancel=job.follower.cancel,
     )
@@ -86,9 +90,9 @@ def run(
     may = granted(toolset.id, toolset.state, toolset.digest)
     try:
         python = _interpreter(job)
-        secrets = _secrets(job, may)
-        if secrets:  # a secret_command may wait for its user
+        if _dependencies(job):  # an approved call may have installed them only now
             job.check_again()
+        secrets = _secrets(job, may)
     except CovaltError as error:
         begin()
         failure = CallError(code=error.code, message=error.message, hint=error.hint)
@@ -128,7 +132,7 @@ def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:
     """Return the values of the secrets that the toolset declares, that are granted and that are set."""
     manifest = job.found.toolset.manifest
     declared = manifest.secrets if manifest else ()
-    store = secret_store(job.command, may)
+    store = secret_store(job.command, may, job.check_again)
     values = {name: store.value(name) for name in declared if name in may.secrets}
     return {name: value for name, value in values.items() if value}
 

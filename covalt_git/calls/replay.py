@@ -138,8 +138,7 @@ def replay(
     engine.check(request)
     with engine.writing(chat) as writer, _copy_on_branch(writer, base) as copy:
         # Again, because roles, rules, trust and the toolset may have changed while the replay waited for the chat.
-        engine = engine.as_of_now()
-        found = engine.check(request)
+        engine, found = engine.decide_again(request)
         call = engine.new_call(copy, found, request, base=base)
 
         def check(reasons: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ class ToolRun(NamedTuple):
     config: ProjectConfig
     follower: Follower
     check_again: Callable[[], None] = lambda: None
-    """Checks that the tool may still run, after its secrets were fetched; raises the error of one that may not."""
+    """Checks that the tool may still run, after a wait; raises the error of one that may not."""
 
     @property
     def limits(self) -> Limits:
@@ -55,14 +55,28 @@ class ToolRun(NamedTuple):
 
 
 def secret_store(
-    command: SecretCommand | None, may: Granted, *, also: Collection[str] = ()
+    command: SecretCommand | None,
+    may: Granted,
+    check_again: Callable[[], None],
+    *,
+    also: Collection[str] = (),
 ) -> SecretStore:
     """Return the secrets of one call; ``secret_command`` runs only for granted names, once for each.
 
-    ``also`` are names that were granted with the MCP server whose definition contains them.
+    Args:
+        command: The command of the project, if it has one.
+        may: The grants of the toolset.
+        check_again: Checks that the secrets may still be used; raises the error if they may not.
+        also: Names that were granted with the MCP server whose definition contains them.
     """
     if command is None:
         return SecretStore.of_this_machine()
-    ask = functools.cache(command.ask)
     names = {*may.secrets, *also}
+
+    @functools.cache
+    def ask(name: str) -> str | None:
+        value = command.ask(name)
+        check_again()  # here, for tools of each kind: the command may have waited for its user
+        return value
+
     return SecretStore.of_this_machine(lambda name: ask(name) if name in names else None)

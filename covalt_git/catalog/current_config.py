@@ -20,11 +20,11 @@ _READ = FileCache()
 def current_config(root: Path) -> ProjectConfig:
     """Return ``covalt.yaml`` without the permissions that the user of this machine has not trusted.
 
-    Unchanged files are not read again.
+    An unchanged file is not read again, but trust is asked for each time: it depends on consents and on what the
+    repository has recorded, and a pull that changes neither ``covalt.yaml`` nor a consent can end it.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` has errors.
     """
-    consents = Consents.of(root)
-    files = [root / CONFIG, *consents.files]
-    return _READ.get(root, files, lambda: trusted_config(read_config(root), consents))
+    config = _READ.get(root, [root / CONFIG], lambda: read_config(root))
+    return trusted_config(config, Consents.of(root))

@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
@@ -31,7 +32,10 @@ _MAX_VALUE = 64 << 10
 _MAX_STDERR = 4 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "allowed-commands"
-_URL = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE_URL = re.compile(r"file:(?://[^/]*)?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
+"""Also as a part of another scheme, such as ``git+file:``; programs ignore its host."""
+
 _BETWEEN_PATHS = re.compile(r"[\s=:,;|&<>(){}'\"`@]+")
 
 
@@ -105,15 +109,13 @@ class SecretCommand(NamedTuple):
         """
         if not _NAME.fullmatch(name):
             raise SecretCommandError(f"{name!r} is not a valid name of a secret")
-        if not self.is_allowed:
-            raise CommandNotAllowedError(
-                f"{name!r} comes from the secret_command of covalt.yaml, {str(self)!r},"
-                " which is not allowed on this machine",
-                hint="check the command; if you trust it: covalt-git secret allow",
-            )
+        self._check_allowed(name)
         program, *arguments = self.argv
         argv = self._checked([program, *(part.replace("{name}", name) for part in arguments)])
         code, output, stderr = self._run(argv, name)
+        self._check_allowed(
+            name
+        )  # the permission may have ended while the command waited for its user
         if code:
             ended = f"exit code {code}" if code > 0 else f"signal {-code}"
             raise self._failed(f"ended with {ended}", name, _without(output, stderr))
@@ -121,6 +123,14 @@ class SecretCommand(NamedTuple):
         if value is None:
             raise self._failed("printed output that is not UTF-8 text", name)
         return value or None
+
+    def _check_allowed(self, name: str) -> None:
+        if not self.is_allowed:
+            raise CommandNotAllowedError(
+                f"{name!r} comes from the secret_command of covalt.yaml, {str(self)!r},"
+                " which is not allowed on this machine",
+                hint="check the command; if you trust it: covalt-git secret allow",
+            )
 
     @property
     def _consent(self) -> Consent:
@@ -204,7 +214,10 @@ class SecretCommand(NamedTuple):
 
 def _paths(argument: str) -> Iterator[str]:
     """Yield the texts of an argument that can be paths, seen from ``/``: ``FILE``, ``NAME=FILE``, ``-fFILE``, a list."""
-    if _URL.match(argument):
+    url = _FILE_URL.search(argument)
+    if url is not None:
+        yield from _paths(unquote(url["path"]))
+    elif _URL.match(argument):
         return
     # The rest of the argument as well: names of folders can have spaces, commas and the like.
     rests = (argument[gap.end() :] for gap in _BETWEEN_PATHS.finditer(argument))

@@ -5,14 +5,16 @@ Every command asks whether git tracks the project's ``data/``.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _SHORT_NAMES = b"\0\0\0\4"
 """Version of an index that stores only the end of a name that begins like the one before."""
@@ -24,6 +26,9 @@ _MOST = 0xFFF
 """The length of a name in an index, at most; longer names have this one."""
 
 _POINTER = b"gitdir: "
+
+_WORK_TREE = re.compile(rb"^\s*worktree\s*=(.*)$", re.IGNORECASE | re.MULTILINE)
+"""The setting ``core.worktree``, and any other setting of this name."""
 
 
 class UnreadableIndexError(CovaltError):
@@ -43,6 +48,50 @@ def index_file(folder: Path) -> Path | None:
     """Return the path of the index of the repository around ``folder``; None without a repository."""
     found = _repository(folder)
     return found[1] if found else None
+
+
+def submodules_below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield what submodules have checked out in ``folder/name``, and the repository of each.
+
+    Git leaves the files of a submodule that a pull removes, and its repository in ``modules``, which names them.
+    """
+    found = _repository(folder)
+    waiting = [] if found is None else [found[1].parent / "modules"]
+    while waiting:
+        git = waiting.pop()
+        if not (git / "HEAD").is_file():  # a part of a submodule's name, which may have slashes
+            with contextlib.suppress(OSError):
+                waiting += [entry for entry in git.iterdir() if entry.is_dir()]
+            continue
+        waiting.append(git / "modules")
+        for tree in _work_trees(git):
+            if os.path.lexists(tree) and _is_below(tree, folder / name):
+                yield os.path.relpath(tree, os.path.realpath(folder)), git
+
+
+def _work_trees(git: Path) -> Iterator[str]:
+    """Yield the real paths of the work tree that the settings of a repository name."""
+    for file in (git / "config", git / "config.worktree"):
+        try:
+            text = file.read_bytes()
+        except OSError:
+            continue
+        for found in _WORK_TREE.finditer(text):
+            value = found[1].strip()
+            if value.startswith(b'"'):  # with letters that git escapes
+                value = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
+            yield os.path.realpath(git / os.fsdecode(value))
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    """Return whether a path is a folder or below it, also where the file system ignores case."""
+    try:
+        wanted = folder.stat()
+        return any(
+            os.path.samestat(place.stat(), wanted) for place in (Path(path), *Path(path).parents)
+        )
+    except OSError:
+        return False
 
 
 def tracked_files(folder: Path, name: str) -> Iterator[str]:

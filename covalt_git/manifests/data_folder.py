@@ -5,17 +5,23 @@ A clone whose ``data/`` is tracked would show another user's chats and pending a
 
 from __future__ import annotations
 
+import shlex
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.git_store.tracked_files import index_file, tracked_files
+from covalt_git.git_store.tracked_files import index_file, submodules_below, tracked_files
 from covalt_git.problems import codes
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 DATA = "data"
+_TRACKED = FileCache()
 _HINT = "if you committed it by mistake: git rm -r --cached data; if it came with a clone: git rm -r data"
+_SUBMODULE = "{} has the files of a submodule, which git leaves when a pull removes it"
 
 
 class TrackedDataError(CovaltError):
@@ -26,34 +32,55 @@ class TrackedDataError(CovaltError):
 
 
 def check_data(root: Path) -> None:
-    """Check that git tracks no file of the project's ``data/``.
+    """Check that git tracks no file of the project's ``data/``, and that it has no files of a submodule.
 
     Raises:
         TrackedDataError: if it does.
     """
-    tracked = _tracked(root)
-    if tracked is not None:
+    for _, fact, hint in _foreign(root):
         raise TrackedDataError(
-            f"git tracks {tracked!r}: the chats and approvals in data/ may be another user's, so they are not used",
-            hint=_HINT,
+            f"{fact}: the chats and approvals in data/ may be another user's, so they are not used",
+            hint=hint,
         )
 
 
 def data_problems(root: Path) -> list[Problem]:
     """Return the problem of a ``data/`` that git tracks."""
+    return [
+        Problem(path, 0, 0, codes.TRACKED_DATA, f"{fact}: data/ belongs to one machine", hint)
+        for path, fact, hint in islice(_foreign(root), 1)
+    ]
+
+
+def _foreign(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield each path in ``data/`` that git has brought, what it is, and what its user can do."""
     tracked = _tracked(root)
-    if tracked is None:
-        return []
-    message = "git tracks this file: data/ belongs to one machine"
-    return [Problem(tracked, 0, 0, codes.TRACKED_DATA, message, _HINT)]
+    if tracked is not None:
+        yield tracked, f"git tracks {tracked!r}", _HINT
+    for path, repository in submodules_below(root, DATA):
+        yield path, _SUBMODULE.format(repr(path)), _remove(root / path, repository)
+    # Its repository may be deleted, or name no folder any more.
+    for pattern in (".git", "*/.git", "chats/*/.git"):
+        for file in (root / DATA).glob(pattern):
+            if file.is_file():
+                path = file.parent.relative_to(root).as_posix()
+                yield path, _SUBMODULE.format(repr(path)), _remove(file.parent)
 
 
-def data_files(root: Path) -> list[Path]:
-    """Return the files that decide whether git tracks ``data/``."""
-    index = index_file(root)
-    return [] if index is None else [index]
+def _remove(*paths: Path) -> str:
+    # Quoted, because the author of the submodule has chosen its path.
+    return f"if you did not make it: {shlex.join(['rm', '-rf', *map(str, paths)])}"
 
 
 def _tracked(root: Path) -> str | None:
-    """Return the path of one tracked file of ``data/``, relative to the project."""
-    return next(iter(tracked_files(root, DATA)), None) if (root / DATA).exists() else None
+    """Return the path of one tracked file of ``data/``, relative to the project.
+
+    A process that serves for long asks with each request; a large index is read again only if it has changed.
+    """
+    index = index_file(root)
+    if index is None or not (root / DATA).exists():
+        return None
+    found: str | None = _TRACKED.get(
+        (root, index), [index], lambda: next(iter(tracked_files(root, DATA)), None)
+    )
+    return found

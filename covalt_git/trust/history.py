@@ -2,7 +2,9 @@
 
 Commits of other users arrive by pull, push, bundle, patch, another work tree, and in more ways.  A list of these ways
 would never be complete.  So this module looks for the opposite: each entry of the reflog of HEAD must be a commit that
-was made here, or a move to such a commit, and each branch must be at one.
+was made here, or a move to such a commit, and HEAD and each ref below ``refs/`` must be at one: a push can create any
+ref.  ``git stash`` and ``git notes`` make commits that the reflog of HEAD does not have; their refs have reflogs of
+their own, where a push or a fetch is recorded as such.  ``refs/replace`` and grafts change what own commits contain.
 ``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
 """
 
@@ -10,20 +12,35 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from typing import TYPE_CHECKING
+
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _COMMITS = (b"commit: ", b"commit (initial): ", b"commit (amend): ")
+_STASHES = (b"WIP on ", b"On ")
+_NOTES = (b"notes: Notes ",)  # added or removed, but not merged
 _UNFINISHED = (
     *("FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
     *("rebase-apply", "rebase-merge", "sequencer"),
     *("modules", "worktrees", "objects/info/alternates", "logs/refs/remotes"),
     *("index.lock", "HEAD.lock", "remotes", "branches"),
+    *("info/grafts", "shallow", "refs/replace", "reftable"),
 )
-"""Files of a repository whose commits or changes may be from elsewhere."""
+"""Files of a repository whose commits or changes may be from elsewhere, or whose refs are not read here."""
+
+_MOST_BYTES = 64 << 10
+"""Size of a tag, at most; a larger one is not read."""
+
+_MOST_TAGS = 5
+"""Number of tags of tags that are followed."""
+
+_LOGS = FileCache()
+"""The own commits of reflogs, which can be large."""
 
 
 def is_all_own(root: Path) -> bool:
@@ -48,31 +65,39 @@ def _repositories_in(root: Path) -> Iterator[Path]:
 
 def _has_own_commits_only(git: Path) -> bool:
     try:
-        config = _content(git / "config").decode("utf-8", "replace").lower()
-        # An included file may declare a remote.
-        if "[remote" in config or "[include" in config:
+        if any(_may_have_remotes(git / name) for name in ("config", "config.worktree")):
             return False
         if any(_has_something(git / name) for name in _UNFINISHED):
             return False
+        refs = _refs(git)
         log = git / "logs/HEAD"
         if not log.exists():  # there is no commit, or git is configured to write no reflog
-            return not _has_branches(git)
-        own = _own_commits(_content(log).splitlines())
-        # A squash merge commits the changes of a branch as one's own, so each branch must be own too.
-        return own is not None and own.issuperset(_branch_tips(git))
-    except (OSError, ValueError):  # a line that is no entry: its origin is unknown
+            return not refs and _is_symbolic(_content(git / "HEAD"))
+        own = _logged(log, _COMMITS)
+        # A squash merge commits the changes of a ref as one's own, so each ref must be own too.
+        return own is not None and all(
+            _is_own(git, name, target, own) for name, target in {**refs, **_head(git)}.items()
+        )
+    except (OSError, ValueError, zlib.error):  # a line that is no entry: its origin is unknown
         return False
 
 
-def _content(file: Path) -> bytes:
+def _may_have_remotes(config: Path) -> bool:
+    """Return whether a file of settings declares a remote, or includes a file that may declare one."""
+    text = _content(config).lower() if config.exists() else b""
+    return b"[remote" in text or b"[include" in text
+
+
+def _content(file: Path | str) -> bytes:
     """Return the content of a regular file; reading another one, such as a FIFO, could wait for ever.
 
     Raises:
         OSError: if it is not a regular file, or cannot be read.
     """
-    if not stat.S_ISREG(file.stat().st_mode):
-        raise OSError(f"{str(file)!r} is not a file")
-    return file.read_bytes()
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123 - of a descriptor
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{str(file)!r} is not a file")
+        return stream.read()
 
 
 def _has_something(path: Path) -> bool:
@@ -80,28 +105,80 @@ def _has_something(path: Path) -> bool:
     return any(path.iterdir()) if path.is_dir() else path.exists()
 
 
-def _has_branches(git: Path) -> bool:
-    heads = git / "refs/heads"
-    return (
-        (git / "packed-refs").exists()
-        or (git / "reftable").exists()
-        or any(file.is_file() for file in heads.rglob("*"))
-    )
+def _head(git: Path) -> dict[str, bytes]:
+    """Return HEAD, if it is at a commit and not at a branch."""
+    content = _content(git / "HEAD")
+    return {} if _is_symbolic(content) else {"HEAD": content.strip()}
 
 
-def _branch_tips(git: Path) -> Iterator[bytes]:
-    """Yield the commits of all branches."""
-    for file in (git / "refs/heads").rglob("*"):
-        if file.is_file():
-            yield file.read_bytes().strip()
+def _is_symbolic(content: bytes) -> bool:
+    """Return whether a ref is at another ref, which is checked itself."""
+    return content.startswith(b"ref: refs/")
+
+
+def _refs(git: Path) -> dict[str, bytes]:
+    """Return the object of each ref below ``refs/``."""
+    refs = {}
     packed = git / "packed-refs"
-    for line in packed.read_bytes().splitlines() if packed.is_file() else ():
-        commit, _, name = line.partition(b" ")
-        if name.startswith(b"refs/heads/") and not (git / os.fsdecode(name)).is_file():
-            yield commit
+    name = ""
+    for line in _content(packed).splitlines() if packed.exists() else ():
+        if line.startswith(b"^"):  # the commit of the tag on the line before
+            refs[name] = line[1:]
+        elif not line.startswith(b"#"):
+            target, _, path = line.partition(b" ")
+            name = os.fsdecode(path)
+            refs[name] = target
+    top = os.path.join(git, "")  # noqa: PTH118 - there may be thousands of refs, so no Path for each
+    for folder, _, files in os.walk(f"{top}refs"):  # a loose ref hides a packed one
+        for file in files:
+            content = _content(f"{folder}/{file}")
+            name = f"{folder}/{file}".removeprefix(top)
+            refs.pop(name, None)
+            if not _is_symbolic(content):
+                refs[name] = content.strip()
+    return refs
 
 
-def _own_commits(lines: list[bytes]) -> set[bytes] | None:
+def _is_own(git: Path, name: str, target: bytes, own: set[bytes]) -> bool:
+    """Return whether a ref is at a commit that was made here."""
+    if name.startswith("refs/replace/"):
+        return False
+    if name == "refs/stash" or name.startswith("refs/notes/"):
+        logged = _logged(git / "logs" / name, _STASHES if name == "refs/stash" else _NOTES)
+        return logged is not None and target in logged
+    for _ in range(_MOST_TAGS):
+        if target in own:
+            return True
+        target = _tagged(git, target)
+    return False
+
+
+def _tagged(git: Path, tag: bytes) -> bytes:
+    """Return the commit or tag that a tag object is at; a lightweight tag has no object.
+
+    Raises:
+        OSError: if there is no such loose object: it is packed, or not a tag.
+        ValueError: if it is no tag.
+        zlib.error: if it cannot be read.
+    """
+    name = tag.decode("ascii")
+    content = _content(git / "objects" / name[:2] / name[2:])
+    kind, _, text = zlib.decompressobj().decompress(content, _MOST_BYTES).partition(b"\0")
+    word, _, target = text.partition(b"\n")[0].partition(b" ")
+    if not kind.startswith(b"tag ") or word != b"object":
+        raise ValueError(f"{name} is no tag")
+    return target
+
+
+def _logged(log: Path, actions: tuple[bytes, ...]) -> set[bytes] | None:
+    """Return the commits that a reflog says were made here by these actions; see :func:`_own_commits`."""
+    own: set[bytes] | None = _LOGS.get(
+        log, [log], lambda: _own_commits(_content(log).splitlines(), actions)
+    )
+    return own
+
+
+def _own_commits(lines: list[bytes], actions: tuple[bytes, ...]) -> set[bytes] | None:
     """Return the commits that a reflog says were made here; None if one of its entries moves to another one.
 
     The format of an entry is ``OLD NEW NAME <EMAIL> TIME ZONE<TAB>ACTION`` (gitformat-reflog).  Entries expire
@@ -116,7 +193,7 @@ def _own_commits(lines: list[bytes]) -> set[bytes] | None:
         old, new, *_ = commits.split(b" ", 2)
         if number == 0 and old.strip(b"0"):
             return None
-        if action.startswith(_COMMITS):
+        if action.startswith(actions):
             own.add(new)
         elif new not in own:
             return None

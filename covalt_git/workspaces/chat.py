@@ -280,7 +280,11 @@ class ChatStore:
     # Calls and approvals
 
     def calls(self) -> list[PendingCall]:
-        """Return the pending calls and the running call, oldest first."""
+        """Return the pending calls and the running call, oldest first.
+
+        Raises:
+            BrokenStoreError: if they are those of another chat.
+        """
         found = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
         if (running := running_call.read(self.store.path)) is not None:
             found[running.id] = running  # it may have been pending before
@@ -291,16 +295,31 @@ class ChatStore:
         return next((call for call in self.calls() if call.id == call_id), None)
 
     def approvals(self) -> list[Approval]:
-        """Return all approvals of this chat, also decided ones, oldest first."""
+        """Return all approvals of this chat, also decided ones, oldest first.
+
+        Raises:
+            BrokenStoreError: as :meth:`calls`.
+        """
         return self._stored_below(APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
         """Return an approval, or None."""
-        return stored_at(self.store, APPROVALS + execution_id, Approval)
+        approval = stored_at(self.store, APPROVALS + execution_id, Approval)
+        return None if approval is None else self._checked(approval)
 
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
         found = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
-        return [value for value in found if value is not None]
+        return [self._checked(value) for value in found if value is not None]
+
+    def _checked(self, stored: Stored) -> Stored:
+        """Return a pending call or an approval of this chat; a copied folder has those of another one."""
+        chat_id = getattr(stored, "chat_id", self.id)
+        if chat_id != self.id:
+            raise BrokenStoreError(
+                f"the folder of the chat {self.id!r} has calls of the chat {chat_id!r}",
+                hint=f"if it was renamed, give it its name again: mv {self.folder} {self.folder.parent / chat_id}",
+            )
+        return stored
 
 
 def stored_at(store: GitStore, ref: str, kind: type[Stored]) -> Stored | None:

@@ -152,6 +152,14 @@ def test_a_command_runs_only_while_exactly_it_is_allowed(home: Path) -> None:
     assert not (home / "ran").exists()
 
 
+def test_a_value_is_not_used_if_the_permission_ends_while_the_command_waits(home: Path) -> None:
+    consents = home / "config/covalt-git/allowed-commands"
+
+    assert failure(allowed(home, f"rm {consents}/*; echo value")).code == (
+        "secret_command_not_allowed"
+    )
+
+
 def test_consent_is_a_private_file_outside_the_project(home: Path) -> None:
     made = allowed(home, "echo value")
 
@@ -201,6 +209,10 @@ def test_no_file_of_the_project_can_be_allowed(home: Path, monkeypatch: pytest.M
         ["env", f"--chdir={path.lstrip('/')}", "sh", "{name}"],
         ["env", f"BASH_ENV={home}/a b/get-secret", "bash", "-c", "echo", "{name}"],
         ["curl", f"file://{path}", "{name}"],
+        ["curl", f"FILE://{path}", "{name}"],
+        ["curl", f"File://localhost{path}", "{name}"],
+        ["curl", f"file:{path.replace('project', '%70roject')}", "{name}"],
+        ["git", "archive", f"git+file://{path}", "{name}"],
     ):
         with pytest.raises(SecretCommandError, match="which is in the project"):
             command(home, *argv).allow()

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +117,45 @@ def add_now(world: World) -> CallOutcome:
         return add(context)
 
 
+WITH_SECRETS = """\
+id: ev
+name: Ev
+version: "1"
+secrets: [KEY]
+mcp_servers:
+  - {{id: disk, command: sh, args: ["-c", "touch {ran}; cat"], env: {{KEY: "${{KEY}}"}}}}
+tools:
+  - {{id: use, entrypoint: "tools:use"}}
+  - {{id: get, http: {{url: "http://127.0.0.1:{port}/x", headers: {{X-Key: "${{KEY}}"}}}}}}
+"""
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """A host that leaves a file when it gets a request."""
+
+    def __init__(self, ran: Path, *request: Any) -> None:
+        self._ran = ran
+        super().__init__(*request)
+
+    def do_GET(self) -> None:
+        self._ran.touch()
+        self.send_error(500)
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields"),
+    [
+        ("call_tool", {"chat_id": "c1", "tool_id": "ev:use", "args": {}}),
+        ("call_tool", {"chat_id": "c1", "tool_id": "ev:get", "args": {}}),
+        ("refresh_source", {"toolset_id": "ev", "namespace": "disk"}),
+    ],
+)
 def test_a_tool_whose_trust_is_withdrawn_while_a_command_prints_its_secret_does_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, fields: dict[str, Any]
 ) -> None:
     use_config(monkeypatch, tmp_path / "config", trusts=False)
-    root, started = tmp_path / "project", tmp_path / "started"
+    root, started, ran = tmp_path / "project", tmp_path / "started", tmp_path / "ran"
     (root / "toolsets/ev").mkdir(parents=True)
-    (root / "toolsets/ev/toolset.yaml").write_text(
-        'id: ev\nname: Ev\nversion: "1"\nsecrets: [KEY]\n'
-        "tools: [{id: use, entrypoint: 'tools:use'}]\n"
-    )
     (root / "toolsets/ev/tools.py").write_text(
         "from pathlib import Path\n\n\ndef use(workspace: Path) -> str:\n"
         '    """Use the secret."""\n    (workspace / "ran").touch()\n    return "ran"\n'
@@ -134,20 +164,34 @@ def test_a_tool_whose_trust_is_withdrawn_while_a_command_prints_its_secret_does_
     command = json.dumps(["/bin/sh", "-c", script])
     (root / "covalt.yaml").write_text(f"version: 1\nsecret_command: {command}\n")
     operate = Operations(root)
-    operate("add_grant", toolset_id="ev", kind="secret", name="KEY")
-    operate("trust_project")
-    operate("create_chat", chat_id="c1")
     ended: list[Any] = []
-    request = {"chat_id": "c1", "tool_id": "ev:use", "args": {}}
-    thread = threading.Thread(target=lambda: ended.append(operate("call_tool", **request)))
 
-    thread.start()
-    until(started.exists)
-    operate("distrust_project")
-    started.unlink()
-    thread.join(60)
+    def perform() -> None:
+        try:
+            ended.append(operate(operation, **fields))
+        except CovaltError as error:
+            ended.append(error.message)
+
+    with HTTPServer(("127.0.0.1", 0), partial(Recorder, ran)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        manifest = WITH_SECRETS.format(ran=ran, port=server.server_port)
+        (root / "toolsets/ev/toolset.yaml").write_text(manifest)
+        host = f"http://127.0.0.1:{server.server_port}"
+        operate("add_grant", toolset_id="ev", kind="network", hosts=(host,))
+        operate("add_grant", toolset_id="ev", kind="secret", name="KEY", hosts=(host,))
+        operate("add_grant", toolset_id="ev", kind="process", name="disk")
+        operate("trust_project")
+        operate("create_chat", chat_id="c1")
+        thread = threading.Thread(target=perform)
+        thread.start()
+        until(started.exists)
+        Consents.of(root).withdraw_all()  # the secret_command stays allowed
+        started.unlink()
+        thread.join(60)
+        server.shutdown()
 
     assert "not trusted on this machine" in json.dumps(ended[0])
+    assert not ran.exists()
     assert not (root / "data/chats/c1/workspace/ran").exists()
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -403,6 +404,78 @@ def test_data_of_another_user_is_not_used(
     assert [chat["id"] for chat in Operations(root)("list_chats")["chats"]] == ["c1"]
 
 
+@pytest.fixture
+def gift(tmp_path: Path) -> Path:
+    """A submodule of another user, for any folder."""
+    gift = tmp_path / "gift"
+    git(tmp_path, "init", "-qb", "main", str(gift))
+    (gift / "eve.json").write_text("{}")
+    git(gift, "add", "-A")
+    git(gift, "commit", "-qm", "theirs")
+    return gift
+
+
+@pytest.mark.parametrize(
+    "place", ["tokens", "chats/invoices", "chats/mine/store.git/refs/covalt/a#b"]
+)
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_what_a_submodule_leaves_in_data_is_not_used(
+    own: Path, gift: Path, tmp_path: Path, place: str, *, in_folder: bool
+) -> None:
+    """Pull a submodule in the user's own data/, and pull its removal, which leaves its files."""
+    theirs, root = tmp_path / "theirs", own
+    if in_folder:  # of a repository with more than the project
+        git(tmp_path, "init", "-qb", "main", str(tmp_path / "all"))
+        own.rename(tmp_path / "all/own")
+        shutil.rmtree(tmp_path / "all/own/.git")
+        own, root = tmp_path / "all", tmp_path / "all/own"
+        git(own, "add", "-A")
+        git(own, "commit", "-qm", "one")
+    Operations(root)("create_chat", chat_id="mine")
+    git(tmp_path, "clone", "-q", str(own), str(theirs))
+    path = (root / "data" / place).relative_to(own)
+    git(theirs, "submodule", "add", "-q", "-f", "--name", "a/b", str(gift), str(path))
+    git(theirs, "commit", "-qam", "add")
+    git(own, "pull", "-q", str(theirs), "main")
+    git(own, "submodule", "update", "-q", "--init")
+    git(theirs, "rm", "-qf", str(path))
+    git(theirs, "commit", "-qam", "remove")
+    git(own, "pull", "-q", str(theirs), "main")
+    assert (own / path / "eve.json").exists()
+    assert git(own, "ls-files", "--", str(root / "data")) == ""
+
+    error = Operations(root).error("list_chats")
+    assert error.code == "data_is_tracked"
+    shutil.rmtree(own / ".git/modules")
+    if "store.git" not in place:
+        assert Operations(root).error("list_chats").code == "data_is_tracked"
+    shutil.rmtree(own / path)
+    assert len(Operations(root)("list_chats")["chats"]) == 1
+
+
+def test_a_submodule_elsewhere_does_not_prevent_the_use_of_data(own: Path, gift: Path) -> None:
+    git(own, "submodule", "add", "-q", str(gift), "vendor/data")
+
+    assert Operations(own)("list_chats")["chats"] == []
+
+
+def test_a_folder_with_the_approvals_of_another_chat_is_an_error_of_that_chat_only(
+    root: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    operate = Operations(root, "owner")
+    operate("create_chat", chat_id="c1")
+    call = {"tool_id": "ev:read", "args": {}}
+    assert operate("call_tool", chat_id="c1", **call)["status"] == "pending"
+    shutil.copytree(root / "data/chats/c1", root / "data/chats/c2")
+
+    code, printed = cli_in(root, "approval", "list")
+    assert (code, printed.count("ev:read")) == (0, 1)
+    code, printed = cli_in(root, "chat", "show", "c2")
+    assert code == 1
+    assert "has calls of the chat 'c1'" in printed
+    assert cli_in(root, "chat", "delete", "c2", "--yes")[0] == 0
+
+
 def test_data_that_moves_with_its_project_stays_its_users(root: Path, tmp_path: Path) -> None:
     Operations(root)("create_chat", chat_id="c1")
     root.rename(tmp_path / "moved")
@@ -442,6 +515,31 @@ def test_own_commits_branches_and_resets_need_no_trust(own: Path) -> None:
     git(own, "commit", "-q", "--amend", "-m", "better")
     git(own, "reset", "-q", "--hard", "idea")
 
+    assert len(Project.open(own).config.approvals) == 1
+
+
+@pytest.mark.parametrize("collect", [False, True])
+def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    git(own, "commit", "-qam", "mine")
+    git(own, "tag", "light")
+    git(own, "tag", "-a", "-m", "mine", "v1")
+    git(own, "tag", "-a", "-m", "again", "v1.1", "v1")
+    git(own, "notes", "add", "-m", "mine")
+    git(own, "bisect", "start", "HEAD", "HEAD~1")
+    for message in ((), ("-m", "mine")):
+        (own / "covalt.yaml").write_text("version: 1\n")
+        git(own, "stash", "push", *message)
+    git(own, "stash", "drop", "stash@{1}")
+    git(own, "sparse-checkout", "set", "--no-cone", "/*")
+    if collect:
+        git(own, "gc", "-q", "--prune=now")
+        git(own, "pack-refs", "--all")
+
+    assert len(Project.open(own).config.approvals) == 1
+    git(own, "stash", "pop")
+    assert Project.open(own).config.approvals == ()
+    git(own, "stash")
     assert len(Project.open(own).config.approvals) == 1
 
 
@@ -508,6 +606,59 @@ def _expired_reflog(own: Path, theirs: Path) -> None:
     git(own, "reflog", "expire", "--expire=now", "--all")
 
 
+def _replaced_commit(own: Path, theirs: Path) -> None:
+    """Push a commit in place of one of the user's, which a checkout then writes."""
+    git(own, "commit", "-q", "--allow-empty", "-m", "mine")
+    git(own, "checkout", "-qb", "idea")
+    (own / "notes.txt").touch()
+    git(own, "add", "-A")
+    git(own, "commit", "-qm", "idea")
+    theirs_tree = git(theirs, "rev-parse", "HEAD^{tree}")
+    other = git(theirs, "commit-tree", theirs_tree, "-m", "mine")
+    git(theirs, "push", "-q", str(own), f"{other}:refs/replace/{git(own, 'rev-parse', 'main')}")
+    git(own, "checkout", "-q", "main")
+
+
+def _grafted_commit(own: Path, _: Path) -> None:
+    (own / ".git/info/grafts").write_text(f"{git(own, 'rev-parse', 'HEAD')}\n")
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+def _pushed_ref(name: str, own: Path, theirs: Path) -> None:
+    git(theirs, "push", "-q", str(own), f"HEAD:{name}")
+    git(own, "checkout", "-q", name, "--", "covalt.yaml")
+
+
+def _pushed_tag_object(own: Path, theirs: Path) -> None:
+    git(theirs, "tag", "-a", "-m", "theirs", "v1")
+    git(theirs, "push", "-q", str(own), "v1")
+    git(own, "merge", "-q", "--squash", "v1")
+
+
+def _packed_tag_object(own: Path, theirs: Path) -> None:
+    _pushed_tag_object(own, theirs)
+    git(own, "gc", "-q")
+
+
+def _fetched_stash(own: Path, theirs: Path) -> None:
+    (own / "notes.txt").touch()
+    git(own, "add", "-A")
+    git(own, "stash")  # so that the fetched one has an entry of the reflog too
+    (theirs / "covalt.yaml").write_text(f"{WAIVER}# theirs\n")
+    git(theirs, "stash")
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "+refs/stash:refs/stash")
+    (own / "covalt.yaml").write_text(WAIVER)
+
+
+def _detached_head_without_reflog(own: Path, theirs: Path) -> None:
+    git(own, "config", "core.logAllRefUpdates", "false")
+    git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
+    git(own, "update-ref", "--no-deref", "HEAD", git(theirs, "rev-parse", "HEAD"))
+    (own / ".git/logs/HEAD").unlink()
+    git(own, "update-ref", "-d", "refs/heads/main")
+    git(own, "reset", "-q", "--hard")
+
+
 def _unfinished_switch(own: Path, _: Path) -> None:
     """Git writes the files of another commit before it moves HEAD."""
     (own / ".git/index.lock").touch()
@@ -527,6 +678,15 @@ def _unfinished_switch(own: Path, _: Path) -> None:
         _squash,
         _path_of_a_branch,
         _expired_reflog,
+        _replaced_commit,
+        _grafted_commit,
+        partial(_pushed_ref, "refs/tags/v1"),
+        partial(_pushed_ref, "refs/notes/theirs"),
+        partial(_pushed_ref, "refs/anything/theirs"),
+        _pushed_tag_object,
+        _packed_tag_object,
+        _fetched_stash,
+        _detached_head_without_reflog,
         _unfinished_switch,
     ],
 )
