@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git.credentials.leaks import blotted
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
@@ -92,9 +93,9 @@ class Granted:
         grants = [one for one in self.servers if (one.kind, one.server) == (kind, server.id)]
         if any(is_of(one, facts) for one in grants):
             return
-        what = f"may not use the MCP server at {command_line([server.url or ''])}"
+        what = f"may not use the MCP server at {blotted(command_line([server.url or '']))}"
         if server.command is not None:
-            what = f"may not start {command_line((server.command, *server.args))}"
+            what = f"may not start {blotted(command_line((server.command, *server.args)))}"
         raise self._needed(kind, what, f"{kind} {server.id}", changed=bool(grants))
 
     def _needed(

@@ -17,6 +17,7 @@ from covalt_git.calls.telemetry import observe_call
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.writer import listed
 
@@ -159,7 +160,7 @@ class Approvals(NamedTuple):
             caller, found = self._check_callable(approval)
             why = ""
             if found.definition_digest != approval.definition_digest:
-                why = f"the toolset {found.toolset.id!r} has changed"
+                why = _changed(found)
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
             elif snapshot.unstored_digest(chat.workspace) != approval.unstored:
@@ -261,6 +262,15 @@ def _find_callable(caller: Engine, approval: Approval) -> Found:
             f"{approval.tool_id} no longer exists for {approval.by}, who requested the call",
             hint=f"covalt-git approval deny {approval.execution_id}",
         ) from None
+
+
+def _changed(found: Found) -> str:
+    """Return what differs from the requested call: its digest covers the tool, and an entry that forwards to it."""
+    if found.alias is not None:
+        return f"the registered tool {found.tool_id!r}, or the tool that it calls, has changed"
+    if found.toolset.id == REGISTRY_NAMESPACE:
+        return f"the registered tool {found.tool_id!r} has changed"
+    return f"the toolset {found.toolset.id!r} has changed"
 
 
 def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:

@@ -10,8 +10,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from covalt_git import yaml_text
 from covalt_git.checks.hidden_characters import hidden_characters
-from covalt_git.credentials.leaks import credentials, masked
+from covalt_git.credentials.leaks import credentials, has_random_value, masked
+from covalt_git.credentials.named_values import announced_credentials
 from covalt_git.errors import Problem
 from covalt_git.manifests.skills import SKILL
 from covalt_git.names import suggest_id
@@ -38,6 +40,7 @@ _CONFLICT_PARTS = tuple(
     re.compile(part, re.MULTILINE) for part in ("^<{7} ", "^={7}\r?$", "^>{7} ")
 )
 _YAML = (".yaml", ".yml")
+_DOCUMENTS = (*_YAML, ".json")
 _REFERENCES = {"/toolset.yaml": "${NAME}", ".py": 'get_context().secrets["NAME"]'}
 """The reference to a secret that replaces a credential, by the end of the file name."""
 
@@ -72,6 +75,8 @@ def check_texts(
 def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
     """Return the problems of the text of a file, and the credentials in it."""
     secret = credentials(text)
+    if display_path.endswith(_DOCUMENTS):
+        secret += _announced_credentials(text, display_path, secret)
     found = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
     if not display_path.endswith(_YAML):  # the YAML reader reports conflicts itself
         found += _conflict(text)
@@ -83,6 +88,24 @@ def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
         for place, code, message, hint, severity in found
     ]
     return problems, {one.value for one in secret}
+
+
+def _announced_credentials(text: str, path: str, known: list[Credential]) -> list[Credential]:
+    """Return the credentials of a document that are far from their names, which only its values show."""
+    if not has_random_value(text):
+        return []  # most documents: reading one takes a hundred times as long as this search
+    try:
+        document = yaml_text.load(text, path)
+    except yaml_text.YamlProblems:
+        return []
+    found: dict[str, Credential] = {}
+    for named, one in announced_credentials(document.data):
+        if not any(one.value in other.value for other in known):
+            # A value with escapes is not in the text as it is read: then its beginning is its place.
+            at = text.find(one.value, document.offset(named.loc))
+            place = at if at >= 0 else document.offset(named.loc)
+            found.setdefault(one.value, one._replace(place=place))
+    return list(found.values())
 
 
 _Found = tuple[int, str, str, str, str]

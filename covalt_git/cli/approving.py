@@ -59,7 +59,7 @@ def print_approval(approval: ApprovalDetail) -> None:
     output.say(f"arguments: {display.arguments(arguments)}")
     output.changes(approval.changes)
     if approval.changes or approval.tool_changed:
-        changed = "the files above have" if approval.changes else "the toolset has"
+        changed = "the files above have" if approval.changes else "the tool or its toolset has"
         output.say(f"{changed} changed since the request, so approving it requests a new approval")
     if approval.replaces is not None and approval.replaces.changes:
         output.say(f"it replaces {approval.replaces.execution_id}; changed in between:")

@@ -171,6 +171,7 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
     _grant_all(grants.add_requested_grants, toolset, reason, asks=bool(toolset.lacking))
     if not toolset.lacking:
         output.say(f"{toolset.id} has every grant that it requests")
+        _print_not_trusted(toolset)
 
 
 def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
@@ -181,6 +182,15 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
         output.say(f"{key} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
+        _print_not_trusted(toolset)
+
+
+def _print_not_trusted(toolset: ToolsetDetail) -> None:
+    """Print what is not trusted on this machine: the grants of a clone are valid, and nothing acts by them."""
+    for permission in toolset.not_trusted:
+        output.say(f"not trusted on this machine: {permission}", fg="yellow")
+    if toolset.not_trusted:
+        output.say("  hint: covalt-git trust", fg="yellow")
 
 
 def _print_changes(toolset: ToolsetDetail) -> None:

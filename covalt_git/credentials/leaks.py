@@ -101,17 +101,21 @@ A pattern is compiled only when a text contains one of its prefixes.
 """
 
 _SHORTEST = 20
+_SHORTEST_VALUE = 16
 _BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
 
 _ESCAPE = re.compile(
-    r"""%(?P<url>[2-7][0-9A-Fa-f])
-        | (?<!\\)\\++ (?: (?:u(?P<u4>[0-9A-Fa-f]{4}) | x(?P<x2>[0-9A-Fa-f]{2}) | U(?P<u8>00[0-9A-Fa-f]{6}))
+    r"""%(?:25)*(?P<url>[2-7][0-9A-Fa-f])
+        | (?<!\\)\\++ (?: (?:u(?P<u4>[0-9A-Fa-f]{4}) | x(?P<x2>[0-9A-Fa-f]{2}) | U(?P<u8>00[0-9A-Fa-f]{6})
+                            | u\{(?P<braces>[0-9A-Fa-f]{1,6})\})
+                        | (?P<continued>\r?\n[ \t]*+)
                         | (?P<octal>[0-3]?[0-7]{1,2}) | (?P<letter>[abefnrtv]) | (?P<sign>["'/]) )""",
     re.VERBOSE,
 )
 """An escape of a printable character of ASCII in a URL, or of any character in JSON, YAML, JavaScript or Python.
 
-Each document in another one doubles the backslashes, so their number does not matter.
+Each document in another one doubles the backslashes, and each URL in another one writes ``%25`` for ``%``, so their
+number does not matter.  A backslash at the end of a line continues the line: the token goes on in the next one.
 """
 
 _PRIVATE_KEY = (
@@ -132,6 +136,17 @@ _VALUE = re.compile(
         (?P<value> [A-Za-z0-9+/_.~-]{16,200}+ ={0,2} ) (?![\w(\[{<$%*.=])""",
     re.VERBOSE | re.IGNORECASE,
 )
+_VALUE_OF_A_FLAG = re.compile(
+    r"""\s{1,3} ["'`]? (?!-) (?P<value> [A-Za-z0-9+/_.~-]{16,200}+ ={0,2} ) (?![\w(\[{<$%*.=])""",
+    re.VERBOSE,
+)
+"""What follows ``--api-key`` without a sign between them; elsewhere a space separates words of a sentence."""
+
+_USER_ALONE = re.compile(
+    r"""(?P<value>[A-Za-z0-9+_.~%-]{16,200})(?::[^\s/@"'`<>{}]{0,100})?@(?=[A-Za-z0-9\[])""",
+)
+"""A token in place of the user, as hosts of git take it; a password after it has no meaning."""
+
 _USER_AND_PASSWORD = re.compile(
     r"""(?P<user>[^\s/:@"'`<>{}$%*]{1,100}):
         (?P<value>[^\s/:@"'`<>{}$*\\]{6,200})@(?=[A-Za-z0-9\[])""",
@@ -156,6 +171,9 @@ _RANDOM_BITS = 3.5
 _KNOWN_BITS = 2.5
 """The same for tokens of known formats: only placeholders that people typed have less."""
 
+_RANDOM_WORD = re.compile(
+    r"(?<![A-Za-z0-9+/_.~-])(?<!sha256:)[A-Za-z0-9+/_.~-]{16,200}+(?![A-Za-z0-9+/_.~-])"
+)
 _WORDS = r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?"
 _LONG_HEX = r"(?i)[0-9a-f]{32,}"
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
@@ -249,7 +267,7 @@ class _Decoded:
         def decode(escape: re.Match[str]) -> str:
             nonlocal shorter
             character = _character(escape)
-            shorter += len(escape[0]) - 1
+            shorter += len(escape[0]) - len(character)
             self._ends.append((escape.end() - shorter, escape.end()))
             return character
 
@@ -274,7 +292,9 @@ class _Decoded:
 
 
 def _character(escape: re.Match[str]) -> str:
-    digits = escape["url"] or escape["u4"] or escape["x2"] or escape["u8"]
+    if escape["continued"]:
+        return ""
+    digits = escape["url"] or escape["u4"] or escape["x2"] or escape["u8"] or escape["braces"]
     number = int(digits, 16) if digits else int(escape["octal"] or "0", 8)
     return escape["sign"] or (
         chr(number) if number <= sys.maxunicode and not escape["letter"] else "\n"
@@ -285,18 +305,29 @@ def _assigned(text: str) -> Iterator[Credential]:
     lower = text.lower() if text.isascii() else text.translate(_LOWER)
     for word in _KEY_WORDS:
         for at in _places(lower, word):
-            found = _VALUE.match(text, at + len(word))
-            if found is None or not _is_random(found["value"]):
-                continue
+            ends = at + len(word)
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
+            found = _VALUE.match(text, ends)
+            if found is None and before.startswith("-"):
+                found = _VALUE_OF_A_FLAG.match(text, ends)
+            if found is None or not _is_random(found["value"]):
+                continue
             if word != "key" or re.search(_KEY_OF_A_LOCK, before):
-                kind = f"the value of {text[at - len(before) : at + len(word)]!r} looks like a credential"
+                kind = _kind(text[at - len(before) : at + len(word)])
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
+
+
+def _kind(name: str) -> str:
+    return f"the value of {name!r} looks like a credential"
 
 
 def _in_addresses(text: str) -> Iterator[Credential]:
     for at in _places(text, "://") if "@" in text else ():
+        user = _USER_ALONE.match(text, at + 3)
+        if user is not None and _is_random(user["value"]):
+            yield Credential(at + 3, "a URL with a token as its user", user["value"], certain=False)
+            continue
         found = _USER_AND_PASSWORD.match(text, at + 3)
         if found is None:
             continue
@@ -325,6 +356,25 @@ def _places(text: str, word: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(word, at + len(word))
+
+
+def value_after_name(text: str, name: str) -> Credential | None:
+    """Return the random value at the start of a text whose ``name``, which is elsewhere, says that it is a credential."""
+    found = _VALUE.match(f":{text}")
+    if found is None or not _is_random(found["value"]):
+        return None
+    return Credential(found.start("value") - 1, _kind(name), found["value"], certain=False)
+
+
+def has_random_value(text: str) -> bool:
+    """Return whether a text has a word that looks generated, apart from digests."""
+    text = _Decoded(text).text
+    return any(_is_random(found[0]) for found in _RANDOM_WORD.finditer(text))
+
+
+def is_token(value: str) -> bool:
+    """Return whether a value alone, as the user of a URL, looks like a token."""
+    return len(value) >= _SHORTEST_VALUE and _is_random(value)
 
 
 def _is_random(value: str) -> bool:

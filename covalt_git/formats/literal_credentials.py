@@ -1,52 +1,52 @@
 """Replacement of the credentials in a document by references to secrets, before anything reads it.
 
-A credential is a token of a known format anywhere, or in a connection (headers, variables, arguments,
-URLs) a value whose name says that it is one.  Placeholders such as ``<YOUR_API_KEY>`` stay.
+A credential is a token of a known format anywhere, a random value whose name says that it is one, or in a
+connection (headers, variables, arguments, URLs) any value with such a name.  ``credentials/named_values.py``
+decides what the name of a value is.  Placeholders such as ``<YOUR_API_KEY>`` stay.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from covalt_git.credentials.leaks import MAX_FOUND, credentials
+from covalt_git.credentials.leaks import MAX_FOUND, credentials, is_token
+from covalt_git.credentials.named_values import (
+    announced_credentials,
+    announces,
+    first_secret,
+    is_secret,
+    named_texts,
+)
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values.pointer import Loc
 
 CONNECTIONS: Final = frozenset(
-    {"headers", "http_headers", "env", "environment", "server", "auth", "query", "cookies", "oauth"}
+    {
+        *("headers", "http_headers", "env", "environment", "server", "auth", "query", "cookies"),
+        *("oauth", "environmentVariables", "packageArguments", "runtimeArguments", "variables"),
+    }
 )
 """Keys of objects whose values can be credentials because of their names."""
 
-_SECRET_NAME = re.compile(
-    r"authorization|cookie|token|secret|passw(?:or)?d|passphrase|passcode|api[-_]?key|(?:access|private|auth|account)[-_]?key"
-    r"|credential|bearer|jwt|sshpass|connection[-_]?string|session[-_]?id|signature"
-    r"|(?:^|[-_])(?:key|pass|pwd|pat|auth|dsn)(?:$|[-_])",
-    re.IGNORECASE,
-)
-_ALWAYS_SECRET = re.compile(
-    r"(?:^|[-_]|(?<=[a-z]))(?:password|passwd|passphrase|client[-_]?secret|api[-_]?key|(?:access|auth)[-_]?token"
-    r"|(?:secret|private)[-_]?key)$",
-    re.IGNORECASE,
-)
-"""Keys whose texts are credentials in every object."""
-
-_NOT_SECRET = re.compile(
-    r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
-)
-_WEBHOOK = re.compile(r"webhook(?:[-_]?ur[li])?$", re.IGNORECASE)
-"""Names of addresses of webhooks, which are credentials: the address alone permits sending."""
-
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
-_FLAG = re.compile(r"(?P<before>--?(?P<name>[\w-]+)[= ])(?P<value>.+)", re.DOTALL)
+_WHOLE_FLAG = re.compile(r"\A(?P<before>--?(?P<name>[\w-]+)=)(?P<value>.+)", re.DOTALL)
+"""A flag with its value that is all of an argument, so that the value can have spaces."""
+
+_FLAGS = tuple(
+    re.compile(rf"(?<![\w-])(?P<before>--?(?P<name>[\w-]+)(?:=|\s+){quote})(?P<value>{value})")
+    for quote, value in (("'", "[^']+"), ('"', '[^"]+'), ("", r"(?![-$`])[^\s'\"]+"))
+)
+"""A flag in a line for a shell.  Its value ends at a space or at its quote: after it come the other flags."""
+
 _IS_FLAG = re.compile(r"--?[\w-]+")
 _HEADER_NAME = r"(?P<before>(?P<name>[\w-]+):\s*(?:(?i:bearer|basic|token)\s+)?)"
 _HEADERS = (
@@ -109,6 +109,7 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     replacer = _Replacer(_tokens(value))
     # The keys first: places in the report and names of secrets are made of them.
     value = replacer.without_tokens_in_keys(value, _Place())
+    replacer.read_names(value)
     replacer.visit(value, _Place())
     replacer.repeat(value)
     return with_values(value, replacer.texts), replacer.found
@@ -126,6 +127,7 @@ def _tokens(value: Any) -> list[str]:
         # In the document, quotes and other escapes separate what is together in the text.
         if is_full or json.dumps(text, ensure_ascii=False) != f'"{text}"':
             found += credentials(text)
+    found += [one for _, one in announced_credentials(value)]
     return sorted({one.value for one in found}, key=lambda one: (-len(one), one))
 
 
@@ -148,6 +150,12 @@ class _Replacer:
         self.texts: dict[Loc, str] = {}
         self._tokens = tokens
         self._names: dict[str, str] = {}
+        self._named: dict[Loc, tuple[NamedText, ...]] = {}
+
+    def read_names(self, value: Any) -> None:
+        """Read the names of all texts, which are not only their keys."""
+        for named in named_texts(value):
+            self._named[named.loc] = (*self._named.get(named.loc, ()), named)
 
     def visit(self, value: Any, place: _Place) -> None:
         """Add the texts of a value that have credentials to ``texts``, with references in their place."""
@@ -158,17 +166,18 @@ class _Replacer:
                 connection = _connection(key, place.connection)
                 is_owner = isinstance(one, dict) and key.lower() not in _GENERIC
                 around = (*owners, key) if is_owner else owners
-                if self._can_have_one(one, key, connection):
-                    self.visit(one, _Place((*place.loc, key), around, key, connection))
+                inner = _Place((*place.loc, key), around, key, connection)
+                if self._can_have_one(one, inner):
+                    self.visit(one, inner)
         elif isinstance(value, list):
             for position, one in enumerate(value):
-                if self._can_have_one(one, place.key, place.connection):
-                    inner = place._replace(loc=(*place.loc, position))
+                inner = place._replace(loc=(*place.loc, position))
+                if self._can_have_one(one, inner):
                     flag = value[position - 1] if position and place.connection == "args" else ""
                     self._visit_item(one, flag, inner)
         elif isinstance(value, str):
             text = value
-            for before, literal, name in _literals(value, place, self._tokens):
+            for before, literal, name in self._literals(value, place):
                 if before + literal in text:
                     reference = self._reference(literal, name, place)
                     text = text.replace(before + literal, before + reference)
@@ -229,11 +238,50 @@ class _Replacer:
             is_line = isinstance(flag, str) and _SHELL_FLAG.fullmatch(flag) is not None
             self.visit(value, place._replace(is_argument=not is_line))
 
-    def _can_have_one(self, value: Any, key: str, connection: str) -> bool:
+    def _can_have_one(self, value: Any, place: _Place) -> bool:
         if not isinstance(value, str):
             return isinstance(value, dict | list)
-        is_searched = connection in CONNECTIONS or connection == "args" or "://" in value
-        return is_searched or bool(self._tokens) or _names_credential(key)
+        is_searched = (
+            place.connection in CONNECTIONS or place.connection == "args" or "://" in value
+        )
+        return is_searched or bool(self._tokens) or any(self._secrets_at(place))
+
+    def _secrets_at(self, place: _Place) -> Iterator[tuple[str, str]]:
+        """Yield each text at a place whose name says that it is a credential, and this name."""
+        in_connection = place.connection in CONNECTIONS
+        for named in self._named.get(place.loc, ()):
+            name = first_secret(named.names, in_connection=in_connection)
+            if name and is_literal(named.text):
+                yield named.text, name
+
+    def _literals(self, text: str, place: _Place) -> Iterator[tuple[str, str, str]]:
+        """Yield the credentials of a text: what is before each, the credential, and its name."""
+        key = place.key
+        for value, name in self._secrets_at(place):
+            scheme = _SCHEME.match(value)
+            before = scheme[0] if scheme else ""
+            if value == text:
+                yield before, value[len(before) :], name
+                return
+            # In a JSON document in the text, a short value is also a part of other words.
+            yield f'"{before}', value[len(before) :], name
+        if "://" in text and "@" in text and _has_login(text):
+            yield "", text, key if key.lower().endswith("url") else f"{key}_url"
+            return
+        for one in _named_values(text, place):
+            if is_secret(one["name"]) and is_literal(one["value"]):
+                yield one["before"], one["value"], one["name"]
+        if place.connection == "args" and ("curl" in text or _CURL.match(text)):
+            for one in _CURL.finditer(text):
+                if _is_login(one):
+                    yield one["before"], one["value"], "password"
+        for token in self._tokens:
+            yield "", token, self._announced(place) or key
+
+    def _announced(self, place: _Place) -> str:
+        """Return the first name of a text that says that a random value is a credential."""
+        names = (name for named in self._named.get(place.loc, ()) for name in named.names)
+        return next(filter(announces, names), "")
 
     def _reference(self, literal: str, name: str, place: _Place) -> str:
         """Return the reference to a credential; equal credentials have one name."""
@@ -247,34 +295,11 @@ class _Replacer:
         return f"${{{found}}}"
 
 
-def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the credentials of a text: what is before each, the credential, and its name."""
-    key = place.key
-    in_connection = place.connection in CONNECTIONS and _is_secret(key)
-    if (in_connection or _names_credential(key)) and is_literal(text):
-        scheme = _SCHEME.match(text)
-        before = scheme[0] if scheme else ""
-        yield before, text[len(before) :], key
-        return
-    if "://" in text and "@" in text and _has_password(text):
-        yield "", text, key if key.lower().endswith("url") else f"{key}_url"
-        return
-    for one in _named_values(text, place):
-        if _is_secret(one["name"]) and is_literal(one["value"]):
-            yield one["before"], one["value"], one["name"]
-    if place.connection == "args" and ("curl" in text or _CURL.match(text)):
-        for one in _CURL.finditer(text):
-            if _is_login(one):
-                yield one["before"], one["value"], "password"
-    for token in tokens:
-        yield "", token, key
-
-
 def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
     """Yield the values of a text that have a name, in each form that the text may have at its place."""
     if place.connection == "args":
-        whole = (_ASSIGNMENT,) if place.is_argument else ()
-        for pattern in (_FLAG, *_HEADERS, *whole):
+        whole = (_WHOLE_FLAG, _ASSIGNMENT) if place.is_argument else ()
+        for pattern in (*whole, *_FLAGS, *_HEADERS):
             yield from pattern.finditer(text)
     if place.connection == "args" or place.connection in CONNECTIONS:
         for pattern in (*_ASSIGNMENTS, _MEMBER):
@@ -305,14 +330,14 @@ def _is_distinct(literal: str) -> bool:
     return len(literal) >= _DISTINCT and not literal.isalpha()
 
 
-def _has_password(text: str) -> bool:
-    """Return whether a text has a URL with a literal password."""
+def _has_login(text: str) -> bool:
+    """Return whether a text has a URL with a literal password, or with a token as its user."""
     for word in text.split():
         try:
-            password = urlsplit(word).password
+            url = urlsplit(word)
         except ValueError:
             continue
-        if password and is_literal(password):
+        if (url.password and is_literal(url.password)) or is_token(url.username or ""):
             return True
     return False
 
@@ -327,18 +352,7 @@ def _is_argument_of(flag: Any, value: Any) -> bool:
     """Return whether a value is a credential that follows its flag, as in ``--token VALUE``."""
     if not isinstance(flag, str) or not isinstance(value, str) or value.startswith("-"):
         return False
-    return bool(_IS_FLAG.fullmatch(flag)) and _is_secret(flag) and is_literal(value)
-
-
-@lru_cache
-def _names_credential(key: str) -> bool:
-    return _ALWAYS_SECRET.search(key) is not None
-
-
-def _is_secret(name: str) -> bool:
-    if _WEBHOOK.search(name):
-        return True
-    return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
+    return bool(_IS_FLAG.fullmatch(flag)) and is_secret(flag) and is_literal(value)
 
 
 def _secret_name(name: str, place: _Place) -> str:
@@ -346,6 +360,7 @@ def _secret_name(name: str, place: _Place) -> str:
     in_variables = not {"env", "environment"}.isdisjoint(place.loc)
     if in_variables and re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
-    owner = place.owners[-1] if place.owners else ""
+    owners = [owner for owner in place.owners if owner != name]
+    owner = owners[-1] if owners else ""
     word = "token" if name.lower() in {"authorization", "proxy-authorization"} else name
     return variable_name(owner, word)

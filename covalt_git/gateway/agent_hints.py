@@ -1,6 +1,6 @@
 """Hints of errors, rewritten for agents: a command becomes the built-in tool that does the same.
 
-Any other command is marked as one that the user can run.
+Any other command is marked as one that the user can run, in each line: a model may read or repeat one line alone.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ _REPLACED = [(re.compile(f"`?covalt-git chat {args}`?"), tool) for args, tool in
 
 def for_agent(hint: str, style: Style = "dots") -> str:
     """Return a hint for an agent, with the names of tools in the agent's style."""
+    lines = (_line_for_agent(line, style) for line in hint.splitlines())
+    return "\n".join(filter(None, lines))
+
+
+def _line_for_agent(hint: str, style: Style) -> str:
     hint = _WITHOUT_TOOL.sub("", hint).strip()
     for command, tool in _REPLACED:
         (name,) = tool_names.names([f"{BUILTIN_NAMESPACE}:{tool}"], style)

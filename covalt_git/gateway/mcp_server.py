@@ -195,7 +195,8 @@ class RequestHandlers:
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
         except NoSuchToolError as error:
-            message = "; ".join(filter(None, (error.message, error.hint)))
+            hint = agent_hints.for_agent(error.hint)
+            message = "; ".join(filter(None, (error.message, hint)))
             raise MCPError(types.INVALID_PARAMS, message) from None
         except CovaltError as error:
             return results.of_error(error, delivery._replace(schema={}))

@@ -13,6 +13,7 @@ from covalt_git.access.grants import (
     keeping,
     tool_facts,
 )
+from covalt_git.credentials.leaks import blotted
 from covalt_git.grants.requested import requested
 from covalt_git.models.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
@@ -26,7 +27,7 @@ from covalt_git.models.toolset_state import (
 from covalt_git.names import REGISTRY_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
@@ -146,7 +147,7 @@ def _of_tool(grant: ToolGrant, toolset: Toolset) -> Iterator[str]:
 
 def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:
     if grant.argv != facts["argv"]:
-        yield f"the command was {command_line(grant.argv)}, and is {command_line(facts['argv'])}"
+        yield f"the command was {_line(grant.argv)}, and is {_line(facts['argv'])}"
     if grant.cwd != facts["cwd"]:
         yield f"its folder was {_path(grant.cwd)}, and is {_path(facts['cwd'])}"
     yield from _of_names("the variable ", dict.fromkeys(grant.env), dict.fromkeys(facts["env"]))
@@ -155,11 +156,16 @@ def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:
 
 def _of_server(grant: ServerGrant, facts: JsonObject) -> Iterator[str]:
     if grant.url != facts["url"]:
-        yield f"the URL was {command_line([grant.url])}, and is {command_line([facts['url']])}"
+        yield f"the URL was {_line([grant.url])}, and is {_line([facts['url']])}"
     if grant.transport != facts["transport"]:
         yield f"the transport was {grant.transport}, and is {facts['transport']}"
     headers = dict.fromkeys(grant.headers)
     yield from _of_names("the header ", headers, dict.fromkeys(facts["headers"]))
+
+
+def _line(argv: Sequence[str]) -> str:
+    """Return a command on one line, with stars in place of credentials: models and logs get this text too."""
+    return blotted(command_line(argv))
 
 
 def _path(path: str | None) -> str:

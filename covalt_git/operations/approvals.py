@@ -109,7 +109,9 @@ class ApprovalDetail(ApprovalRow):
     changes: tuple[Change, ...] = Field(
         description="The files that have changed since the request."
     )
-    tool_changed: bool = Field(description="Whether the toolset has changed since the request.")
+    tool_changed: bool = Field(
+        description="Whether the tool or its toolset has changed since the request."
+    )
     active_branch: str = Field(
         description="The chat's. A call runs only while its own branch is active."
     )

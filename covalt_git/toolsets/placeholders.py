@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import credentials
+from covalt_git.credentials.named_values import announced, named_texts
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.templating.references import references, texts
 from covalt_git.toolsets.export import SHORTEST
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.toolsets.toolset import Toolset
@@ -74,9 +76,12 @@ def _replaced(
     names = list(data.get("secrets") or sorted(known))
     taken, found, plain, quoted = known | set(names), [], text, text
     wanted = deepcopy(data)
+    named: dict[Loc, list[NamedText]] = {}
+    for one in named_texts(data):
+        named.setdefault(one.loc, []).append(one)
     for loc, old in texts(data):
         new = old
-        for value in _credentials(data, loc, old, secrets):
+        for value in _credentials(loc, old, named[loc], secrets):
             name = _available(_path(data, loc), taken)
             taken.add(name)
             found.append(ReplacedCredential(name, ".".join(_path(data, loc))))
@@ -103,16 +108,13 @@ def _data(text: str) -> Any:
 
 
 def _credentials(
-    data: JsonObject, loc: Loc, text: str, secrets: Mapping[str, str]
+    loc: Loc, text: str, names: Iterable[NamedText], secrets: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the credentials of a text in which references are resolved, each once."""
-    last = loc[-1]
-    if last == "id" or not (loc[0] in _RESOLVED or loc[::2][:2] == ("tools", "http")):
+    if loc[-1] == "id" or not (loc[0] in _RESOLVED or loc[::2][:2] == ("tools", "http")):
         return
-    label = last
-    if isinstance(last, int):  # a value in a list of arguments follows its option
-        label = _parent(data, loc)[last - 1] if last else loc[-2]
-    found = {one.value for one in credentials(f"{label}: {text}")}
+    found = {one.value for one in credentials(text)}
+    found |= {one.value for one in map(announced, names) if one is not None}
     found |= {value for value in secrets.values() if len(value) >= SHORTEST}
     for value in sorted(found, key=len, reverse=True):
         if value in text:

@@ -13,6 +13,12 @@ HINTS = {
     "did you mean 'c1'? list them with `covalt-git chat list`": "did you mean 'c1'?",
     "covalt-git grant add demo process srv": "for the user: covalt-git grant add demo process srv",
     "choose another name": "choose another name",
+    "covalt-git trust\ncovalt-git grant add demo secret K": (
+        "for the user: covalt-git trust\nfor the user: covalt-git grant add demo secret K"
+    ),
+    "choose another name\nlist them with `covalt-git chat list`\ncovalt-git trust": (
+        "choose another name\nfor the user: covalt-git trust"
+    ),
 }
 
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from covalt_git.credentials.leaks import is_token
 from covalt_git.errors import CovaltError
 from covalt_git.problems import codes
 from tests.api_client import BEARER, HOME, Api
-from tests.credentials.test_leaks import made
+from tests.credentials.test_leaks import LETTERS, made
 from tests.examples import examples
 from tests.operations_client import Operations
 from tests.security.test_tokens_in_every_position import AROUND, TOKENS
@@ -64,12 +65,44 @@ DOCUMENTS: dict[str, Any] = {
 }
 """Documents by their formats."""
 
+NAMED: dict[str, Any] = {
+    "key": {"api_key": "CANARY"},
+    "sibling name": {"headers": [{"name": "X-Api-Key", "value": "CANARY"}]},
+    "sibling name after": {"list": [{"value": "CANARY", "name": "password"}]},
+    "sibling key": {"list": [{"key": "Authorization", "value": "Bearer CANARY"}]},
+    "sibling id": {"list": [{"id": "client_secret", "default": "CANARY"}]},
+    "label": {"list": [{"label": "API key", "value": "CANARY"}]},
+    "values": {"list": [{"name": "token", "values": ["CANARY"]}]},
+    "around": {"variables": {"api_key": {"value": "CANARY"}}},
+    "password input": {"inputs": [{"id": "k", "password": True, "default": "CANARY"}]},
+    "secret variable": {"variables": {"k": {"isSecret": True, "value": "CANARY"}}},
+    "sensitive setting": {"user_config": {"k": {"sensitive": True, "default": "CANARY"}}},
+    "default": {"properties": {"api_key": {"type": "string", "default": "CANARY"}}},
+    "const": {"properties": {"password": {"type": "string", "const": "CANARY"}}},
+    "examples": {"properties": {"token": {"type": "string", "examples": ["a", "CANARY"]}}},
+    "enum": {"properties": {"secret": {"type": "string", "enum": ["CANARY", "b"]}}},
+    "flag": {"args": ["--api-key", "CANARY"]},
+    "pair": {"list": [["X-Api-Key", "CANARY"]]},
+    "one of many flags": {"args": ["-c", "x --verbose --api-key CANARY --b --c d"]},
+    "last of many flags": {"args": ["-c", "x --verbose --a b --password 'CANARY'"]},
+    "flags of an argument": {"args": ["--options=--a 1 --token=CANARY --b"]},
+    "user of a URL": {"url": "https://CANARY@a.example/mcp"},
+    "user of a URL in a command": {"args": ["git+https://CANARY@a.example/r.git"]},
+    "user with a plain password": {"url": "https://CANARY:x-oauth-basic@a.example/r"},
+    "document in a text": {"note": '{"name": "X-Api-Key", "value": "CANARY"}'},
+    "document in an argument": {"args": ["--json", '[{"value": "CANARY", "key": "api_key"}]']},
+}
+"""Documents with a value whose name says that it is a credential, by the place of this name."""
+
 FILES = ["README.md", "tools/more.py", "artifacts/page.html", "assets/data.json"]
 DOORS = settings(
     max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 tokens = st.sampled_from(sorted(TOKENS.values()))
 around = st.sampled_from(AROUND)
+random_values = (
+    st.lists(st.sampled_from(LETTERS), min_size=20, max_size=40).map("".join).filter(is_token)
+)
 
 
 def planted(document: Any, text: str, choose: random.Random) -> Any:
@@ -293,3 +326,82 @@ def test_no_entry_with_what_looks_like_a_credential_is_registered(
 
     assert answer.status_code == 400, answer.get_json()
     assert [*(operate.root / "toolsets/state").glob("registered/*")] == []
+
+
+def named(place: str, value: str) -> Any:
+    """Return a document with a value whose name has that place."""
+    return json.loads(json.dumps(NAMED[place]).replace("CANARY", value))
+
+
+@pytest.mark.parametrize("place", NAMED)
+@given(random_values)
+@settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
+    operate: Operations,
+    api: Api,
+    tmp_path_factory: pytest.TempPathFactory,
+    place: str,
+    value: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("doors")
+    fragment = named(place, value)
+    answers = []
+
+    # conversion, of the formats that have such places
+    schema = SCHEMA | {"properties": {"a": {"default": fragment}, **fragment.get("properties", {})}}
+    server = {"command": "npx", "args": ["-y"], **fragment}
+    documents = {
+        "claude-code": {"mcpServers": {"local": server}, **fragment},
+        "vscode": {"servers": {"local": server}, **fragment},
+        "mcp-tools": {"tools": [{**TOOLS["tools"][0], "inputSchema": schema, "_meta": fragment}]},
+        "tool-entry": {"tools": [{**ENTRY, **fragment}]},
+        "mcp-server-json": {
+            "name": "io.example/s",
+            "description": "d",
+            "version": "1.0.0",
+            "remotes": [{"type": "streamable-http", "url": "https://a.example/mcp", **fragment}],
+        },
+    }
+    for source_format, document in documents.items():
+        source = folder / "tools.json"
+        source.write_text(json.dumps(document))
+        for target in ("toolset", "cursor", "openai", "tool-entry", source_format):
+            request = {"source_format": source_format, "target_format": target}
+            answer = outcome(operate, "convert_file", path=source, **request)
+            answers.append(answer + decoded(answer))
+        source.unlink()
+
+    # checks, export and import of a toolset
+    manifest = MANIFEST | {"extensions": {"note": fragment}}
+    make_toolset(operate.root / "toolsets", manifest)
+    found = operate("validate")
+    answers.append(json.dumps(found))
+    assert codes.CREDENTIAL in {problem["code"] for problem in found["problems"]}
+    zipped = folder / "door.zip"
+    answers.append(outcome(operate, "write_bundle", toolset_id="door", path=zipped))
+    assert not zipped.exists()
+    elsewhere = make_toolset(folder, manifest)
+    answers.append(outcome(operate, "import_toolset_from", source=str(elsewhere)))
+
+    # registration
+    entry = ENTRY | {"x-note": fragment}
+    response = api.client().post("/v1/tools", json=entry, base_url=HOME, headers=BEARER)
+    answers.append(response.get_data(as_text=True))
+    assert response.status_code == 400
+
+    assert [answer for answer in answers if value in answer] == []
+
+
+@pytest.mark.parametrize("args", [["-c", "x --v --api-key CANARY --b"], ["https://CANARY@a.ex/r"]])
+def test_no_text_about_a_missing_grant_has_a_credential(
+    operate: Operations, args: list[str]
+) -> None:
+    value = made(24)
+    filled = [text.replace("CANARY", value) for text in args]
+    servers = [{"id": "far", "command": "sh", "args": filled}]
+    make_toolset(operate.root / "toolsets", MANIFEST | {"mcp_servers": servers})
+
+    found = operate("validate")
+
+    assert "may not start sh" in json.dumps(found["lacking"])
+    assert value not in json.dumps(found)

@@ -106,3 +106,23 @@ def test_a_body_that_any_page_can_send_is_refused(
 
     assert (answer.status_code, answer.get_json()["error"]) == (415, "unsupported_media_type")
     assert names(operate) == []
+
+
+def test_an_approval_of_a_replaced_alias_says_that_the_registered_tool_changed(
+    operate: Operations,
+) -> None:
+    approvals = "version: 1\napprovals:\n  - {pattern: '**', require: true}\n"
+    (operate.root / "covalt.yaml").write_text(approvals)
+    operate("register_tool", entry=GOOD)
+    operate("add_grant", toolset_id="registered", kind="tool", name="good")
+    operate("create_chat", chat_id="c1")
+    args = {"path": "none.csv"}
+    asked = operate("call_tool", chat_id="c1", tool_id="registered:good", args=args)
+    other = {"name": "Good", "protocol_meta": {"mcp": {"tool": "data-lab:report"}}}
+    operate("replace_registered_tool", tool_id="good", entry=other)
+    operate("add_grant", toolset_id="registered", kind="tool", name="good")
+
+    refused = operate.error("approve_call", execution_id=asked["execution_id"])
+
+    assert "the registered tool 'registered:good'" in refused.message
+    assert "toolset" not in refused.message

@@ -122,7 +122,7 @@ def escaped(token: str, how: str) -> str:
     return token[:2] + "".join(codes) + token[4:]
 
 
-@pytest.mark.parametrize("how", ["%{:02X}", "%{:02x}", "\\u{:04x}"])
+@pytest.mark.parametrize("how", ["%{:02X}", "%{:02x}", "\\u{:04x}", "%25{:02X}", "\\u{{{:x}}}"])
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_an_escaped_token_is_the_same_token(name: str, how: str) -> None:
     text = escaped(TOKENS[name], how)
@@ -271,3 +271,54 @@ def test_a_variable_whose_name_says_credential_is_replaced(name: str) -> None:
     changed, _ = replace_credentials({"mcpServers": {"a": {"command": "x", "env": {name: "q9"}}}})
 
     assert "q9" not in json.dumps(changed)
+
+
+@pytest.mark.parametrize("end", ["\\\n", "\\\n    ", "\\\r\n\t", "\\\\\n"])
+@pytest.mark.parametrize("name", sorted(TOKENS))
+def test_a_token_that_continues_in_the_next_line_is_seen(name: str, end: str) -> None:
+    token = TOKENS[name]
+    written = f"{token[:7]}{end}{token[7:]}"
+
+    found = credentials(f'k: "{written}"')
+
+    assert any(one.certain and one.value in written for one in found)
+
+
+flags = st.tuples(
+    st.sampled_from(["--verbose", "--port", "-b", "--a-b"]), st.sampled_from([" 80", "=x", ""])
+)
+
+
+@given(
+    st.lists(flags, max_size=4),
+    st.lists(flags, max_size=4),
+    st.sampled_from(["--api-key", "--token", "--password", "-p --auth-token", "--x_secret"]),
+    st.sampled_from([" {}", "={}", " '{}'", '="{}"', "  {}"]),
+)
+def test_a_flag_among_others_is_replaced_alone(
+    before: list[tuple[str, str]], after: list[tuple[str, str]], flag: str, form: str
+) -> None:
+    value = "hunter2Xq9"
+    line = [*map("".join, before), flag + form.format(value), *map("".join, after)]
+    document = {"args": ["-c", f"serve {' '.join(line)}"]}
+
+    changed, notes = replace_credentials(document)
+
+    (text,) = changed["args"][1:]
+    assert re.sub(r"\$\{\w+\}", value, text) == document["args"][1]
+    assert value not in text
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ssh://git@host.example/r.git",
+        "https://user@host.example/r",
+        "https://github.com/owner/r@8f3kD02nVq7RzLm5XwTc",
+        "https://some.body-with-a-long-name@host.example/r",
+    ],
+)
+def test_a_user_without_a_password_is_no_credential(url: str) -> None:
+    assert credentials(url) == []
+    assert replace_credentials({"args": [url], "url": url})[1] == []

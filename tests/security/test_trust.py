@@ -187,6 +187,17 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
     assert "not trusted" in operate("get_tool", tool_id="ev:steal")["why_not"]
 
 
+@pytest.mark.parametrize("option", ["--again", "--requested"])
+def test_a_command_that_has_no_grant_to_add_says_that_none_is_trusted(
+    clone: Path, cli_in: Callable[..., tuple[int, str]], option: str
+) -> None:
+    code, printed = cli_in(clone, "--role", "owner", "grant", "add", "ev", option)
+
+    assert code == 0, printed
+    assert "not trusted on this machine: ev may use the secret AWS_SECRET_ACCESS_KEY" in printed
+    assert "hint: covalt-git trust" in printed
+
+
 def test_rules_of_a_clone_waive_no_approval(clone: Path) -> None:
     config = Project.open(clone).config
 

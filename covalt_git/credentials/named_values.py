@@ -1,0 +1,178 @@
+"""The names of the texts in a document, and the names that say that a text is a credential.
+
+A format writes the name of a value in many places: as its key (``api_key: ...``), beside it (``{name: X-Api-Key,
+value: ...}``), around it (``properties: {api_key: {default: ...}}``), before it (``[--api-key, ...]``), or as a
+mark (``{password: true, default: ...}``).  Conversion, checks and bundles all take the names from here, so that none
+of them knows a place that another one does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from covalt_git.credentials.leaks import value_after_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from covalt_git.credentials.leaks import Credential
+
+_ANNOUNCING = (
+    r"authorization|token(?!i[sz])|secret|passw(?:or)?d|passphrase|passcode|api[-_]?key"
+    r"|(?:access|private|auth|account|signing)[-_]?key|credential|bearer|jwt|sshpass|connection[-_]?string"
+    r"|session[-_]?id|(?:^|[-_])(?:pass|pwd|pat|auth|dsn)(?:$|[-_])"
+)
+_ANNOUNCES = re.compile(_ANNOUNCING, re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"{_ANNOUNCING}|cookie|signature|(?:^|[-_])key(?:$|[-_])", re.IGNORECASE)
+"""In a connection also names that mean something else elsewhere, such as the key of a table."""
+
+_ALWAYS_SECRET = re.compile(
+    r"(?:^|[-_]|(?<=[a-z]))(?:password|passwd|passphrase|client[-_]?secret|api[-_]?key|(?:access|auth)[-_]?token"
+    r"|(?:secret|private)[-_]?key)$",
+    re.IGNORECASE,
+)
+_NOT_SECRET = re.compile(
+    r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
+)
+_WEBHOOK = re.compile(r"webhook(?:[-_]?ur[li])?$", re.IGNORECASE)
+"""Names of addresses of webhooks, which are credentials: the address alone permits sending."""
+
+_VALUE_KEYS: Final = frozenset(
+    {
+        *("value", "values", "default", "defaults", "const", "enum", "example", "examples", "v"),
+        *("defaultvalue", "default_value", "initial", "initialvalue", "initial_value", "current"),
+    }
+)
+"""Keys, in lower case, that do not name their value: another key of the object does, or the object's own key."""
+
+_NAMING_KEYS: Final = frozenset(
+    {
+        *("name", "key", "id", "header", "variable", "env", "field", "param", "parameter", "k"),
+        *("property", "label", "title", "type", "format", "flag"),
+    }
+)
+"""Keys, in lower case, whose text can be the name of a value beside it."""
+
+_MARKS: Final = frozenset(
+    {"password", "secret", "issecret", "is_secret", "sensitive", "issensitive", "is_sensitive"}
+    | {"writeonly", "x-secret", "x-sensitive"}
+)
+"""Keys, in lower case, that mark the values beside them as secret if they are true."""
+
+_FLAG: Final = re.compile(r"--?[\w-]+")
+_MAX_NAME: Final = 100
+_MAX_INNER: Final = 1 << 20
+
+
+class NamedText(NamedTuple):
+    """A text of a document, the keys and indexes that lead to it, and its possible names, the nearest first.
+
+    A text that is a JSON document itself is followed by the texts in it, at the same place.
+    """
+
+    loc: tuple[str | int, ...]
+    text: str
+    names: tuple[str, ...]
+
+
+def named_texts(document: object) -> Iterator[NamedText]:
+    """Yield the texts of a document with their names."""
+    # Not recursive: documents in texts of documents can be deeper than Python's stack.
+    waiting: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [((), document, ())]
+    while waiting:
+        loc, value, names = waiting.pop()
+        if isinstance(value, dict):
+            around = (*_sibling_names(value), *names)
+            waiting += [
+                ((*loc, key), inner, (*around, key) if key.lower() in _VALUE_KEYS else (key,))
+                for key, inner in reversed(value.items())
+            ]
+        elif isinstance(value, list):
+            is_pair = len(value) == 2 and bool(loc) and isinstance(loc[-1], int)  # noqa: PLR2004
+            waiting += [
+                ((*loc, at), value[at], (*_preceding_name(value, at, is_pair=is_pair), *names))
+                for at in reversed(range(len(value)))
+            ]
+        elif isinstance(value, str):
+            yield NamedText(loc, value, names)
+            inner = _inner_document(value)
+            if inner is not None:
+                waiting.append((loc, inner, names))
+
+
+def announced_credentials(document: object) -> Iterator[tuple[NamedText, Credential]]:
+    """Yield the random values whose names say that they are credentials, each with the text that contains it."""
+    for named in named_texts(document):
+        found = announced(named)
+        if found is not None:
+            yield named, found
+
+
+def announced(named: NamedText) -> Credential | None:
+    """Return the random value of a text if one of its names says that it is a credential."""
+    name = next(filter(announces, named.names), None)
+    return None if name is None else value_after_name(named.text, name)
+
+
+@lru_cache(maxsize=4096)
+def announces(name: str) -> bool:
+    """Return whether a name says that a random value is a credential, wherever a document has it."""
+    plain = _plain(name)
+    return bool(_ANNOUNCES.search(plain)) and not _NOT_SECRET.search(plain)
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """Return whether the name of a value of a connection (a header, a variable, a flag) says that it is a credential."""
+    plain = _plain(name)
+    if _WEBHOOK.search(plain):
+        return True
+    return bool(_SECRET_NAME.search(plain)) and not _NOT_SECRET.search(plain)
+
+
+@lru_cache(maxsize=4096)
+def is_always_secret(name: str) -> bool:
+    """Return whether a name says that its value is a credential in each object, whatever the value looks like."""
+    return _ALWAYS_SECRET.search(_plain(name)) is not None
+
+
+def first_secret(names: Iterable[str], *, in_connection: bool) -> str:
+    """Return the first of a text's names that says that it is a credential; empty without one."""
+    for name in names:
+        if is_always_secret(name) or (in_connection and is_secret(name)):
+            return name
+    return ""
+
+
+def _plain(name: str) -> str:
+    # Labels are made of words ("API key"); a longer text is no name.
+    return "_".join(name.split()) if len(name) <= _MAX_NAME else ""
+
+
+def _sibling_names(value: dict[str, Any]) -> list[str]:
+    names = [
+        text for key, text in value.items() if key.lower() in _NAMING_KEYS and isinstance(text, str)
+    ]
+    is_marked = any(mark is True and key.lower() in _MARKS for key, mark in value.items())
+    return [*names, "password"] if is_marked else names
+
+
+def _preceding_name(values: list[Any], at: int, *, is_pair: bool) -> tuple[str, ...]:
+    """Return the item before another one if it names it: a flag, or the first item of a pair in a list of pairs."""
+    before = values[at - 1] if at else None
+    if not isinstance(before, str):
+        return ()
+    is_value = isinstance(values[at], str) and not values[at].startswith("-")
+    return (before,) if is_pair or (is_value and _FLAG.fullmatch(before)) else ()
+
+
+def _inner_document(text: str) -> Any:
+    if len(text) > _MAX_INNER or not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
