@@ -96,8 +96,8 @@ def write_state(file: Path, state: ToolsetState) -> None:
         return
     parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
     text = "\n".join([yaml_text.comment(HEADER), *parts])
-    reading = read_text(text.encode(), file.name, ToolsetState)
-    if reading.value != state:
+    content = text.encode(errors="replace")
+    if read_text(content, file.name, ToolsetState).value != state:
         raise CovaltError(
             f"the state of the toolset {file.stem!r} has a text that YAML cannot represent",
             hint="remove unpaired surrogates from its texts",

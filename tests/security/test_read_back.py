@@ -92,4 +92,4 @@ def test_a_converted_toolset_is_valid_or_its_texts_are_named(
     shutil.rmtree(folder)
     errors = [one.message for one in toolset.problems if one.severity == "error"]
     noted = [one for one in done.notes if "validate refuses" in one.message]
-    assert not errors or noted, errors
+    assert not errors or noted, (errors, manifest)
