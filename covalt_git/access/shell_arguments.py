@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool import Tool
 
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
 """Names of arguments that a shell or an interpreter reads, in lower case."""
@@ -39,6 +40,12 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
         return any(one.get(SHELL_SCHEMA) for one in _schemas_on_the_way(schema, names))
     except BadReferenceError:  # a schema that cannot be followed waives nothing
         return True
+
+
+def is_shell_argument_of(tool: Tool, path: str) -> bool:
+    """Return whether a shell reads an argument of a tool: its declared schema or that of its function may say so."""
+    schemas = (tool.input_schema, tool.function_schema)
+    return any(schema is not None and is_shell_argument(schema, path) for schema in schemas)
 
 
 def may_run_more(pattern: str, text: str) -> bool:

@@ -22,10 +22,10 @@ from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
     from covalt_git.trust.permission import Reach
@@ -55,29 +55,27 @@ def state_permissions(
 
 
 def without_approval(
-    toolset_id: str, state: ToolsetState, reach: Reach, *, entry: str | None = None
+    toolset_id: str,
+    state: ToolsetState,
+    reach: Reach,
+    *,
+    apart: Collection[str] = (),
+    entry: str | None = None,
 ) -> Permission:
     """Return the permission to call tools without approval.
 
     Args:
         toolset_id: The toolset of the tools.
         state: Its state.
-        reach: The tools, and for each the digests of the rules that require approval of some of its calls.
+        reach: The tools with the conditions of such calls, and for each what earlier rules require approval of.
+        apart: The tools that a user has to see on lines of their own.
         entry: The digest of the entry of a registered tool, whose permission ends with the entry.
     """
-    fact: JsonObject = {"without_approval": entry or "tools"}
+    fact: JsonObject = {"free_calls": entry or "tools"}
     if state.imported:
         fact[IMPORTED] = True
-    return _permission(toolset_id, fact, "call without approval")._replace(reach=reach)
-
-
-def rule_digest(rule: ApprovalRule, schema: JsonObject | None = None) -> str:
-    """Return the digest of a rule that requires approval, for a tool with this input schema.
-
-    A condition on arguments depends on their names and defaults, so another schema is another limit.
-    """
-    facts: JsonObject = rule.model_dump(mode="json", exclude_none=True)
-    return canonical_json.digest({"rule": facts, "schema": schema} if rule.when.args else facts)
+    permission = _permission(toolset_id, fact, "call without approval")
+    return permission._replace(reach=reach, apart=apart)
 
 
 def config_permissions(config: ProjectConfig) -> list[Permission]:
@@ -163,20 +161,18 @@ def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
     them, it would waive more.
     """
     permissions: list[Permission | None] = []
-    requiring: list[str] = []
+    requiring: dict[str, str] = {}
     for rule in config.approvals:
-        if rule.require:
-            requiring.append(rule_digest(rule))
-            permissions.append(None)
-            continue
         fact = rule.model_dump(mode="json", exclude_none=True)
         conditions = {name: value for name, value in fact.get("when", {}).items() if value}
         when = canonical_json.dumps(conditions).decode() if conditions else ""
-        words = (
-            f"covalt.yaml: call {rule.pattern} without approval{f' when {when}' if when else ''}"
-        )
-        reach = {"": tuple(requiring)}
-        permissions.append(Permission({"rule": fact}, words, reach=reach))
+        words = f"{rule.pattern}{f' when {when}' if when else ''}"
+        if rule.require:
+            requiring[canonical_json.digest(fact)] = words
+            permissions.append(None)
+            continue
+        words = f"covalt.yaml: call {words} without approval"
+        permissions.append(Permission({"rule": fact}, words, reach={"": dict(requiring)}))
     return permissions
 
 

@@ -26,6 +26,7 @@ tools:
   - {id: post, http: {method: POST, url: "https://a.example/x"}}
   - {id: read, requires_confirmation: true, http: {url: "https://a.example/x"}}
   - {id: other, http: {url: "https://a.example/y"}}
+  - {id: list, requires_confirmation: true, http: {url: "https://a.example/z"}}
 tool_overrides:
   - {tool_id: other, requires_confirmation: true}
 """
@@ -90,7 +91,7 @@ def git(root: Path, *args: str, check: bool = True) -> str:
     [
         ("ev/toolset.yaml", "{id: post,", "{id: post, annotations: {destructive: false},", "post"),
         ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
-        ("ev/toolset.yaml", "requires_confirmation: true, http", "http", "read"),
+        ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
         ("state/ev.yaml", "requires_confirmation: true", "requires_confirmation: false", "other"),
     ],
 )
@@ -132,7 +133,7 @@ def test_a_default_that_a_rule_compares_and_a_pull_removes_needs_trust(root: Pat
 
     edit(manifest, ", default: all", "")
 
-    assert lacking(root) == ["ev may call without approval: get"]
+    assert lacking(root) == ['ev may call without approval: get except when {"q":"all"}']
 
 
 def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:
@@ -248,9 +249,31 @@ def test_the_question_has_one_line_for_each_permission_and_programs_last(root: P
     texts = [row["permits"] for row in rows]
     assert all("\n" not in text and "        " not in text for text in texts)
     assert texts[-1].startswith("covalt.yaml: run /bin/sh")
-    (free,) = (text for text in texts if "without approval" in text)
-    assert free.endswith(" more")
-    assert len(free) < 300
+    free = next(row for row in rows if "without approval" in row["permits"])
+    assert free["lines"] == [free["permits"]]
+    assert all(f"t{number}" in free["permits"].split(", ") for number in range(1, 300))
+
+
+def test_the_question_shows_calls_that_change_something_on_lines_of_their_own(root: Path) -> None:
+    (root / "covalt.yaml").write_text(CONFIG + "  - {pattern: '**', when: {args: {a: b}}}\n")
+    tools = "".join(f"  - {{id: t{n:02}, http: {{url: 'https://a.example'}}}}\n" for n in range(30))
+    wipe = "http: {method: DELETE, url: 'https://a.example'}"
+    tools += f"  - {{id: wipe, requires_confirmation: false, {wipe}}}\n"
+    edit(root / "toolsets/ev/toolset.yaml", "tool_overrides:", tools + "tool_overrides:")
+
+    (row,) = (
+        row
+        for row in Operations(root)("list_permissions")["permissions"]
+        if "without approval" in row["permits"]
+    )
+
+    names = ", ".join(f"t{n:02}" for n in range(30))
+    assert row["lines"] == [
+        'ev may call without approval: wipe except when {"a":"b"}',
+        f'ev may call without approval: {names} except when {{"a":"b"}}',
+    ]
+    assert "wipe" in row["permits"]
+    assert names in row["permits"]
 
 
 def test_a_grant_of_a_server_that_a_pull_adds_needs_trust(root: Path) -> None:
