@@ -233,6 +233,27 @@ def test_the_words_name_what_runs_with_which_secrets(root: Path) -> None:
     assert "forward w to d.example by DELETE https://d.example/w" in texts
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "{id: far, command: bash, env: {BASH_ENV: evil.sh}, headers: {BASH_ENV: fine.sh}}",
+        "{id: far, url: 'https://m.example/mcp', headers: {A: '${KEY}'}, env: {A: fine}}",
+    ],
+)
+def test_no_value_that_a_server_does_not_get_hides_one_that_it_gets(
+    root: Path, server: str
+) -> None:
+    manifest = root / "toolsets/ev/toolset.yaml"
+    manifest.write_text(f"{manifest.read_text()}secrets: [KEY]\nmcp_servers:\n  - {server}\n")
+
+    problems = Operations(root)("validate")["problems"]
+
+    assert "does not get" in "".join(problem["message"] for problem in problems)
+    grant = {"toolset_id": "ev", "kind": "process", "name": "far"}
+    assert Operations(root).error("add_grant", **grant).code
+    assert not any("far" in text or "fine" in text for text in lacking(root))
+
+
 # What the user removes
 
 
