@@ -12,6 +12,7 @@ from covalt_git.trust.permissions import (
     own_code,
     state_permissions,
     trusted_config,
+    trusted_to_decide,
     without_approval,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "state_permissions",
     "trust_folder",
     "trusted_config",
+    "trusted_to_decide",
     "without_approval",
 ]
