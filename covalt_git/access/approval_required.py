@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.access.argument_values import ANY_VALUE, MISSING, possible_values, value_at
-from covalt_git.access.shell_arguments import is_shell_argument, may_run_more
+from covalt_git.access.shell_arguments import is_shell_argument_of, may_run_more
 from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.names import matches, matches_text
@@ -58,7 +58,7 @@ def confirmation(
         NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
     for rule in config.approvals:
-        if is_about(rule, tool) and _rule_matches(rule, tool, called or (tool,), args):
+        if applies(rule, tool) and _args_match(rule, called or (tool,), args):
             return (f"rule {rule.pattern} requires it",) if rule.require else ()
     return tuple(_REASONS[source] for source in tool.confirmation)
 
@@ -77,28 +77,13 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     return matches(rule.pattern, tool.path) and (tool.annotations_are_own or not trusts)
 
 
-def may_require(rule: ApprovalRule, tool: Tool) -> bool:
-    """Return whether a rule requires approval of some calls of a tool, with the annotations that it has now."""
+def applies(rule: ApprovalRule, tool: Tool) -> bool:
+    """Return whether a rule applies to calls of a tool, with the annotations that it has now."""
     wanted = rule.when.annotations
-    return (
-        rule.require
-        and is_about(rule, tool)
-        and (wanted is None or _same_annotations(wanted, tool.annotations))
-    )
+    return is_about(rule, tool) and (wanted is None or _same_annotations(wanted, tool.annotations))
 
 
-def is_waived_by_annotations(rule: ApprovalRule, tool: Tool) -> bool:
-    """Return whether a rule waives approval of calls of a tool because of the tool's annotations."""
-    wanted = rule.when.annotations
-    if rule.require or wanted is None or not is_about(rule, tool):
-        return False
-    return _same_annotations(wanted, tool.annotations)
-
-
-def _rule_matches(rule: ApprovalRule, tool: Tool, called: Sequence[Tool], args: JsonObject) -> bool:
-    wanted: Annotations | None = rule.when.annotations
-    if wanted is not None and not _same_annotations(wanted, tool.annotations):
-        return False
+def _args_match(rule: ApprovalRule, called: Sequence[Tool], args: JsonObject) -> bool:
     holds = _may_hold if rule.require else _surely_holds
     return all(holds(called, args, path, value) for path, value in rule.when.args.items())
 
@@ -166,7 +151,7 @@ def _runs_more(tool: Tool, path: str, found: object, wanted: Any) -> bool:
     """Return whether a waiver's pattern matches a text for a shell that may run other commands too."""
     if not isinstance(wanted, str) or "*" not in wanted or not isinstance(found, str):
         return False
-    return is_shell_argument(tool.input_schema, path) and may_run_more(wanted, found)
+    return is_shell_argument_of(tool, path) and may_run_more(wanted, found)
 
 
 def _is_like(found: object, wanted: Any) -> bool:

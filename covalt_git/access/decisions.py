@@ -117,6 +117,8 @@ def may_decide_over_mcp(
     All clients over stdio act for the user of this machine: a client chooses its name itself, and a model with a
     shell can start a second client.  So without ``approve_own`` such a
     client cannot approve or deny any call, including the calls of agents with tokens.
+
+    The user of this machine must also have trusted the role to decide: :func:`.trusted_to_decide`.
     """
     name = config.default_role if principal.role is None else principal.role
     role = config.roles.get(name or "")

@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
+from covalt_git.models.tool_properties import SHELL_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool import Tool
 
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
 """Names of arguments that a shell or an interpreter reads, in lower case."""
 
-SHELL_SCHEMA: Final = "x-shell"
-"""Key of the schema of an argument that a shell reads whatever its name is."""
+_UNKNOWN: Final = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": True,
+}
+"""The schema of a Python function whose parameters cannot be read: a shell may read any of them."""
 
 METACHARACTERS: Final = frozenset(";&|<>$`\n\r()")
 """Characters of POSIX shells (XCU 2.2, 2.9, 2.6) that separate commands, redirect, or begin an expansion.
@@ -39,6 +46,14 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
         return any(one.get(SHELL_SCHEMA) for one in _schemas_on_the_way(schema, names))
     except BadReferenceError:  # a schema that cannot be followed waives nothing
         return True
+
+
+def is_shell_argument_of(tool: Tool, path: str) -> bool:
+    """Return whether a shell may read an argument of a tool: its declared schema or that of its function says so."""
+    schemas = (tool.input_schema, tool.function_schema)
+    if tool.kind == "python" and _UNKNOWN in schemas:
+        return True
+    return any(schema is not None and is_shell_argument(schema, path) for schema in schemas)
 
 
 def may_run_more(pattern: str, text: str) -> bool:

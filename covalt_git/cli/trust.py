@@ -83,6 +83,8 @@ def _trust(reason: str | None) -> None:
 def _print_list(found: TrustList) -> None:
     print_json(found)
     rows = [
-        (("no", "yes")[permission.trusted], permission.permits) for permission in found.permissions
+        (("no", "yes")[permission.trusted], line)
+        for permission in found.permissions
+        for line in permission.lines
     ]
     output.table(rows, titles=("TRUSTED", "PERMISSION"), empty="this project has no permissions")

@@ -20,7 +20,8 @@ def confirm_trust(permissions: Sequence[PermissionRow]) -> bool:
     """Print permissions that are not trusted, and return whether the user trusts them."""
     output.say("Not trusted on this machine:", err=wants_json())
     for permission in permissions:
-        output.say(f"  {permission.permits}", err=wants_json())
+        for line in permission.lines:
+            output.say(f"  {line}", err=wants_json())
     if click.confirm("trust them?", err=wants_json()):
         return True
     output.say("they still do not act on this machine", err=wants_json())

@@ -127,7 +127,7 @@ def _is_server(server: JsonObject) -> bool:
 def _read_server(toolset: Node, source: Part, server: Part) -> None:
     made = toolset.item("mcp_servers")
     made.set("id", source["id"], toolset.value["id"])
-    made.copy(server, _SERVER)
+    made.copy(server, {"url": "url"} if "url" in server else _SERVER)
     for key in ("transport", "type"):
         transport = _TRANSPORTS.get(str(server.peek(key)))
         if transport and (transport == "stdio") == ("command" in server):

@@ -96,8 +96,11 @@ _EXAMPLES: Mapping[str, JsonObject] = {
 
 def _exactly_one(*keys: str) -> JsonObject:
     """Return the schema that requires exactly one of these keys."""
-    choices = [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys]
-    return {"oneOf": choices}
+    return {"oneOf": [_has(key) for key in keys]}
+
+
+def _has(key: str) -> JsonObject:
+    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 
 def _config_of(renderer: str) -> JsonObject:
@@ -119,6 +122,17 @@ _RULES: Mapping[str, JsonObject] = {
                     "properties": {"transport": {"enum": ["sse", "streamable-http"]}},
                 },
                 "then": {"required": ["url"]},
+            },
+            {"if": _has("command"), "then": {"properties": {"headers": {"maxProperties": 0}}}},
+            {
+                "if": _has("url"),
+                "then": {
+                    "properties": {
+                        "args": {"maxItems": 0},
+                        "cwd": {"enum": [None, ""]},
+                        "env": {"maxProperties": 0},
+                    }
+                },
             },
         ],
     },

@@ -1,6 +1,6 @@
 """Properties of tools in manifests, locks and ``covalt.yaml``."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -15,6 +15,9 @@ from covalt_git.models.base import (
     refusal,
 )
 from covalt_git.models.renderers import RendererType
+
+SHELL_SCHEMA: Final = "x-shell"
+"""Key of the schema of an argument that a shell reads whatever its name is."""
 
 
 class Annotations(StrictModel):

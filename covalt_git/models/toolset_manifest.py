@@ -129,6 +129,12 @@ class McpServer(StrictModel):
             message = f"transport {self.transport!r} does not match this server"
             hint = "use stdio with 'command', sse or streamable-http with 'url'"
             raise refusal(message, hint, at=("transport",))
+        # What the server does not get has no meaning, and the question whether to trust it would show it.
+        for key in ("headers",) if self.command is not None else ("args", "cwd", "env"):
+            if getattr(self, key):
+                kind = "command" if self.url is None else "url"
+                hint = "remove it: 'args', 'cwd' and 'env' are for a command, 'headers' for a URL"
+                raise refusal(f"a server with {kind!r} does not get {key!r}", hint, at=(key,))
         if "@" in re.split(r"[/?#]", (self.url or "").partition("://")[2])[0]:
             # The password would not be sent, but it would be in grants and messages.
             hint = 'write headers: {Authorization: "Bearer ${NAME}"}'

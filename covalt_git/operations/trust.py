@@ -57,6 +57,9 @@ class PermissionRow(Result):
 
     toolset_id: str | None = Field(description="Null for a permission of covalt.yaml.")
     permits: str
+    lines: tuple[str, ...] = Field(
+        description="What it permits, for a question: calls that may change something are on lines of their own."
+    )
     trusted: bool = Field(description="Whether it acts on this machine.")
     digest: str
 
@@ -84,6 +87,7 @@ def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
             PermissionRow(
                 toolset_id=permission.toolset_id,
                 permits=permission.text,
+                lines=permission.lines,
                 trusted=trusted,
                 digest=permission.digest,
             )

@@ -6,8 +6,15 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.json_values import canonical_json
+from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.names import UnknownError, literal
-from covalt_git.python_reader.schema import SchemaReader, field_keywords, is_field, is_known_field
+from covalt_git.python_reader.schema import (
+    SchemaReader,
+    field_keywords,
+    is_field,
+    is_known_field,
+    may_be_shell,
+)
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -57,7 +64,8 @@ def read_parameter(
         schema = reader.or_null(schema)
     for keywords in map(field_keywords, fields):
         if not is_known_field(keywords):
-            schema = {}
+            is_shell = may_be_shell(keywords) or SHELL_SCHEMA in schema
+            schema = {SHELL_SCHEMA: True} if is_shell else {}
         name = _alias(keywords) or name
         text = reader.text(keywords.get("description")) or text
         inner = keywords.get("default")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
+from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.module_text import parse_expression
 from covalt_git.python_reader.names import UnknownError, literal
 
@@ -225,6 +226,8 @@ class SchemaReader:
         raise UnknownError
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
+        if any(is_field(self, part) and may_be_shell(field_keywords(part)) for part in metadata):
+            return {SHELL_SCHEMA: True}
         if not all(_only_narrows(self, part) for part in metadata):
             raise UnknownError
         return self.read(inner)
@@ -257,6 +260,18 @@ class ResultReader(SchemaReader):
 def is_known_field(keywords: Mapping[str, ast.expr]) -> bool:
     """Return whether every keyword of a ``Field`` is read, or does not invalidate the schema of its type."""
     return keywords.keys() <= _READ | _IGNORED
+
+
+def may_be_shell(keywords: Mapping[str, ast.expr]) -> bool:
+    """Return whether ``json_schema_extra`` of a ``Field`` says that a shell reads the argument, or cannot be read."""
+    extra = keywords.get("json_schema_extra")
+    if extra is None or (isinstance(extra, ast.Constant) and extra.value is None):
+        return False
+    try:
+        value = literal(extra)
+    except UnknownError:
+        return True  # a function or a computed value: a waiver must not depend on a guess
+    return not isinstance(value, dict) or bool(value.get(SHELL_SCHEMA))
 
 
 def is_field(reader: SchemaReader, expression: ast.expr) -> bool:
@@ -294,7 +309,8 @@ def _either(schemas: Iterable[JsonObject]) -> JsonObject:
             choices[json.dumps(choice, sort_keys=True)] = choice
     found = list(choices.values())
     if {} in found:
-        return {}
+        says_shell = any(choice.get(SHELL_SCHEMA) for choice in found)
+        return {SHELL_SCHEMA: True} if says_shell else {}
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 

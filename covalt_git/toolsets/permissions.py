@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from covalt_git.access.approval_required import is_waived_by_annotations, may_require
+from covalt_git.access.free_calls import free_calls
 from covalt_git.checks.effects import is_destructive
 from covalt_git.manifests.project_config import config_reading
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
-from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import (
     Consents,
     Permission,
+    conditional,
     own_code,
-    rule_digest,
     state_permissions,
+    trusted_config,
     without_approval,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that change nothing."""
 
 
 def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
@@ -35,7 +42,7 @@ def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
     is about the result, for each tool.  A toolset without grants reaches nothing outside of the sandbox, and needs
     no permission for that.
     """
-    return [*_of_state(toolset), *_without_approval(toolset, config, toolset.tools)]
+    return [*_of_state(toolset), *_without_approval(toolset, config.approvals, toolset.tools)]
 
 
 def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
@@ -67,7 +74,7 @@ def check_trusted(
         # Only grants of other tools are left out: a grant of a host would act on each registered tool.
         permissions = [one for one in permissions if one.fact.get("tool") in {None, tool.id.name}]
         tools = [tool]
-    permissions += _without_approval(toolset, config, tools)
+    permissions += _without_approval(toolset, config.approvals, tools)
     if not sandboxed and not toolset.state.imported:
         permissions.append(own_code())
     Consents.of(toolset.root).check(permissions)
@@ -87,7 +94,7 @@ def trust_grant(
 ) -> None:
     """Trust a grant that the user has just added, with the calls that need no approval by default.
 
-    Approvals that the toolset waives are not part of the decision: the user has not seen them.
+    Approvals that the toolset or a rule waives are not part of the decision: the user has not seen them.
 
     Args:
         toolset: The toolset with the grant.
@@ -102,7 +109,7 @@ def trust_grant(
         tools = [tool for tool in tools if tool.id.name == grant.tool]
     permissions = state_permissions(toolset.id, decided, _details(toolset))
     if config is not None:
-        permissions += _without_approval(toolset, config, tools)
+        permissions += _without_approval(toolset, _requiring(config), tools)
     Consents.of(toolset.root).trust(permissions, reason)
 
 
@@ -122,7 +129,7 @@ def is_trusted(toolset: Toolset, key: str) -> bool:
 
 def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
     """Trust that a tool runs without approval, after the user's override of it."""
-    Consents.of(toolset.root).trust(_without_approval(toolset, config, [tool]))
+    Consents.of(toolset.root).trust(_without_approval(toolset, _requiring(config), [tool]))
 
 
 def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
@@ -163,50 +170,79 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
 
 
 def _all(toolset: Toolset) -> list[Permission]:
+    """Return the permissions of a toolset that act; rules that are not trusted waive nothing."""
     config = config_reading(toolset.root).value
-    return [*_of_state(toolset), *_without_approval(toolset, config, toolset.tools)]
+    rules: tuple[ApprovalRule, ...] = ()
+    if config is not None:
+        rules = trusted_config(config, Consents.of(toolset.root)).approvals
+    return [*_of_state(toolset), *_without_approval(toolset, rules, toolset.tools)]
 
 
 def _of_state(toolset: Toolset) -> list[Permission]:
     return state_permissions(toolset.id, toolset.state, _details(toolset))
 
 
+def _requiring(config: ProjectConfig) -> tuple[ApprovalRule, ...]:
+    """Return the rules that require approval: a decision about anything else never trusts what a rule waives."""
+    return tuple(rule for rule in config.approvals if rule.require)
+
+
 def _without_approval(
-    toolset: Toolset, config: ProjectConfig | None, tools: Iterable[Tool]
+    toolset: Toolset, rules: Collection[ApprovalRule], tools: Iterable[Tool]
 ) -> list[Permission]:
     """Return the permission of these tools to run without approval, if the toolset has grants."""
     state = toolset.state
-    rules = config.approvals if config is not None else ()
-    free = [
-        tool
-        for tool in tools
-        # A trusted rule about annotations waives more when a tool gets such an annotation.
-        if not tool.confirmation or any(is_waived_by_annotations(rule, tool) for rule in rules)
-    ]
     if toolset.id != REGISTRY_NAMESPACE:
-        if not state.grants or not free:
+        if not state.grants:
             return []
-        reach = {
-            tool.id.name if tool.kind != "mcp" else tool.tool_id: _limits(config, tool)
-            for tool in free
-        }
-        return [without_approval(toolset.id, state, reach)]
+        reach: dict[str, dict[str, str]] = {}
+        apart = set[str]()
+        for tool in tools:
+            free = _free_calls(toolset, rules, tool)
+            reach |= free
+            if free and _is_apart(toolset, tool):
+                apart.add(tool.name_in_state)
+        return [without_approval(toolset.id, state, reach, apart=apart)] if reach else []
     entries = {
         grant.tool: grant.digest for grant in state.grants.values() if isinstance(grant, ToolGrant)
     }
     return [
-        without_approval(
-            toolset.id, state, {tool.id.name: _limits(config, tool)}, entry=entries[tool.id.name]
-        )
-        for tool in free
-        if tool.id.name in entries
+        without_approval(toolset.id, state, free, entry=entries[tool.id.name])
+        for tool in tools
+        if tool.id.name in entries and (free := _free_calls(toolset, rules, tool))
     ]
 
 
-def _limits(config: ProjectConfig | None, tool: Tool) -> Collection[str]:
-    """Return the digests of the rules that require approval of some calls of a tool."""
-    rules = config.approvals if config is not None else ()
-    return {rule_digest(rule, tool.input_schema) for rule in rules if may_require(rule, tool)}
+def _free_calls(
+    toolset: Toolset, rules: Collection[ApprovalRule], tool: Tool
+) -> dict[str, dict[str, str]]:
+    """Return the reach of a tool's calls without approval: its name with each condition, and what limits it."""
+    free = free_calls(rules, tool, _called(toolset, tool) if rules else ())
+    return {
+        conditional(tool.name_in_state, condition): limits for condition, limits in free.items()
+    }
+
+
+def _called(toolset: Toolset, tool: Tool) -> tuple[Tool, ...]:
+    """Return a tool and, for an alias, the tool that it calls, whose schema the rules about the alias compare too."""
+    if tool.alias_of is None:
+        return (tool,)
+    namespace = ToolId.parse(tool.alias_of).namespace
+    # Most toolsets have the namespace of their id; that of a server can be another one.
+    ids = sorted(toolset_ids(toolset.root / "toolsets"), key=lambda one: one != namespace)
+    targets = (read_toolset(toolset.root, one).tool(tool.alias_of) for one in ids)
+    return (tool, *islice(filter(None, targets), 1))
+
+
+def _is_apart(toolset: Toolset, tool: Tool) -> bool:
+    """Return whether a user has to see a tool on a line of its own before its calls need no approval.
+
+    Such a tool may change something, or would ask if nobody had waived it.
+    """
+    is_read_only = tool.annotations.read_only is True and tool.annotations_are_own
+    if tool.http is not None:
+        is_read_only = tool.http.method in _READS
+    return not is_read_only or bool(tool.confirmation) or is_approval_waived(toolset, tool)
 
 
 def _details(toolset: Toolset) -> dict[str, str]:
@@ -231,6 +267,10 @@ def _details(toolset: Toolset) -> dict[str, str]:
 
 
 def _texts(server: McpServer) -> str:
-    """Return the variables and headers of a server; they have references to secrets, not their values."""
-    texts = [f"{name}={value!r}" for name, value in sorted((server.env | server.headers).items())]
+    """Return the variables of a program, or the headers of a server; references to secrets, not their values.
+
+    Only those that it gets, which are those of the grant's digest: a name in both would hide what a program gets.
+    """
+    values = server.env if server.command is not None else server.headers
+    texts = [f"{name}={value!r}" for name, value in sorted(values.items())]
     return f" with {', '.join(texts)}" if texts else ""

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.access.approval_required import is_about
-from covalt_git.access.shell_arguments import is_shell_argument
+from covalt_git.access.shell_arguments import is_shell_argument, is_shell_argument_of
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
 from covalt_git.manifests.data_folder import data_problems
@@ -179,7 +179,7 @@ def _is_for_shell(
         )
     )
     return any(
-        is_about(rule, tool) and is_shell_argument(tool.input_schema, path)
+        is_about(rule, tool) and is_shell_argument_of(tool, path)
         for toolset_id in matching
         for tool in read_toolset(root, toolset_id).tools
     )

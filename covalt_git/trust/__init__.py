@@ -6,13 +6,13 @@ make these decisions for the user of this machine.
 
 from covalt_git.trust.consent import Consent, UnreadableConsentError
 from covalt_git.trust.consents import Consents, NotTrustedError, foreign_data, trust_folder
-from covalt_git.trust.permission import Permission
+from covalt_git.trust.permission import Permission, conditional
 from covalt_git.trust.permissions import (
     config_permissions,
     own_code,
-    rule_digest,
     state_permissions,
     trusted_config,
+    trusted_to_decide,
     without_approval,
 )
 
@@ -22,12 +22,13 @@ __all__ = [
     "NotTrustedError",
     "Permission",
     "UnreadableConsentError",
+    "conditional",
     "config_permissions",
     "foreign_data",
     "own_code",
-    "rule_digest",
     "state_permissions",
     "trust_folder",
     "trusted_config",
+    "trusted_to_decide",
     "without_approval",
 ]

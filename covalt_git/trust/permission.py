@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
 
-    Reach = Mapping[str, Collection[str]]
+    Reach = Mapping[str, Mapping[str, str]]
 
-_SHOWN_NAMES = 20
 _NOWHERE: Reach = MappingProxyType({})
+_WHEN = " when "
 
 
 class Permission(NamedTuple):
@@ -26,15 +26,17 @@ class Permission(NamedTuple):
         fact: What it permits, exactly; equal facts are the same permission.
         words: A description of the fact for users, without the names of ``reach``.
         toolset_id: The toolset that it is for; None if it is for the project.
-        reach: What it is about, if that can grow and shrink: names, such as tools, and for each the digests of the
-            rules that limit it.  A consent for it covers fewer names and more limits, too, so that a pull that
-            narrows needs no new consent.
+        reach: What it is about, if that can grow and shrink: names, such as tools, and for each the digests of what
+            limits it, with words for users.  A name may have a condition (:func:`conditional`).  A consent for it
+            covers fewer names and more limits, too, so that a pull that narrows needs no new consent.
+        apart: The names of ``reach``, without conditions, that a user has to see on lines of their own.
     """
 
     fact: JsonObject
     words: str
     toolset_id: str | None = None
     reach: Reach = _NOWHERE
+    apart: Collection[str] = ()
 
     @property
     def key(self) -> str:
@@ -50,23 +52,66 @@ class Permission(NamedTuple):
         return canonical_json.digest({"fact": self.fact, "reach": limits})
 
     @property
-    def text(self) -> str:
-        """The words with the names that it reaches, on one line, as a user reads them before deciding.
+    def lines(self) -> tuple[str, ...]:
+        """The words with all names that it reaches, as a user reads them before deciding.
 
         Whatever the words have been made of, no part of them can look like another line or be moved out of sight.
+        What changes something comes first, each on a line of its own: beside a hundred others, nobody reads it.
         """
-        names = sorted(filter(None, self.reach))
-        listed = ", ".join(names[:_SHOWN_NAMES])
-        if len(names) > _SHOWN_NAMES:
-            listed += f" and {len(names) - _SHOWN_NAMES} more"
-        text = f"{self.words}: {listed}" if names else self.words
-        return display.count_spaces(display.in_line(text))
+        texts = [f"{self.words}: {names}" for names in self._lists()] or [self.words]
+        return tuple(map(_on_one_line, texts))
 
-    def beyond(self, consented: Reach) -> Permission | None:
+    @property
+    def text(self) -> str:
+        """The words with all names that it reaches, in the order of :attr:`lines`, on one line."""
+        names = "; ".join(self._lists())
+        return _on_one_line(f"{self.words}: {names}" if names else self.words)
+
+    def beyond(self, consented: Mapping[str, Collection[str]]) -> Permission | None:
         """Return the part of it that a consent with this reach does not cover; None if the consent covers it."""
         reach = {
             name: limits
             for name, limits in self.reach.items()
-            if name not in consented or not set(consented[name]) <= set(limits)
+            if not any(
+                wider in consented and set(consented[wider]) <= set(limits)
+                for wider in (name, _without_condition(name))
+            )
         }
         return self._replace(reach=reach) if reach else None
+
+    def _lists(self) -> list[str]:
+        """Return each name that is apart, and lists of the other ones with the same limits."""
+        shown = [name for name in sorted(filter(None, self.reach)) if not self._says_twice(name)]
+        apart = [name for name in shown if _without_condition(name) in self.apart]
+        others: dict[str, list[str]] = {}
+        for name in shown:
+            if name not in apart:
+                others.setdefault(self._limits(name), []).append(name)
+        lists = [name + self._limits(name) for name in apart]
+        return lists + [", ".join(names) + limits for limits, names in others.items()]
+
+    def _says_twice(self, name: str) -> bool:
+        """Return whether the same name without a condition reaches everything that this one does."""
+        whole = _without_condition(name)
+        return (
+            whole != name
+            and whole in self.reach
+            and set(self.reach[whole]) <= set(self.reach[name])
+        )
+
+    def _limits(self, name: str) -> str:
+        limits = " or ".join(sorted(filter(None, self.reach[name].values())))
+        return f" except when {limits}" if limits else ""
+
+
+def conditional(name: str, condition: str) -> str:
+    """Return the name in a reach for a part of what ``name`` does; without a condition, for all of it."""
+    return f"{name}{_WHEN}{condition}" if condition else name
+
+
+def _without_condition(name: str) -> str:
+    return name.partition(_WHEN)[0]
+
+
+def _on_one_line(text: str) -> str:
+    return display.count_spaces(display.in_line(text))

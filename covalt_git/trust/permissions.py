@@ -7,7 +7,7 @@ review.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values import canonical_json
 from covalt_git.models.server_definition import command_line
@@ -22,13 +22,16 @@ from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
     from covalt_git.trust.permission import Reach
+
+EVERY_CALL: Final = "every call"
+"""In place of the patterns of a role that is admin; no pattern has a space."""
 
 _NOT_PERMITTED = {"granted_at", "granted_by", "hosts"}
 """Fields of a grant that do not change what it permits; its hosts are permissions of their own."""
@@ -55,35 +58,54 @@ def state_permissions(
 
 
 def without_approval(
-    toolset_id: str, state: ToolsetState, reach: Reach, *, entry: str | None = None
+    toolset_id: str,
+    state: ToolsetState,
+    reach: Reach,
+    *,
+    apart: Collection[str] = (),
+    entry: str | None = None,
 ) -> Permission:
     """Return the permission to call tools without approval.
 
     Args:
         toolset_id: The toolset of the tools.
         state: Its state.
-        reach: The tools, and for each the digests of the rules that require approval of some of its calls.
+        reach: The tools with the conditions of such calls, and for each what earlier rules require approval of.
+        apart: The tools that a user has to see on lines of their own.
         entry: The digest of the entry of a registered tool, whose permission ends with the entry.
     """
-    fact: JsonObject = {"without_approval": entry or "tools"}
+    fact: JsonObject = {"free_calls": entry or "tools"}
     if state.imported:
         fact[IMPORTED] = True
-    return _permission(toolset_id, fact, "call without approval")._replace(reach=reach)
-
-
-def rule_digest(rule: ApprovalRule, schema: JsonObject | None = None) -> str:
-    """Return the digest of a rule that requires approval, for a tool with this input schema.
-
-    A condition on arguments depends on their names and defaults, so another schema is another limit.
-    """
-    facts: JsonObject = rule.model_dump(mode="json", exclude_none=True)
-    return canonical_json.digest({"rule": facts, "schema": schema} if rule.when.args else facts)
+    permission = _permission(toolset_id, fact, "call without approval")
+    return permission._replace(reach=reach, apart=apart)
 
 
 def config_permissions(config: ProjectConfig) -> list[Permission]:
-    """Return the permissions in ``covalt.yaml``: rules that waive approvals, and roles that approve their own calls."""
+    """Return the permissions in ``covalt.yaml``: rules that waive approvals, and roles that decide over MCP."""
     permissions = [permission for permission in _rule_permissions(config) if permission is not None]
-    return permissions + [_own_approvals(config, name) for name in _approving_own(config)]
+    permissions += [_own_approvals(config, name) for name in _approving_own(config)]
+    for name in sorted(config.roles):
+        permissions += _deciding(config, name, by_default=False)
+    if config.default_role is not None:
+        permissions += _deciding(config, config.default_role, by_default=True)
+    return permissions
+
+
+def trusted_to_decide(
+    config: ProjectConfig, role: str | None, consents: Consents
+) -> tuple[str, ...]:
+    """Return the patterns of calls about which the user trusts agents to decide over MCP.
+
+    ``role`` is the role of the agents; None for those that have the default role.
+    """
+    name = config.default_role if role is None else role
+    if name not in config.roles:
+        return ()
+    permissions = _deciding(config, name, by_default=role is None)
+    names = {one for permission in permissions for one in permission.reach}
+    names -= {one for permission in consents.lacking(permissions) for one in permission.reach}
+    return tuple("**" if one == EVERY_CALL else one for one in sorted(names))
 
 
 def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
@@ -163,20 +185,18 @@ def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
     them, it would waive more.
     """
     permissions: list[Permission | None] = []
-    requiring: list[str] = []
+    requiring: dict[str, str] = {}
     for rule in config.approvals:
-        if rule.require:
-            requiring.append(rule_digest(rule))
-            permissions.append(None)
-            continue
         fact = rule.model_dump(mode="json", exclude_none=True)
         conditions = {name: value for name, value in fact.get("when", {}).items() if value}
         when = canonical_json.dumps(conditions).decode() if conditions else ""
-        words = (
-            f"covalt.yaml: call {rule.pattern} without approval{f' when {when}' if when else ''}"
-        )
-        reach = {"": tuple(requiring)}
-        permissions.append(Permission({"rule": fact}, words, reach=reach))
+        words = f"{rule.pattern}{f' when {when}' if when else ''}"
+        if rule.require:
+            requiring[canonical_json.digest(fact)] = words
+            permissions.append(None)
+            continue
+        words = f"covalt.yaml: call {words} without approval"
+        permissions.append(Permission({"rule": fact}, words, reach={"": dict(requiring)}))
     return permissions
 
 
@@ -184,9 +204,28 @@ def _approving_own(config: ProjectConfig) -> list[str]:
     return sorted(name for name, role in config.roles.items() if role.approve_own)
 
 
+def _deciding(config: ProjectConfig, name: str, *, by_default: bool) -> list[Permission]:
+    """Return the permission of agents with a role to approve and deny calls over MCP; none if the role approves none.
+
+    An agent cannot show that a user decides, and not its model.  Without this permission, a pull that lets a role
+    approve calls would let the agents of the user approve the calls of each other.
+    """
+    role = config.roles[name]
+    if not role.admin and not role.approve:
+        return []
+    fact: JsonObject = {"role": name, "decides": "calls of others"}
+    who = f"agents with the role {name!r}"
+    if by_default:
+        fact["default_role"] = True
+        who = f"agents without a role, which have the default role {name!r},"
+    reach: Reach = {pattern: {} for pattern in ([EVERY_CALL] if role.admin else role.approve)}
+    words = f"covalt.yaml: {who} approve calls of other agents"
+    return [Permission(fact, words, reach=reach)]
+
+
 def _own_approvals(config: ProjectConfig, name: str) -> Permission:
     role = config.roles[name]
-    what = "every call" if role.admin else ", ".join(role.approve)
+    what = EVERY_CALL if role.admin else ", ".join(role.approve)
     fact: JsonObject = {
         "role": name,
         "approve_own": {"admin": role.admin, "approve": list(role.approve)},

@@ -13,6 +13,7 @@ from covalt_git.access.shell_arguments import METACHARACTERS, is_shell_argument
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
 from tests.toolsets.projects import put
 
@@ -212,3 +213,33 @@ def test_the_schema_of_a_shells_argument_is_found_behind_all_keywords(
     found = is_shell_argument({**schema, "$defs": definitions}, ".".join(path) or "none")
 
     assert found is says_shell
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "line: Annotated[str, Field(json_schema_extra={'x-shell': True})]",
+        "line: str = Field(json_schema_extra={'x-shell': True})",
+        "line: Annotated[str, Field(json_schema_extra=EXTRA)]",
+        "line: Annotated[str, Field(json_schema_extra={'x-shell': True})] | unknown",
+        "line: Annotated[Annotated[str, Field(json_schema_extra={'x-shell': 1})], Field(title='x')]",
+        "line: Annotated[str, Field(**EXTRA)]",
+    ],
+)
+@pytest.mark.parametrize("declared", ["", "    input_schema: {type: object}\n"])
+def test_a_function_says_that_a_shell_reads_an_argument(
+    tmp_path: Path, parameter: str, declared: str
+) -> None:
+    manifest = "id: fs\nname: Fs\nversion: '1'\ntools:\n  - id: run\n    entrypoint: tools:run\n"
+    put(tmp_path, "fs/toolset.yaml", manifest + "    requires_confirmation: true\n" + declared)
+    code = (
+        "from typing import Annotated\nfrom pydantic import Field\nfrom covalt_toolset import tool\n"
+        f"EXTRA = dict()\n@tool\ndef run({parameter}) -> dict[str, str]:\n    return {{}}\n"
+    )
+    put(tmp_path, "fs/tools.py", code)
+    (tool,) = read_toolset(tmp_path, "fs").tools
+    rule = {"pattern": "fs.run", "when": {"args": {"line": "git *"}}, "require": False}
+    config = ProjectConfig.model_validate({"version": 1, "approvals": [rule]})
+
+    assert confirmation(config, tool, {"line": "git a; b"})
+    assert not confirmation(config, tool, {"line": "git a"})

@@ -9,10 +9,19 @@ from mcp_types import CallToolResult, Implementation
 
 from covalt_git.access import Principal, may_decide_over_mcp
 from covalt_git.access.subject import NamedTool
+from covalt_git.calls.running import Follower
 from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import approvals
+from covalt_git.manifests.project_config import read_config
 from covalt_git.models.project_config import ProjectConfig, RoleConfig
 from covalt_git.project import Project
+from covalt_git.trust import Consents, Permission, config_permissions
+from covalt_git.trust.own_data import adopt
+from covalt_git.workspaces.registry import OneChat
+from tests.calls.conftest import World
 from tests.mcp_client import error_of, make_project, talk
+from tests.trusting import use_config
 
 WRITE = {"path": "a.txt", "content": "hi"}
 ROLES = """\
@@ -82,3 +91,47 @@ def test_a_client_with_the_name_of_an_agent_is_not_that_agent(root: Path) -> Non
 
     agent = replace(Project.open(root), principal=Principal("agent:wr", "both"))
     assert agent.chats.ids() == []
+
+
+@pytest.mark.parametrize("role", ['{approve: ["demo.*"]}', "{admin: true}"])
+def test_agents_decide_about_calls_of_others_only_if_the_user_trusts_their_role_to(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    adopt(world.root)
+    world.configure(
+        'roles:\n  bot: {allow: ["**"]}\n  asks: {allow: ["**"]}\n  owner: {admin: true}\n'
+    )
+    Consents.of(world.root).trust(config_permissions(read_config(world.root)))
+    execution_id = world.ask(role="asks", text="x")
+    world.configure(f'roles:\n  bot: {role}\n  asks: {{allow: ["**"]}}\n  owner: {{admin: true}}\n')
+
+    def deny() -> None:
+        project = Project.open(world.root, role="bot")
+        with project.chats.open("c1") as chat:
+            only = OneChat("c1", chat.card().created_at)  # as a token for this chat
+        project = replace(project, principal=Principal("agent:other", "bot"), only_chat=only)
+        approvals.decide(project, execution_id, Follower(), approved=False)
+
+    with pytest.raises(CovaltError, match="no call of yours"):
+        deny()
+    assert world.approval(execution_id).state == "pending"
+    lacking = Consents.of(world.root).lacking(config_permissions(read_config(world.root)))
+    assert len(lacking) == 1
+    assert "agents with the role 'bot' approve calls of other agents: " in lacking[0].text
+    Consents.of(world.root).trust(lacking)
+    deny()
+    assert world.approval(execution_id).state == "denied"
+
+
+def test_a_role_that_approves_less_needs_no_trust(world: World) -> None:
+    def permissions(patterns: str) -> list[Permission]:
+        world.configure(f"roles:\n  bot: {{approve: {patterns}}}\n")
+        return config_permissions(read_config(world.root))
+
+    (wide,), (narrow,), (other,) = map(permissions, ["[a.*, b.*]", "[b.*]", "[b.*, c.*]"])
+
+    assert narrow.beyond(wide.reach) is None
+    part = other.beyond(wide.reach)
+    assert part is not None
+    assert [*part.reach] == ["c.*"]

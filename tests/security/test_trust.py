@@ -177,7 +177,7 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
     operate = owner(clone)
 
     assert [row["trusted"] for row in operate("list_grants")["grants"]] == [False, False]
-    assert len(operate("validate")["not_trusted"]) == 5
+    assert len(operate("validate")["not_trusted"]) == 8
     assert len(operate("get_toolset", toolset_id="ev")["not_trusted"]) == 3
     assert len(operate("get_authority")["not_trusted"]) == 3
     server = Api.of(clone, role="owner").client()

@@ -27,6 +27,7 @@ tools:
   - {id: post, http: {method: POST, url: "https://a.example/x"}}
   - {id: read, requires_confirmation: true, http: {url: "https://a.example/x"}}
   - {id: other, http: {url: "https://a.example/y"}}
+  - {id: list, requires_confirmation: true, http: {url: "https://a.example/z"}}
 tool_overrides:
   - {tool_id: other, requires_confirmation: true}
 """
@@ -91,7 +92,7 @@ def git(root: Path, *args: str, check: bool = True) -> str:
     [
         ("ev/toolset.yaml", "{id: post,", "{id: post, annotations: {destructive: false},", "post"),
         ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
-        ("ev/toolset.yaml", "requires_confirmation: true, http", "http", "read"),
+        ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
         ("state/ev.yaml", "requires_confirmation: true", "requires_confirmation: false", "other"),
     ],
 )
@@ -133,7 +134,7 @@ def test_a_default_that_a_rule_compares_and_a_pull_removes_needs_trust(root: Pat
 
     edit(manifest, ", default: all", "")
 
-    assert lacking(root) == ["ev may call without approval: get"]
+    assert lacking(root) == ['ev may call without approval: get except when {"q":"all"}']
 
 
 def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:
@@ -186,7 +187,8 @@ def test_a_default_role_that_a_pull_sets_needs_trust(root: Path) -> None:
     edit(root / "covalt.yaml", "default_role: owner", "default_role: bot")
 
     assert lacking(root) == [
-        "covalt.yaml: all agents, whose default role is 'bot', approve their own calls of ev.*"
+        "covalt.yaml: all agents, whose default role is 'bot', approve their own calls of ev.*",
+        "covalt.yaml: agents without a role, which have the default role 'bot', approve calls of other agents: ev.*",
     ]
     assert not Project.open(root).config.roles["bot"].approve_own
 
@@ -233,6 +235,27 @@ def test_the_words_name_what_runs_with_which_secrets(root: Path) -> None:
     assert "forward w to d.example by DELETE https://d.example/w" in texts
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "{id: far, command: bash, env: {BASH_ENV: evil.sh}, headers: {BASH_ENV: fine.sh}}",
+        "{id: far, url: 'https://m.example/mcp', headers: {A: '${KEY}'}, env: {A: fine}}",
+    ],
+)
+def test_no_value_that_a_server_does_not_get_hides_one_that_it_gets(
+    root: Path, server: str
+) -> None:
+    manifest = root / "toolsets/ev/toolset.yaml"
+    manifest.write_text(f"{manifest.read_text()}secrets: [KEY]\nmcp_servers:\n  - {server}\n")
+
+    problems = Operations(root)("validate")["problems"]
+
+    assert "does not get" in "".join(problem["message"] for problem in problems)
+    grant = {"toolset_id": "ev", "kind": "process", "name": "far"}
+    assert Operations(root).error("add_grant", **grant).code
+    assert not any("far" in text or "fine" in text for text in lacking(root))
+
+
 # What the user removes
 
 
@@ -249,9 +272,31 @@ def test_the_question_has_one_line_for_each_permission_and_programs_last(root: P
     texts = [row["permits"] for row in rows]
     assert all("\n" not in text and "        " not in text for text in texts)
     assert texts[-1].startswith("covalt.yaml: run /bin/sh")
-    (free,) = (text for text in texts if "without approval" in text)
-    assert free.endswith(" more")
-    assert len(free) < 300
+    free = next(row for row in rows if "without approval" in row["permits"])
+    assert free["lines"] == [free["permits"]]
+    assert all(f"t{number}" in free["permits"].split(", ") for number in range(1, 300))
+
+
+def test_the_question_shows_calls_that_change_something_on_lines_of_their_own(root: Path) -> None:
+    (root / "covalt.yaml").write_text(CONFIG + "  - {pattern: '**', when: {args: {a: b}}}\n")
+    tools = "".join(f"  - {{id: t{n:02}, http: {{url: 'https://a.example'}}}}\n" for n in range(30))
+    wipe = "http: {method: DELETE, url: 'https://a.example'}"
+    tools += f"  - {{id: wipe, requires_confirmation: false, {wipe}}}\n"
+    edit(root / "toolsets/ev/toolset.yaml", "tool_overrides:", tools + "tool_overrides:")
+
+    (row,) = (
+        row
+        for row in Operations(root)("list_permissions")["permissions"]
+        if "without approval" in row["permits"]
+    )
+
+    names = ", ".join(f"t{n:02}" for n in range(30))
+    assert row["lines"] == [
+        'ev may call without approval: wipe except when {"a":"b"}',
+        f'ev may call without approval: {names} except when {{"a":"b"}}',
+    ]
+    assert "wipe" in row["permits"]
+    assert names in row["permits"]
 
 
 def test_a_grant_of_a_server_that_a_pull_adds_needs_trust(root: Path) -> None:

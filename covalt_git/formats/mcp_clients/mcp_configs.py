@@ -178,6 +178,7 @@ def _read_inputs(toolset: Node, source: Part) -> None:
 
 def _read_server(host: Host, made: Node, server: Part) -> None:
     to_reference = partial(_to_reference, host)
+    key = host.url_key(server)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
         made.set("command", server["command"][0], program)
@@ -185,11 +186,11 @@ def _read_server(host: Host, made: Node, server: Part) -> None:
             made.value["args"] = args
         for position in range(len(args)):
             made.trace(("args", position), (*server.loc, "command", position + 1))
-    else:
+    elif key is None:
         made.copy(server, {"command": "command", "args": "args"}, to_reference)
-    made.copy(server, {"cwd": "cwd"}, to_reference)
-    key = host.url_key(server)
-    if key is not None:
+    if key is None:
+        made.copy(server, {"cwd": "cwd"}, to_reference)
+    else:
         made.copy(server, {key: "url", host.headers: "headers"}, to_reference)
         if host.urls[key]:
             made.value["transport"] = host.urls[key]

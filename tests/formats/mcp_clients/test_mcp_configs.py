@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, documents
 from covalt_git.formats.mcp_clients import mcp_configs
@@ -91,3 +92,14 @@ def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> No
         conversion.recognize(documents.parse(content, "other.json"))
     assert "claude-desktop, claude-code, cursor" in caught.value.message
     assert caught.value.hint == "add --from claude-desktop"
+
+
+def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
+    server = {"url": "https://far.example/mcp", "args": ["-y"], "cwd": "/x", "env": {"A": "b"}}
+    document = json.dumps({"mcpServers": {"far": server}}).encode()
+
+    done = laws.converted(document, conversion.find_format("claude-code"), TOOLSET, ".mcp.json")
+
+    (content,) = done.files.values()
+    (server,) = yaml_text.load(content, "toolset.yaml").data["mcp_servers"]
+    assert server == {"id": "far", "url": "https://far.example/mcp"}

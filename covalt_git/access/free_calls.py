@@ -1,0 +1,89 @@
+"""The calls of a tool that need no approval, in a form in which two states of a project can be compared.
+
+The first rule that is about a call decides, and the tool's default decides the rest.  So the calls without approval
+are those of each waiver, and of a default that does not ask, except for what the rules before it require.
+
+The names of rules are not compared, nor what they say about annotations: only which calls of the tool they match,
+with the annotations that it has now.  So it does not matter by which file a pull ends an approval.  If each waiver of a
+state is one of an earlier state, or of all calls, and no limit of that one is missing, the state waives no call that the
+earlier state did not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.access.approval_required import applies
+from covalt_git.access.shell_arguments import is_shell_argument_of
+from covalt_git.json_values import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.project_config import ApprovalRule
+    from covalt_git.models.tool import Tool
+
+EVERY_CALL = ""
+"""The condition of a waiver of all calls, and of a default that does not ask."""
+
+
+def free_calls(
+    rules: Iterable[ApprovalRule], tool: Tool, called: Sequence[Tool] = ()
+) -> dict[str, dict[str, str]]:
+    """Return the conditions of the calls of a tool without approval, each with its limits.
+
+    A condition is the JSON text of arguments, or ``EVERY_CALL``.  A limit is a digest, and words for users: the
+    arguments of an earlier rule that requires approval.  Rules are not left out if an earlier one covers them: without
+    a rule that is not trusted, they decide.
+
+    Args:
+        rules: The approval rules of the project.
+        tool: The tool.
+        called: The tools whose arguments the rules compare, if it is an alias: it and the tool that it calls.
+    """
+    called = called or (tool,)
+    free: dict[str, dict[str, str]] = {}
+    limits: dict[str, str] = {}
+    for rule in rules:
+        if not applies(rule, tool):
+            continue
+        args = rule.when.args
+        if not rule.require:
+            free.setdefault(_text(args), limits | _shell_limits(args, called))
+        elif args:
+            limits[_required_digest(args, called)] = _text(args)
+        else:  # no later rule, and not the default, decides about any call
+            return free
+    if not tool.confirmation:
+        free.setdefault(EVERY_CALL, dict(limits))
+    return free
+
+
+def _text(args: JsonObject) -> str:
+    return canonical_json.dumps(args).decode() if args else EVERY_CALL
+
+
+def _required_digest(args: JsonObject, called: Sequence[Tool]) -> str:
+    """Return the digest of a condition that requires approval: schemas have defaults, which it compares too."""
+    schemas = [
+        {
+            "input": tool.input_schema,
+            "function": tool.function_schema,
+            "python": tool.kind == "python",
+            "declared": tool.schema_is_declared,
+        }
+        for tool in called
+    ]
+    return canonical_json.digest({"requires": args, "schemas": schemas})
+
+
+def _shell_limits(args: JsonObject, called: Sequence[Tool]) -> dict[str, str]:
+    """Return a limit for each pattern that matches one command of a shell only, without words."""
+    return {
+        canonical_json.digest({"one_command": path}): ""
+        for path, wanted in args.items()
+        if isinstance(wanted, str)
+        and "*" in wanted
+        and any(is_shell_argument_of(tool, path) for tool in called)
+    }
