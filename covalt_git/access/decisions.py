@@ -62,7 +62,7 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     if role is None:
         decision = _without_role(config, principal)
     elif action == "approve":
-        decision = _may("approve", name, role, tool.path)
+        decision = _may("approve", name, _limited(config, principal, role), tool.path)
     else:
         decision = _may_call(name, role, tool.path)
     if action == "call" and decision.allowed and not tool.enabled:
@@ -89,7 +89,7 @@ def may_register(config: ProjectConfig, principal: Principal) -> bool:
     _, role = _role_of(config, principal)
     if role is None:
         return not config.roles and principal.id == LOCAL_USER
-    return role.register_tools or role.admin
+    return role.register_tools or _limited(config, principal, role).admin
 
 
 def may_manage_chats(config: ProjectConfig, principal: Principal) -> bool:
@@ -103,7 +103,7 @@ def may_manage_chats(config: ProjectConfig, principal: Principal) -> bool:
     _, role = _role_of(config, principal)
     if role is None:
         return not config.roles
-    return role.chats == "manage" or role.admin
+    return role.chats == "manage" or _limited(config, principal, role).admin
 
 
 def may_decide_over_mcp(
@@ -170,6 +170,35 @@ def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
     """
     _, role = _role_of(config, principal)
     return not config.roles if role is None else role.admin and not role.deny
+
+
+def is_admin(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether ``principal`` may do what only admins may, such as grant secrets.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    _, role = _role_of(config, principal)
+    if role is None:
+        return not config.roles
+    return _limited(config, principal, role).admin and not role.deny
+
+
+def lacks_trust(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether ``principal`` lacks rights of its role that the user of this machine has not trusted."""
+    _, role = _role_of(config, principal)
+    return role is not None and _limited(config, principal, role) is not role
+
+
+def _limited(config: ProjectConfig, principal: Principal, role: RoleConfig) -> RoleConfig:
+    """Return a principal's role as far as the user of this machine trusts it to decide.
+
+    A pull can widen a role.  The holder of a token or an agent with this role must not get rights by it to grant, trust
+    or approve on this machine.  The user's own command line is not limited: a role there is a view.
+    """
+    if principal.role is None or principal.protocol is None:
+        return role
+    return config.limited_roles.get(principal.role, role)
 
 
 def _role_of(config: ProjectConfig, principal: Principal) -> tuple[str, RoleConfig | None]:

@@ -1,8 +1,9 @@
 """Model of ``covalt.yaml``: roles, approval rules, workspaces, limits, server, signers."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from covalt_git.errors import nearest_name
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
@@ -195,6 +196,22 @@ class ProjectConfig(StrictModel):
     secret_command: Annotated[tuple[str, ...], AfterValidator(_check_command)] = Field(
         (), description="Command that prints a secret; {name} is replaced by its name."
     )
+
+    _limited_roles: dict[str, RoleConfig] = PrivateAttr(default_factory=dict)
+
+    @property
+    def limited_roles(self) -> Mapping[str, RoleConfig]:
+        """Roles without the rights to decide that the user of this machine has not trusted.
+
+        They are for decisions of others: of holders of the server's token with a role, and of agents.
+        """
+        return self._limited_roles
+
+    def with_limited_roles(self, roles: Mapping[str, RoleConfig]) -> Self:
+        """Return the same configuration with these limited roles."""
+        config = self.model_copy()
+        config._limited_roles = dict(roles)  # noqa: SLF001 - of a new object
+        return config
 
     @property
     def proposed_default_role(self) -> str | None:

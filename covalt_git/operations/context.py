@@ -13,8 +13,9 @@ from covalt_git.access import (
     admin_roles,
     allowed_roles,
     decide,
+    is_admin,
+    lacks_trust,
     may_manage_chats,
-    sees_everything,
 )
 from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
@@ -139,7 +140,7 @@ class Context:
         Raises:
             UnknownRoleError: if its role is not defined.
         """
-        return sees_everything(self.project.config, self.project.principal)
+        return is_admin(self.project.config, self.project.principal)
 
     def require(self, check: Callable[[], None]) -> None:
         """Perform a check now, and again when a chat's lock was acquired: until then, ``covalt.yaml`` may change."""
@@ -219,10 +220,11 @@ class Context:
 
     def refusal(self, what: str) -> ForbiddenError:
         """Return the error that the principal's role ``may not ...``, with the roles that may."""
-        config = self.project.config
-        return ForbiddenError(
-            f"{acting(config, self.project.principal)} {what}", hint=admin_roles(config)
-        )
+        config, principal = self.project.config, self.project.principal
+        hint = admin_roles(config)
+        if lacks_trust(config, principal):
+            hint = "the user of this machine has not trusted this role to decide: covalt-git trust"
+        return ForbiddenError(f"{acting(config, principal)} {what}", hint=hint)
 
     def chat_index(self) -> ChatQueries:
         """Return the index of chats, which may be out of date: synchronize what you read from it first.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig, RoleConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
     from covalt_git.trust.permission import Reach
@@ -113,14 +113,23 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
 
     Without them, calls require approval, and the requester cannot approve them.
     """
-    lacking = {permission.key for permission in consents.lacking(config_permissions(config))}
-    if not lacking:
+    parts = {
+        permission.key: permission for permission in consents.lacking(config_permissions(config))
+    }
+    if not parts:
         return config
+    lacking = parts.keys()
     rules = zip(config.approvals, _rule_permissions(config), strict=True)
     untrusted = {
         name for name in _approving_own(config) if _own_approvals(config, name).key in lacking
     }
-    return config.model_copy(
+    limited = {
+        name: _limited(role, parts[permission.key])
+        for name, role in config.roles.items()
+        for permission in _deciding(config, name, by_default=False)
+        if permission.key in lacking
+    }
+    trusted = config.model_copy(
         update={
             "approvals": tuple(
                 rule
@@ -133,6 +142,7 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
             },
         }
     )
+    return trusted.with_limited_roles(limited)
 
 
 def own_code() -> Permission:
@@ -205,22 +215,31 @@ def _approving_own(config: ProjectConfig) -> list[str]:
 
 
 def _deciding(config: ProjectConfig, name: str, *, by_default: bool) -> list[Permission]:
-    """Return the permission of agents with a role to approve and deny calls over MCP; none if the role approves none.
+    """Return the permission of others with a role to approve and deny calls; none if the role approves none.
 
-    An agent cannot show that a user decides, and not its model.  Without this permission, a pull that lets a role
-    approve calls would let the agents of the user approve the calls of each other.
+    Others are agents and holders of the server's token with this role.  An agent cannot show that a user decides, and not
+    its model.  Without this permission, a pull that lets a role approve calls would let the agents of the user
+    approve the calls of each other; one that makes a role admin would let a token's holder grant secrets.
     """
     role = config.roles[name]
     if not role.admin and not role.approve:
         return []
     fact: JsonObject = {"role": name, "decides": "calls of others"}
-    who = f"agents with the role {name!r}"
+    who = f"agents and holders of a token with the role {name!r}"
     if by_default:
         fact["default_role"] = True
         who = f"agents without a role, which have the default role {name!r},"
     reach: Reach = {pattern: {} for pattern in ([EVERY_CALL] if role.admin else role.approve)}
-    words = f"covalt.yaml: {who} approve calls of other agents"
+    more = "grant and trust as you do, and " if role.admin and not by_default else ""
+    words = f"covalt.yaml: {who} {more}approve calls of others"
     return [Permission(fact, words, reach=reach)]
+
+
+def _limited(role: RoleConfig, lacking: Permission) -> RoleConfig:
+    """Return a role without the part of its permission to decide that is not trusted."""
+    approve = tuple(pattern for pattern in role.approve if pattern not in lacking.reach)
+    admin = role.admin and EVERY_CALL not in lacking.reach
+    return role.model_copy(update={"admin": admin, "approve": () if role.admin else approve})
 
 
 def _own_approvals(config: ProjectConfig, name: str) -> Permission:

@@ -118,7 +118,9 @@ def test_agents_decide_about_calls_of_others_only_if_the_user_trusts_their_role_
     assert world.approval(execution_id).state == "pending"
     lacking = Consents.of(world.root).lacking(config_permissions(read_config(world.root)))
     assert len(lacking) == 1
-    assert "agents with the role 'bot' approve calls of other agents: " in lacking[0].text
+    assert lacking[0].text.startswith(
+        "covalt.yaml: agents and holders of a token with the role 'bot' "
+    )
     Consents.of(world.root).trust(lacking)
     deny()
     assert world.approval(execution_id).state == "denied"

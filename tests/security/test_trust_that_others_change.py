@@ -188,7 +188,7 @@ def test_a_default_role_that_a_pull_sets_needs_trust(root: Path) -> None:
 
     assert lacking(root) == [
         "covalt.yaml: all agents, whose default role is 'bot', approve their own calls of ev.*",
-        "covalt.yaml: agents without a role, which have the default role 'bot', approve calls of other agents: ev.*",
+        "covalt.yaml: agents without a role, which have the default role 'bot', approve calls of others: ev.*",
     ]
     assert not Project.open(root).config.roles["bot"].approve_own
 
