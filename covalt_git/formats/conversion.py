@@ -19,7 +19,7 @@ from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.formats.model import Format, Imported, Note, pointer_text
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
-from covalt_git.json_values import canonical_json, leaves
+from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.manifests.skills import names_of_skills, skill_path
 from covalt_git.templating.references import references
@@ -271,12 +271,22 @@ def _lost_of_source(imported: Imported, used: dict[Loc, str]) -> list[LostValue]
 def _hidden_characters(manifests: list[JsonObject]) -> Iterator[Note]:
     """Yield a note for each text of toolsets that ``validate`` refuses."""
     for number, manifest in enumerate(manifests):
-        above = (number,) if len(manifests) > 1 else ()
-        for loc, value in leaves(manifest):
-            texts = "\n".join(text for text in (*loc, value) if isinstance(text, str))
-            for hidden in itertools.islice(hidden_characters(texts), 1):
-                message = f"{hidden.message}; validate refuses the toolset with it"
-                yield Note((*above, *loc), message)
+        for loc, text in _texts(manifest, (number,) if len(manifests) > 1 else ()):
+            for hidden in itertools.islice(hidden_characters(text), 1):
+                yield Note(loc, f"{hidden.message}; validate refuses the toolset with it")
+
+
+def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
+    """Yield the keys and texts in a JSON value, which is not deep, with their places."""
+    if isinstance(value, str):
+        yield loc, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*loc, key), key
+            yield from _texts(inner, (*loc, key))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from _texts(inner, (*loc, at))
 
 
 def _destructive_tools(manifest: JsonObject) -> int:

@@ -35,7 +35,6 @@ from dulwich.pack import (
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
-from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -56,9 +55,6 @@ _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should
 _START = 1024  # enough for zlib to return the first bytes of a stream
 _CACHE_BYTES = 4 << 20
 _LISTED = 256  # entries of an index that are listed in memory
-
-_LISTINGS = FileCache(most=1024)
-"""Offsets of small packs, for all stores of this process: each call opens the store of its chat again."""
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
@@ -197,13 +193,9 @@ class PackFile:
     @functools.cached_property
     def _listed(self) -> dict[bytes, int] | None:
         """The offsets of a small pack; None for a larger one.  Most lookups are in small packs without the object."""
-        index = self.path.with_suffix(".idx")
-        return _LISTINGS.get(index, [index], self._list)
-
-    def _list(self) -> dict[bytes, int] | None:
-        if len(self.index) > _LISTED:
-            return None
-        return {bytes(oid): offset for oid, offset, _ in self.index.iterentries()}
+        path = f"{os.fspath(self.path)[:-5]}.idx"
+        status = os.stat(path)  # noqa: PTH116 - of each pack, at each call
+        return _listing(path, self.format, status.st_ino, status.st_mtime_ns, status.st_size)
 
     def ids(self) -> list[str]:
         """Return the ids of all objects."""
@@ -284,6 +276,22 @@ class PackFile:
     def _inflated(self, offset: int, header: EntryHeader) -> bytes:
         """Return the inflated entry at an offset: the content of an object, or a delta."""
         return inflate(self._pack, offset + header.length, header.size)[0]
+
+
+@functools.lru_cache(maxsize=1024)
+def _listing(
+    path: str, object_format: ObjectFormat, _inode: int, _changed_ns: int, _size: int
+) -> dict[bytes, int] | None:
+    """Return the offsets of the objects in the index of a small pack; None for a larger one.
+
+    A pack never changes under its name, and each call opens the store of its chat again.  The facts of the file tell
+    the packs of a deleted chat from those of a new one at the same path.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123 - the path is a text, as a key
+        index = PackIndex2(path, object_format, file)
+    if len(index) > _LISTED:
+        return None
+    return {bytes(oid): offset for oid, offset, _ in index.iterentries()}
 
 
 class PackEntry(NamedTuple):

@@ -5,7 +5,9 @@ A clone whose ``data/`` is tracked would show another user's chats and pending a
 
 from __future__ import annotations
 
+import os
 import shlex
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -60,11 +62,17 @@ def _foreign(root: Path) -> Iterator[tuple[str, str, str]]:
     for path, repository in submodules_below(root, DATA):
         yield path, _SUBMODULE.format(repr(path)), _remove(root / path, repository)
     # Its repository may be deleted, or name no folder any more.
-    for pattern in (".git", "*/.git", "chats/*/.git"):
-        for file in (root / DATA).glob(pattern):
-            if file.is_file():
-                path = file.parent.relative_to(root).as_posix()
-                yield path, _SUBMODULE.format(repr(path)), _remove(file.parent)
+    for path in _folders(root):
+        if os.path.isfile(f"{root}/{path}/.git"):  # noqa: PTH113 - of each chat, at each call
+            yield path, _SUBMODULE.format(repr(path)), _remove(root / path)
+
+
+def _folders(root: Path) -> Iterator[str]:
+    """Yield ``data/``, the folders in it, and those of chats."""
+    yield DATA
+    for path in (DATA, f"{DATA}/chats"):
+        with suppress(OSError):
+            yield from (f"{path}/{name}" for name in os.listdir(f"{root}/{path}"))  # noqa: PTH208 - as above
 
 
 def _remove(*paths: Path) -> str:

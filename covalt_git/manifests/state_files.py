@@ -90,7 +90,10 @@ def write_state(file: Path, state: ToolsetState) -> None:
     Raises:
         CovaltError: if the file would be read as another state; nothing is written then.
     """
-    facts = state.model_dump(mode="json", exclude_defaults=True)
+    try:
+        facts = state.model_dump(mode="json", exclude_defaults=True)
+    except UnicodeEncodeError:
+        raise _not_representable(file) from None
     if not facts:
         file.unlink(missing_ok=True)
         return
@@ -98,10 +101,14 @@ def write_state(file: Path, state: ToolsetState) -> None:
     text = "\n".join([yaml_text.comment(HEADER), *parts])
     content = text.encode(errors="replace")
     if read_text(content, file.name, ToolsetState).value != state:
-        raise CovaltError(
-            f"the state of the toolset {file.stem!r} has a text that YAML cannot represent",
-            hint="remove unpaired surrogates from its texts",
-            code="not_representable",
-            http_status=422,
-        )
+        raise _not_representable(file)
     atomic_write.replace(file, text)
+
+
+def _not_representable(file: Path) -> CovaltError:
+    return CovaltError(
+        f"the state of the toolset {file.stem!r} has a text that YAML cannot represent",
+        hint="remove unpaired surrogates from its texts",
+        code="not_representable",
+        http_status=422,
+    )

@@ -11,7 +11,6 @@ from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
-from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import (
     Consents,
     Permission,
@@ -230,6 +229,8 @@ def _called(toolset: Toolset, tool: Tool) -> tuple[Tool, ...]:
     namespace = ToolId.parse(tool.alias_of).namespace
     # Most toolsets have the namespace of their id; that of a server can be another one.
     ids = sorted(toolset_ids(toolset.root / "toolsets"), key=lambda one: one != namespace)
+    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - lists load no checks
+
     targets = (read_toolset(toolset.root, one).tool(tool.alias_of) for one in ids)
     return (tool, *islice(filter(None, targets), 1))
 

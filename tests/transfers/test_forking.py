@@ -48,7 +48,11 @@ def full(chat: ChatStore) -> ChatStore:
 
 def test_calls_that_wait_stay_and_records_come_along(full: ChatStore, chats: Chats) -> None:
     with forked(full, chats) as other:
-        texts = [one.record.message.text for one in other.log(other.head()) if one.record.message]
+        texts = [
+            message.text
+            for one in other.log(other.head())
+            if (message := other.manifest(one.id).record.message)
+        ]
 
         assert (len(full.calls()), other.calls()) == (1, [])
         assert texts == [LONG]
