@@ -63,16 +63,16 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, binary: bool) ->
     if only_names:
         output.changes(found.changes)
         return
-    patch = "".join(change.patch or "" for change in found.changes)
-    if sys.stdout.isatty():
-        result_text.patch(patch)
-    else:  # for programs, so nothing is escaped
-        click.echo(patch.encode(), nl=False)
     inexact = [display.in_line(change.path) for change in found.changes if not change.exact]
+    if sys.stdout.isatty():
+        result_text.patch("".join(change.patch or "" for change in found.changes))
+    else:  # for programs, so nothing is escaped, and git can apply all of it
+        patch = "".join(change.patch or "" for change in found.changes if change.exact)
+        click.echo(patch.encode(), nl=False)
     if inexact:
+        left_out = "git cannot apply" if sys.stdout.isatty() else "left out"
         output.say(
-            f"git cannot apply the patch of {listed(inexact)}: not UTF-8 text; "
-            "it can with --binary",
+            f"{left_out}, because not UTF-8 text: {listed(inexact)}; include it with --binary",
             err=True,
             fg="yellow",
         )
