@@ -80,7 +80,7 @@ class ClientChats:
             UnknownNameError: if the client names a chat that does not exist, or that it may not see.
         """
         if named is not None:
-            project.chats.path(named)
+            project.chats.check_exists(named)
         with self._lock:
             found = self.find(project, client, named)
             if found is None:

@@ -18,6 +18,7 @@ from covalt_git.names import new_id
 from covalt_git.operations.chats import branches, manifests
 from covalt_git.operations.chats import workspace_files as files
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.chat import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +75,7 @@ def make_unrecorded_call(
 def _run(context: Context, chat: ChatStore, request: CallRequest, tool_id: str) -> CallOutcome:
     branch, started_at = chat.active_branch(), commits.now()
     value = _TOOLS[tool_id](context, chat.id, request.args)
-    left = chat.branch(branch).manifest_id
+    left = chat.store.read_ref(HEADS + branch)
     call = ToolCall(
         id=request.call_id or new_id(),
         chat_id=chat.id,

@@ -113,6 +113,15 @@ class Chats:
                 created[chat_id] = chat.card().created_at
         return max(created, key=created.__getitem__, default=None)
 
+    def check_exists(self, chat_id: str) -> None:
+        """Check that a chat exists for the principal.
+
+        Raises:
+            UnknownNameError: if it does not; the hint has the most similar one.
+        """
+        if not self.has(chat_id):
+            raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
+
     def path(self, chat_id: str) -> Path:
         """Return the folder of a chat.
 
@@ -120,8 +129,7 @@ class Chats:
             LinkedFolderError: if a link is in place of a file or a folder of the chat.
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
-        if not self.has(chat_id):
-            raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
+        self.check_exists(chat_id)
         # An unpacked archive can have links in place of the files of a chat; the workspace is entered by handles.
         check_entries(self.folder / chat_id, _OWN_FOLDERS, but={"workspace"})
         return self.folder / chat_id
