@@ -7,6 +7,7 @@ that starts another command, redirects output or expands to one.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values.pointer import BadReferenceError
@@ -30,6 +31,9 @@ _UNKNOWN: Final = {
 }
 """The schema of a Python function whose parameters cannot be read: a shell may read any of them."""
 
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
+"""Keys of a schema that say nothing about the values."""
+
 METACHARACTERS: Final = frozenset(";&|<>$`\n\r()")
 """Characters of POSIX shells (XCU 2.2, 2.9, 2.6) that separate commands, redirect, or begin an expansion.
 
@@ -49,11 +53,22 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
 
 
 def is_shell_argument_of(tool: Tool, path: str) -> bool:
-    """Return whether a shell may read an argument of a tool: its declared schema or that of its function says so."""
-    schemas = (tool.input_schema, tool.function_schema)
-    if tool.kind == "python" and _UNKNOWN in schemas:
+    """Return whether a shell may read an argument of a tool: its declared schema or that of its function says so.
+
+    The type of a Python parameter may be one that cannot be read, such as one from another module.  It may have ``x-shell``.
+    """
+    schemas = [one for one in (tool.input_schema, tool.function_schema) if one is not None]
+    if any(is_shell_argument(schema, path) for schema in schemas):
         return True
-    return any(schema is not None and is_shell_argument(schema, path) for schema in schemas)
+    return tool.kind == "python" and any(
+        schema == _UNKNOWN or _is_unknown(schema, path.split(".")) for schema in schemas
+    )
+
+
+def _is_unknown(schema: JsonObject, names: list[str]) -> bool:
+    """Return whether a schema on the way to an argument says nothing about its values."""
+    on_the_way = itertools.islice(_schemas_on_the_way(schema, names), 1, None)  # not the arguments
+    return any(not one.keys() - _ANNOTATIONS for one in on_the_way)
 
 
 def may_run_more(pattern: str, text: str) -> bool:

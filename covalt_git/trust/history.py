@@ -188,10 +188,11 @@ def _own_commits(lines: list[bytes], actions: tuple[bytes, ...]) -> set[bytes] |
         ValueError: if a line is no entry.
     """
     own = set[bytes]()
-    for number, line in enumerate(lines):
+    for line in lines:
         commits, _, action = line.partition(b"\t")
         old, new, *_ = commits.split(b" ", 2)
-        if number == 0 and old.strip(b"0"):
+        # Some programs move a branch without a reflog: the next entry begins at a commit that no entry led to.
+        if old.strip(b"0") and old not in own:
             return None
         if action.startswith(actions):
             own.add(new)

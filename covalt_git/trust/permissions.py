@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 EVERY_CALL: Final = "every call"
 """In place of the patterns of a role that is admin; no pattern has a space."""
 
+GRANTS: Final = "grants as well"
+"""Beside the patterns of a role that may grant as the user does; it is sorted after :data:`EVERY_CALL`."""
+
 _NOT_PERMITTED = {"granted_at", "granted_by", "hosts"}
 """Fields of a grant that do not change what it permits; its hosts are permissions of their own."""
 
@@ -105,7 +108,7 @@ def trusted_to_decide(
     permissions = _deciding(config, name, by_default=role is None)
     names = {one for permission in permissions for one in permission.reach}
     names -= {one for permission in consents.lacking(permissions) for one in permission.reach}
-    return tuple("**" if one == EVERY_CALL else one for one in sorted(names))
+    return tuple("**" if one == EVERY_CALL else one for one in sorted(names - {GRANTS}))
 
 
 def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
@@ -229,17 +232,21 @@ def _deciding(config: ProjectConfig, name: str, *, by_default: bool) -> list[Per
     if by_default:
         fact["default_role"] = True
         who = f"agents without a role, which have the default role {name!r},"
-    reach: Reach = {pattern: {} for pattern in ([EVERY_CALL] if role.admin else role.approve)}
-    more = "grant and trust as you do, and " if role.admin and not by_default else ""
-    words = f"covalt.yaml: {who} {more}approve calls of others"
+    patterns = [EVERY_CALL] if role.admin else role.approve
+    # Only an admin from whom nothing is hidden may grant: see access.decisions.is_admin.
+    grants = [GRANTS] if role.admin and not role.deny and not by_default else []
+    reach: Reach = {name: {} for name in (*patterns, *grants)}
+    words = f"covalt.yaml: {who} approve calls of others"
     return [Permission(fact, words, reach=reach)]
 
 
 def _limited(role: RoleConfig, lacking: Permission) -> RoleConfig:
     """Return a role without the part of its permission to decide that is not trusted."""
     approve = tuple(pattern for pattern in role.approve if pattern not in lacking.reach)
-    admin = role.admin and EVERY_CALL not in lacking.reach
-    return role.model_copy(update={"admin": admin, "approve": () if role.admin else approve})
+    if role.admin:
+        approve = () if EVERY_CALL in lacking.reach else ("**",)
+    admin = role.admin and not {EVERY_CALL, GRANTS}.intersection(lacking.reach)
+    return role.model_copy(update={"admin": admin, "approve": approve})
 
 
 def _own_approvals(config: ProjectConfig, name: str) -> Permission:

@@ -224,6 +224,11 @@ def test_the_schema_of_a_shells_argument_is_found_behind_all_keywords(
         "line: Annotated[str, Field(json_schema_extra={'x-shell': True})] | unknown",
         "line: Annotated[Annotated[str, Field(json_schema_extra={'x-shell': 1})], Field(title='x')]",
         "line: Annotated[str, Field(**EXTRA)]",
+        "line: Shell",
+        "line: 'Shell'",
+        "line: Shell | None = None",
+        "line: list[Shell] | Shell",
+        "line: kinds.Shell",
     ],
 )
 @pytest.mark.parametrize("declared", ["", "    input_schema: {type: object}\n"])
@@ -234,9 +239,16 @@ def test_a_function_says_that_a_shell_reads_an_argument(
     put(tmp_path, "fs/toolset.yaml", manifest + "    requires_confirmation: true\n" + declared)
     code = (
         "from typing import Annotated\nfrom pydantic import Field\nfrom covalt_toolset import tool\n"
+        "import kinds\nfrom kinds import Shell\n"
         f"EXTRA = dict()\n@tool\ndef run({parameter}) -> dict[str, str]:\n    return {{}}\n"
     )
     put(tmp_path, "fs/tools.py", code)
+    shell = "Shell = Annotated[str, Field(json_schema_extra={'x-shell': True})]\n"
+    put(
+        tmp_path,
+        "fs/kinds.py",
+        f"from typing import Annotated\nfrom pydantic import Field\n{shell}",
+    )
     (tool,) = read_toolset(tmp_path, "fs").tools
     rule = {"pattern": "fs.run", "when": {"args": {"line": "git *"}}, "require": False}
     config = ProjectConfig.model_validate({"version": 1, "approvals": [rule]})

@@ -100,3 +100,16 @@ def test_more_patterns_are_trusted_one_by_one(root: Path) -> None:
     who = Principal("local", "reader", "http")
     assert decide(config, who, "approve", NamedTool("ev:use")).allowed
     assert not decide(config, who, "approve", NamedTool("registered:x")).allowed
+
+
+def test_an_admin_who_may_not_grant_gets_no_right_to_grant_by_a_pull(root: Path) -> None:
+    pull(root, '{admin: true, deny: ["x.*"]}')
+    Operations(root)("trust_project")
+    client = create_app(root, token=TOKEN, port=PORT, role="reader").test_client()
+    assert add_grant(client)[0] == 403
+    pull(root, "{admin: true}")
+    assert add_grant(client)[0] == 403
+    who = Principal("local", "reader", "http")
+    assert decide(Project.open(root).config, who, "approve", NamedTool("ev:use")).allowed
+    Operations(root)("trust_project")
+    assert add_grant(client)[0] == 200

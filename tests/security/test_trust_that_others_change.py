@@ -1,5 +1,7 @@
 """What a pull, a patch or another project at the same path changes needs trust again, however it is written."""
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -9,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from dulwich import porcelain
 
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
@@ -704,6 +707,15 @@ def _detached_head_without_reflog(own: Path, theirs: Path) -> None:
     git(own, "reset", "-q", "--hard")
 
 
+def _pulled_without_reflog(own: Path, theirs: Path) -> None:
+    """Pull with a program that writes no reflog; then the user's next commit continues the history."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        porcelain.pull(str(own), str(theirs), errstream=io.BytesIO())
+    (own / "notes.txt").touch()
+    git(own, "add", "notes.txt")
+    git(own, "commit", "-qm", "mine")
+
+
 def _unfinished_switch(own: Path, _: Path) -> None:
     """Git writes the files of another commit before it moves HEAD."""
     (own / ".git/index.lock").touch()
@@ -732,6 +744,7 @@ def _unfinished_switch(own: Path, _: Path) -> None:
         _packed_tag_object,
         _fetched_stash,
         _detached_head_without_reflog,
+        _pulled_without_reflog,
         _unfinished_switch,
     ],
 )
