@@ -284,8 +284,8 @@ def _listing(
 ) -> dict[bytes, int] | None:
     """Return the offsets of the objects in the index of a small pack; None for a larger one.
 
-    A pack never changes under its name, and each call opens the store of its chat again.  The facts of the file tell
-    the packs of a deleted chat from those of a new one at the same path.
+    A pack never changes under its name, and each call opens the store of its chat again.  With the facts of the file as
+    part of the key, a new chat at the path of a deleted one does not get the listings of its packs.
     """
     with open(path, "rb") as file:  # noqa: PTH123 - the path is a text, as a key
         index = PackIndex2(path, object_format, file)

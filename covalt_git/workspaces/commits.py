@@ -121,7 +121,7 @@ def looks_like_record(message: str) -> bool:
 def source_ref(message: str) -> str | None:
     """Return the id that the trailers of a commit message give its record; None if they give none.
 
-    Only :func:`read` tells whether the commit has a record of this id: anyone can write such a message.
+    The commit need not have a record of this id, because anyone can write such a message; :func:`read` checks it.
     """
     _, found, rest = message.rpartition(f"\n{_REF_TRAILER}")
     return rest.partition("\n")[0] if found else None
