@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
 
+FROM_SERVER = object()
+"""Data of an error that the server sent with a code of which the SDK makes errors too.
+
+The SDK reports the end of a connection with -32000, the usual code of any server's error.
+"""
+
+_SHARED_CODES = frozenset({types.CONNECTION_CLOSED, types.INVALID_REQUEST})
+_MADE_OVER_HTTP = ("SSE stream ", "Session terminated")
+"""Beginnings of the messages of errors that the SDK puts into the stream of an HTTP connection that ended."""
+
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 _MOST_SHOWN = 200
 
@@ -65,10 +75,13 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
         stream: ReadStream[SessionMessage | Exception],
         closed: asyncio.Event,
         results: ToolResults,
+        *,
+        over_http: bool = False,
     ) -> None:
         self._stream = stream
         self._closed = closed
         self._results = results
+        self._over_http = over_http
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
@@ -80,8 +93,17 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
         if isinstance(item, ValidationError):
             item = repaired(item) or item
         if isinstance(item, SessionMessage):
-            item.message = self._results.receive(item.message)
+            item.message = self._marked(self._results.receive(item.message))
         return item
+
+    def _marked(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage:
+        """Return a message; an error that the server itself sent has the data ``FROM_SERVER``."""
+        if not isinstance(message, types.JSONRPCError) or message.error.code not in _SHARED_CODES:
+            return message
+        if self._over_http and message.error.message.startswith(_MADE_OVER_HTTP):
+            return message
+        error = message.error.model_copy(update={"data": FROM_SERVER})
+        return message.model_copy(update={"error": error})
 
     async def aclose(self) -> None:
         """Close the stream."""

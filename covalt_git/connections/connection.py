@@ -250,7 +250,7 @@ class Connection:
         return True
 
     def _request_error(self, error: Exception, effect: str = "") -> CovaltError:
-        if failures.has_ended(failures.first_cause(error)):
+        if failures.needs_new_session(failures.first_cause(error), self._status):
             self._closed.set()
         return failures.of_request(
             self.definition, error, self._stderr.text, self._http_failure, effect=effect

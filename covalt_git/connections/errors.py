@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp import MCPError
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 
+from covalt_git.connections.answers import FROM_SERVER
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_client.transport import why_unreachable
@@ -14,8 +15,8 @@ from covalt_git.http_client.transport import why_unreachable
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
 
-CONNECTION_CLOSED = -32000
-"""The SDK's code for requests whose connection was closed."""
+_UNKNOWN_SESSION = {400: -32000, 404: -32001}
+"""HTTP status and code of the error by which servers of the TypeScript SDK refuse a session that they do not know."""
 
 _SESSION_GONE = "Session terminated"
 _UNAUTHORIZED = 401
@@ -80,10 +81,19 @@ def first_cause(error: BaseException) -> BaseException:
 
 def has_ended(error: BaseException) -> bool:
     """Return whether an error means that the connection, or the session, has ended."""
-    if not isinstance(error, MCPError):
+    if not isinstance(error, MCPError) or error.data is FROM_SERVER:
         return False
     gone = error.code == INVALID_REQUEST and error.message == _SESSION_GONE
     return error.code == CONNECTION_CLOSED or gone
+
+
+def needs_new_session(error: BaseException, status: int | None) -> bool:
+    """Return whether the next request needs another connection; ``status`` is of the last HTTP response."""
+    if has_ended(error):
+        return True
+    if not isinstance(error, MCPError) or status is None:
+        return False
+    return _UNKNOWN_SESSION.get(status) == error.code
 
 
 def of_start(

@@ -59,7 +59,9 @@ async def transport(
     stdio = definition.transport == "stdio"
     connection = _stdio(definition, stderr) if stdio else _http(definition, on_response, tokens)
     async with connection as (read, write):
-        yield ReceivingStream(read, closed, results), SendingStream(write, results)
+        over_http = definition.transport not in {"stdio", "sse"}
+        receiving = ReceivingStream(read, closed, results, over_http=over_http)
+        yield receiving, SendingStream(write, results)
 
 
 @asynccontextmanager

@@ -153,3 +153,22 @@ def test_a_result_of_an_error_arrives_too(world: World) -> None:
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.message) == ("tool_failed", "sent")
     assert json.loads(json.dumps(world.record().result)) == {"id": "a"}
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(-32000, "plain"), (-32000, "Connection closed"), (-32600, "Session terminated")],
+)
+def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_answer(
+    world: World, code: int, message: str
+) -> None:
+    starts = [one.starts for one in CONNECTIONS.health(world.root)]
+    answer = {"jsonrpc": "2.0", "id": "$ID", "error": {"code": code, "message": message}}
+
+    world.call("bad:answer", line=json.dumps(answer).replace('"$ID"', "$ID"))
+
+    error = world.record().error
+    assert error is not None
+    assert error.code == "server_error"
+    assert error.message.endswith(f"answered with an error: {message} ({code})")
+    assert [one.starts for one in CONNECTIONS.health(world.root)] == starts or not starts

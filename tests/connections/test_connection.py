@@ -254,3 +254,19 @@ def test_output_that_is_no_message_is_reported_without_secrets(
 
     assert [line.rpartition(": ")[2] for line in messages] == ["debug ***", "{}"]
     assert error.message.endswith("\n".join(messages))
+
+
+def test_a_server_that_refuses_the_start_with_the_code_of_a_closed_connection_is_quoted(
+    connections: Connections, first_era: Definition
+) -> None:
+    code = """\
+import json, sys
+for line in sys.stdin:
+    key = json.loads(line).get("id")
+    error = {"code": -32000, "message": "the license has expired"}
+    print(json.dumps({"jsonrpc": "2.0", "id": key, "error": error}), flush=True)
+"""
+
+    error, _ = failure(connections, program(first_era, code))
+
+    assert "it answered: the license has expired" in error.message

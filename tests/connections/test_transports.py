@@ -1,14 +1,19 @@
 """Servers at URLs: both transports, both protocol versions, headers, and refused connections."""
 
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.errors import ServerFailedError, SignInNeededError
+from covalt_git.connections.errors import ServerFailedError, ServerRefusedError, SignInNeededError
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.token_store import SignInFile
@@ -84,3 +89,71 @@ def test_a_server_that_was_restarted_is_found_again(connections: Connections) ->
             assert text(result) == word
             if word == "two":
                 connections.close()
+
+
+@contextmanager
+def answering_calls(status: int, code: int) -> Iterator[int]:
+    """Yield the port of a server with sessions that answers each call with a status and an error."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            method, answer = request["method"], {"jsonrpc": "2.0", "id": request.get("id")}
+            results = {
+                "initialize": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "refusing", "version": "1"},
+                },
+                "tools/list": {"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]},
+            }
+            if method in results:
+                self.send(200, answer | {"result": results[method]})
+            elif method == "tools/call":
+                self.send(status, answer | {"error": {"code": code, "message": "plain"}})
+            elif "id" in request:
+                self.send(200, answer | {"error": {"code": -32601, "message": "no such method"}})
+            else:
+                self.send(202)
+
+        def do_GET(self) -> None:
+            self.send(405)
+
+        do_DELETE = do_GET  # noqa: N815 - as http.server calls it
+
+        def send(self, status: int, answer: Any = None) -> None:
+            body = b"" if answer is None else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Mcp-Session-Id", "s1")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print no log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "starts"),
+    [(200, -32000, 1), (200, -32001, 1), (400, -32602, 1), (400, -32000, 2), (404, -32001, 2)],
+)
+def test_an_error_is_quoted_and_an_unknown_session_is_not_used_again(
+    connections: Connections, status: int, code: int, starts: int
+) -> None:
+    with answering_calls(status, code) as port:
+        for _ in range(2):
+            with pytest.raises(
+                ServerRefusedError, match=rf"answered with an error: plain \({code}\)"
+            ):
+                call_tool(connections, on_port(port), "ask")
+        (health,) = connections.health(PROJECT)
+        connections.close()
+    assert health.starts == starts
