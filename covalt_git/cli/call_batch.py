@@ -10,7 +10,7 @@ import click
 
 from covalt_git.cli.context import ask, context, read_argument_file
 from covalt_git.cli.groups import wants_json
-from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError
@@ -138,7 +138,7 @@ class _BatchReport:
             click.echo(json.dumps({"line": call.line, "became": became, **facts}))
             return
         text = f"{self.place(call)}: {call.chat_id} {call.tool_id} {became}"
-        text += f": {error}" if error else ""
+        text += f": {result_text.shortened(error)}" if error else ""
         output.say(text, fg=_COLOURS.get(became) if well or became != "already" else "red")
 
     def _add(self, lines: Iterable[str]) -> None:

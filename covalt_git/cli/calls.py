@@ -11,7 +11,7 @@ from covalt_git.cli.context import ask, can_ask, context, print_json, read_argum
 from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import NEEDS_APPROVAL, WrongCallError, hint_text
+from covalt_git.errors import NEEDS_APPROVAL, WrongCallError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
 from covalt_git.text import display
@@ -85,23 +85,22 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     if answer.store_warning:
         output.say(answer.store_warning, fg="yellow", err=True)
     plan = answer.render_plan if opened else None
-    if answer.output and answer.status != "success" and plan is None:
-        output.say(answer.output.rstrip("\n"), err=True)
-    if answer.error_detail is not None:
-        output.say(str(answer.error_detail), fg="red", err=True)
-        for line in answer.error_detail.traceback.splitlines():
-            output.say(f"  {line}", err=True, dim=True)
-        if answer.error_detail.hint:
-            output.say(hint_text(answer.error_detail.hint), err=True)
+    commit = answer.post_manifest_id or ""
+    rest = result_text.show_command(answer.chat_id, commit) if commit else "add --json"
+    has_failed = answer.status != "success"
+    if answer.error_detail is not None:  # before the output, which may be long
+        result_text.error(answer.error_detail, rest, err=True)
+    if has_failed:
+        result_text.printed(answer.output, rest, err=True)
     if answer.post_manifest_id is None:  # of a built-in tool, whose calls are not recorded
         output.as_json(answer.result)
         return
     if plan is not None:
-        if answer.output:
-            output.say(answer.output.rstrip("\n"))
         result_text.plan(answer.chat_id, answer.post_manifest_id, plan)
     elif answer.status == "success":
-        result_text.result(answer.chat_id, answer.post_manifest_id, answer.result, answer.output)
+        result_text.result(answer.chat_id, answer.post_manifest_id, answer.result)
+    if not has_failed:
+        result_text.printed(answer.output, rest)
     output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 

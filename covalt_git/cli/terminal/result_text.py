@@ -16,28 +16,38 @@ from covalt_git.text import display
 from covalt_git.text.printed import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.models.calls import CallError
     from covalt_git.models.commit_record import CallRecord
 
 MOST_LINES = 200
+MOST_WIDTH = 1000
+"""Characters that are printed of a line; a tool can print a line of any length."""
+
 _FEW_LINES = 30
 
 
 def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
     """Print a finished call: arguments, error, output, and rendered result."""
     output.say(f"arguments: {_inline(record.args)}")
+    rest = show_command(chat_id, manifest_id)
     if record.error is not None:
-        output.say(f"error: {record.error}", fg="red")
-        for line in record.error.traceback.splitlines():
-            output.say(f"  {line}", dim=True)
-        if record.error.hint:
-            output.say(hint_text(record.error.hint))
+        error(record.error, rest, label="error: ")
     else:
         output.say(f"result: {_inline(record.result)}")
-    if record.output:
-        output.say("printed:")
-        _printed(record.output, _show_command(chat_id, manifest_id))
+    printed(record.output, rest)
     if record.render_plan is not None:
         plan(chat_id, manifest_id, RenderPlan.model_validate(record.render_plan))
+
+
+def error(found: CallError, rest: str, *, label: str = "", err: bool = False) -> None:
+    """Print the error of a call; ``rest`` is the command that prints all of it, ``err`` prints it to stderr."""
+    lines = f"{label}{found}".splitlines()
+    _view([lines], rest, indent="", err=err, fg="red")
+    _view([found.traceback.splitlines()], rest, err=err, dim=True)
+    if found.hint:
+        output.say(hint_text(found.hint), err=err)
 
 
 def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
@@ -45,7 +55,7 @@ def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
         output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
-    config, rest = dict(shown.config), _show_command(chat_id, manifest_id)
+    config, rest = dict(shown.config), show_command(chat_id, manifest_id)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
         _file(chat_id, manifest_id, path.removeprefix("workspace:"))
@@ -88,7 +98,7 @@ def _file(chat_id: str, manifest_id: str, path: str) -> None:
     _text(content.decode("utf-8", "replace"), rest)
 
 
-def _show_command(chat_id: str, manifest_id: str) -> str:
+def show_command(chat_id: str, manifest_id: str) -> str:
     """Return the command that prints all of a call."""
     return f"covalt-git chat show {chat_id} {manifest_id[: output.SHORT]} --json"
 
@@ -96,40 +106,62 @@ def _show_command(chat_id: str, manifest_id: str) -> str:
 def _text(text: str, rest: str, *, most: int = MOST_LINES) -> None:
     """Print the first lines of a text, and ``rest``, the command that prints all of it."""
     lines = text.splitlines()
-    for line in lines[:most]:
-        output.say(f"  {line}")
-    if len(lines) > most:
-        more = output.plural(len(lines) - most, "more line")
-        output.say(f"  ... {more}: {display.in_line(rest)}", dim=True)
+    left = len(lines) - most
+    note = output.plural(left, "more line") if left > 0 else ""
+    _view([lines[:most]], rest, note=note)
 
 
-def _printed(text: str, rest: str) -> None:
+def printed(text: str, rest: str, *, err: bool = False) -> None:
     """Print the first and last lines that a tool printed, and how many it printed and are stored."""
+    if not text:
+        return
+    output.say("printed:", err=err)
     lines, half = text.splitlines(), MOST_LINES // 2
     if len(lines) <= MOST_LINES:
-        _text(text, rest)
+        _view([lines], rest, err=err)
         return
     size = size_of(text)
     stored = "all are stored"
     if size.stored_size < size.size:
         stored = f"{size.stored_lines:,} lines ({size.stored_size:,} bytes) are stored"
     left = output.plural(size.lines - MOST_LINES, "line")
-    for line in lines[:half]:
-        output.say(f"  {line}")
-    printed = f"{size.lines:,} lines ({size.size:,} bytes) were printed, {stored}"
-    output.say(f"  ... {left} not shown; {printed}: {display.in_line(rest)}", dim=True)
-    for line in lines[-half:]:
-        output.say(f"  {line}")
+    were = f"{size.lines:,} lines ({size.size:,} bytes) were printed, {stored}"
+    note = f"{left} not shown; {were}"
+    _view([lines[:half], lines[-half:]], rest, note=note, err=err)
+
+
+def _view(
+    parts: Sequence[Sequence[str]],
+    rest: str,
+    *,
+    note: str = "",
+    indent: str = "  ",
+    err: bool = False,
+    **style: Any,
+) -> None:
+    """Print lines, each at most ``MOST_WIDTH`` characters of it; ``note`` and ``rest`` follow the first part."""
+    notes = [note] if note else []
+    if any(len(line) > MOST_WIDTH for lines in parts for line in lines):
+        notes.append("long lines are shortened")
+    for number, lines in enumerate(parts):
+        for line in lines:
+            output.say(f"{indent}{shortened(line)}", err=err, **style)
+        if notes and number == 0:
+            text = display.in_line(f"{'; '.join(notes)}: {rest}")
+            output.say(f"  ... {text}", dim=True, err=err)
+
+
+def shortened(line: str) -> str:
+    """Return a line with at most ``MOST_WIDTH`` characters of it, and the number of the others."""
+    left = len(line) - MOST_WIDTH
+    return f"{line[:MOST_WIDTH]} ... {left:,} more characters" if left > 0 else line
 
 
 def _inline(value: Any) -> str:
     return display.shorten(display.arguments(json.dumps(value, ensure_ascii=False)), 500)
 
 
-def result(chat_id: str, manifest_id: str, value: Any, printed: str) -> None:
-    """Print the result of a tool as JSON, and then its output, which may be long."""
-    rest = _show_command(chat_id, manifest_id)
+def result(chat_id: str, manifest_id: str, value: Any) -> None:
+    """Print the result of a tool as JSON."""
+    rest = show_command(chat_id, manifest_id)
     _text(json.dumps(value, indent=2, ensure_ascii=False), rest, most=_FEW_LINES)
-    if printed:
-        output.say("printed:")
-        _printed(printed, rest)
