@@ -125,8 +125,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     for tool in done.changed:
         gone = tool not in done.tool_names
         output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
-    for tool_id in done.renamed:
-        output.say(f"renamed {tool_id} for MCP hosts that reject dots: change their allow lists")
+    _print_renamed(done.renamed)
     if not done.changed:
         output.say(f"all tools of {source.shown_id} are already accepted")
 
@@ -148,6 +147,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     if one.refreshed is None:
         return True
     source = one.refreshed.source
+    _print_renamed(one.refreshed.renamed)
     shown = one.refreshed.drift if check else source.to_accept
     _print_differences(source, shown)
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
@@ -156,12 +156,20 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     elif not check and can_ask() and click.confirm("accept this?"):
         digests = {tool.name: tool.digest for tool in shown}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        ask(sources.accept_tools, **ids, tools=digests)
+        _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
         output.say(f"{counted}, all accepted")
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {one.source}", err=True)
     return one.failed
+
+
+def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
+    for one in tools:
+        output.say(
+            f"renamed {one.tool_id} for MCP hosts that reject dots: {one.old_name} -> {one.new_name}; "
+            "change their allow lists"
+        )
 
 
 def _print_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:

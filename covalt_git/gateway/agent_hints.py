@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from covalt_git.gateway import tool_names
+from covalt_git.catalog import tool_names
 from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
+    from covalt_git.catalog.tool_names import Style
     from covalt_git.errors import CovaltError
-    from covalt_git.gateway.tool_names import Style
     from covalt_git.json_values import JsonObject
 
 _WITHOUT_TOOL = re.compile(r"(list them with )?`?covalt-git (chat list|tool list|tool show \S+)`?")

@@ -23,6 +23,8 @@ from mcp.server.subscriptions import (
 from mcp.shared.inbound import x_mcp_header_map
 
 from covalt_git import __version__
+from covalt_git.catalog import tool_names
+from covalt_git.catalog.tool_names import STYLES
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import (
     agent_hints,
@@ -31,7 +33,6 @@ from covalt_git.gateway import (
     results,
     subscriptions,
     tool_listing,
-    tool_names,
 )
 from covalt_git.gateway.client_calls import Calls
 from covalt_git.gateway.client_chats import STATELESS, Client
@@ -43,9 +44,8 @@ from covalt_git.gateway.protocol import has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
-from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError, named_first
+from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
-from covalt_git.gateway.tool_names import STYLES
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
 if TYPE_CHECKING:
@@ -441,7 +441,7 @@ def header_schemas(root: Path, tools: Iterable[Tool]) -> dict[str, JsonObject]:
         return {}
     ids: dict[str, set[str]] = {}
     for style in tool_names.STYLES:
-        first = named_first(root, known)
+        first = tool_names.named_first(root, known)
         names = tool_names.names(sorted(known), style, reserved=meta_tools.NAMES, first=first)
         for name, tool_id in names.items():
             ids.setdefault(name, set()).add(tool_id)

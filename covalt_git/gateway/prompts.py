@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
+from covalt_git.catalog import tool_names
 from covalt_git.catalog.prompt_content import prompt_messages
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import tool_names
 from covalt_git.gateway.resources import toolset_resources
 from covalt_git.gateway.resources.toolset_resources import contents, title
 

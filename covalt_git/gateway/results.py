@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.catalog.tool_names import Style
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
     from covalt_git.gateway.large_results import Delivery
-    from covalt_git.gateway.tool_names import Style
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, RenderPlan, ToolCall
     from covalt_git.models.chats import FileChange

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
+from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
-from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
+from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing
 from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
@@ -29,10 +30,9 @@ from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATES_CHAT, READ_FILE
-from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     import mcp_types as types
@@ -121,7 +121,7 @@ class Gateway:
             for tool_id, tool in known.items()
             if tool.alias_of is None or tool.alias_of in known
         }
-        first = named_first(self.root, known)
+        first = tool_names.named_first(self.root, known)
         names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES, first=first)
         return {name: known[tool_id] for name, tool_id in names.items()}
 
@@ -315,12 +315,6 @@ class Gateway:
         nearest = nearest_name(name, self.tools())
         hint = f"did you mean {nearest!r}?" if nearest else ""
         raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
-
-
-def named_first(root: Path, known: Mapping[str, Tool]) -> Callable[[str], bool]:
-    """Return a function that returns whether a tool keeps its name although others would have the same."""
-    states = cache(lambda toolset_id: read_toolset(root, toolset_id).state)
-    return lambda tool_id: tool_id in states(known[tool_id].toolset_id).named_first
 
 
 def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:

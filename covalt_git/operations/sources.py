@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.models.toolset_state import ToolsetState
@@ -21,6 +22,7 @@ from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.sources import refresh
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from covalt_git.installs.importing import ImportedToolset
@@ -122,13 +124,20 @@ class SourceRow(Result):
         return f"{self.toolset_id}/{self.namespace}"
 
 
+class RenamedTool(Result):
+    """A tool whose name for MCP hosts that reject dots changed, because tools were accepted or removed."""
+
+    tool_id: str
+    old_name: str
+    new_name: str
+
+
 class ToolsAccepted(SourceRow):
     """A server after some of its tools were accepted."""
 
     changed: tuple[str, ...] = Field(description="The tools that were accepted with this request.")
-    renamed: tuple[str, ...] = Field(
-        (),
-        description="Tools that were accepted before, and that MCP hosts now know by another name.",
+    renamed: tuple[RenamedTool, ...] = Field(
+        (), description="Tools that MCP hosts that reject dots now know by another name."
     )
 
 
@@ -143,6 +152,9 @@ class SourceRefreshed(Result):
 
     source: SourceRow
     drift: tuple[DifferingTool, ...]
+    renamed: tuple[RenamedTool, ...] = Field(
+        (), description="Tools that MCP hosts that reject dots now know by another name."
+    )
 
 
 class RefreshOutcome(Result):
@@ -202,17 +214,15 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
-    before = refresh.find_source(root, request.toolset_id, request.namespace).toolset.state
+    before = _host_names(context)
     found = refresh.accept(
         root, request.toolset_id, request.namespace, request.tools, reason=request.reason
     )
     context.update_toolset_index()
-    after = found.toolset.state
-    differing = refresh.undisputed(before) ^ refresh.undisputed(after)
     return ToolsAccepted.of(
         _row(context, found),
         changed=tuple(sorted(request.tools)),
-        renamed=tuple(sorted(differing & before.accepted.keys() & after.accepted.keys())),
+        renamed=_renamed(context, before),
     )
 
 
@@ -283,12 +293,37 @@ def _refresh(
     root = context.project.root
     command = SecretCommand.of(root, context.project.config.secret_command)
     ask = partial(list_tools, root=root, command=command, report=context.report)
+    # A tool that the server no longer lists is not called by its name any more, so others may get it at once.
+    before = {} if check else _host_names(context)
     found = refresh.refresh(root, source, ask, write=not check)
     now = found.source
     if accept and now.to_accept:
         shown = {one.name: one.digest for one in now.to_accept}
         now = refresh.accept(root, now.toolset.id, now.namespace, shown, reason=reason)
-    return SourceRefreshed(source=_row(context, now), drift=_differing(found.drift))
+    return SourceRefreshed(
+        source=_row(context, now),
+        drift=_differing(found.drift),
+        renamed=() if check else _renamed(context, before),
+    )
+
+
+def _host_names(context: Context) -> dict[str, str]:
+    """Return the current names of all callable tools for MCP hosts that reject dots, by the tools' ids."""
+    project = context.project
+    with project.tool_index() as index:
+        index.sync_toolsets()
+        tools = project.catalog.visible(index.tools())
+    known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
+    return tool_names.host_names(project.root, known)
+
+
+def _renamed(context: Context, before: Mapping[str, str]) -> tuple[RenamedTool, ...]:
+    """Return the tools that have another name than ``before``."""
+    return tuple(
+        RenamedTool(tool_id=tool_id, old_name=before[tool_id], new_name=name)
+        for tool_id, name in _host_names(context).items()
+        if before.get(tool_id, name) != name
+    )
 
 
 def _row(context: Context, source: refresh.ToolSource) -> SourceRow:

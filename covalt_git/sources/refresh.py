@@ -6,7 +6,6 @@ user accepts exactly the reviewed definitions, by their digests.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
@@ -296,16 +295,6 @@ def _named_first(state: ToolsetState, accepted: Mapping[str, str]) -> tuple[str,
         if len(group) > 1 and len(named) == 1:
             first += named
     return tuple(sorted(first))
-
-
-def undisputed(state: ToolsetState) -> frozenset[str]:
-    """Return the accepted tools whose names for MCP hosts that reject dots have no digest because of others."""
-    counted = Counter(map(host_name, state.accepted))
-    return frozenset(
-        tool_id
-        for tool_id in state.accepted
-        if counted[host_name(tool_id)] == 1 or tool_id in state.named_first
-    )
 
 
 def _lock_of(source: ToolSource) -> ToolLock:

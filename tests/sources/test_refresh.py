@@ -10,6 +10,7 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.cli import main
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
@@ -25,6 +26,7 @@ from covalt_git.sources.refresh import (
 )
 from covalt_git.toolsets.toolset import read_toolset
 from tests.killing import kills
+from tests.operations_client import Operations
 from tests.toolsets.projects import REPOSITORY
 
 SERVER = REPOSITORY / "fixtures/servers/changing.py"
@@ -189,6 +191,37 @@ def test_an_accepted_tool_keeps_its_name_for_hosts_when_another_collides(root: P
     assert take(user, other, WIPE)["disk:get_user"] == "disk_get_user"
     assert read_toolset(root, "gear").state.named_first == ("disk:get_user",)
     assert take(other, WIPE)["disk:get.user"] == "disk_get_user"  # the first one is removed
+
+
+def test_a_tool_that_was_renamed_for_hosts_is_reported_with_both_names(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user, other = ({"name": name, "inputSchema": {"type": "object"}} for name in ("get_user", "get.user"))  # fmt: skip
+    operate, gateway = Operations(root), Gateway(root, style="underscore")
+
+    def take(*definitions: dict[str, Any]) -> Any:
+        offer(root, *definitions)
+        renamed = operate("refresh_source", toolset_id="gear", namespace="disk")["renamed"]
+        tools = {one.name: one.digest for one in source(root).to_accept}
+        done = operate("accept_tools", toolset_id="gear", namespace="disk", tools=tools)
+        return renamed + done["renamed"]
+
+    assert take(user, other) == []
+    (old,) = (name for name, tool in gateway.tools().items() if tool.tool_id == "disk:get_user")
+    renamed = {"tool_id": "disk:get_user", "old_name": old, "new_name": "disk_get_user"}
+    assert old.startswith("disk_get_user_")
+
+    assert take(user) == [renamed]
+    assert gateway.tools()["disk_get_user"].tool_id == "disk:get_user"
+
+    take(other)
+    take(user, other)
+    offer(root, user)
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "source", "refresh", "--accept", "--no-terminal", "test"])
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "renamed" in one)
+    assert ": disk_get_user_" in line
+    assert line.endswith(" -> disk_get_user; change their allow lists")
 
 
 def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(root: Path) -> None:

@@ -47,6 +47,9 @@ pages = Blueprint("toolsets", __name__)
 _LONGEST_PATCH = 200_000
 """Maximum size of one file's patch on a page, in characters."""
 
+_MOST_RENAMED = 10
+"""Renamed tools in a message, which a cookie has to hold."""
+
 
 @pages.get("/toolsets")
 def toolset_list() -> str:
@@ -127,9 +130,12 @@ def revoke(toolset_id: str) -> Response:
 def refresh(toolset_id: str) -> Response:
     """List the tools of an MCP server; an error is shown next to it."""
     namespace = request.form.get("namespace", "")
+    try:
+        done = ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
     message = "Listed. New and changed tools cannot be called until you accept them."
-    done = f"source-{namespace}", message
-    return _perform(sources.refresh_source, toolset_id, done, namespace=namespace)
+    return _back(toolset_id, f"source-{namespace}", message + _renamed(done.renamed))
 
 
 @pages.post("/toolsets/<toolset_id>/accept")
@@ -137,13 +143,21 @@ def accept(toolset_id: str) -> Response:
     """Accept the reviewed definitions; if one has changed since, show the page again."""
     namespace = request.form.get("namespace", "")
     shown = [one.partition(" ") for one in request.form.getlist("tool")]
-    return _perform(
-        sources.accept_tools,
-        toolset_id,
-        (f"source-{namespace}", "Accepted."),
-        namespace=namespace,
-        tools={name: digest or None for name, _, digest in shown},
-    )
+    tools = {name: digest or None for name, _, digest in shown}
+    try:
+        done = ask(sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=tools)
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return _back(toolset_id, f"source-{namespace}", "Accepted." + _renamed(done.renamed))
+
+
+def _renamed(tools: Sequence[sources.RenamedTool]) -> str:
+    """Return what the user of an MCP host has to know after tools got other names."""
+    if not tools:
+        return ""
+    names = ", ".join(f"{one.old_name} is now {one.new_name}" for one in tools[:_MOST_RENAMED])
+    names += f" and {len(tools) - _MOST_RENAMED} more" if len(tools) > _MOST_RENAMED else ""
+    return f" For MCP hosts that reject dots, {names}: change their allow lists."
 
 
 def _perform(

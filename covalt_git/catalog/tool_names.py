@@ -8,12 +8,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.names import BadNameError, ToolId, host_name
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from covalt_git.models.tool import Tool
 
 Style = Literal["dots", "underscore"]
 
@@ -22,6 +27,9 @@ STYLES: tuple[Style, ...] = ("dots", "underscore")
 
 MAX_PLAIN = 64
 """Longest name that every host accepts: ``[A-Za-z0-9_-]{1,64}``."""
+
+RESERVED = frozenset({"call_tool", "read_result", "read_tool", "resume", "search_tools"})
+"""Names of the MCP server's own tools, which no other tool has."""
 
 _DIGITS = 12
 _DIGESTED = re.compile(rf".*_[0-9a-f]{{{_DIGITS}}}")
@@ -58,6 +66,19 @@ def names(
         name if is_unique(name, tool_id) else _with_digest(name, tool_id): tool_id
         for tool_id, name in wanted.items()
     }
+
+
+def named_first(root: Path, known: Mapping[str, Tool]) -> Callable[[str], bool]:
+    """Return a function that returns whether a tool keeps its name although others would have the same."""
+    states = cache(lambda toolset_id: read_toolset(root, toolset_id).state)
+    return lambda tool_id: tool_id in states(known[tool_id].toolset_id).named_first
+
+
+def host_names(root: Path, known: Mapping[str, Tool]) -> dict[str, str]:
+    """Return the names of tools for hosts that reject dots, by the tools' ids."""
+    first = named_first(root, known)
+    found = names(sorted(known), "underscore", reserved=RESERVED, first=first)
+    return {tool_id: name for name, tool_id in found.items()}
 
 
 def path_of(name: str) -> str | None:

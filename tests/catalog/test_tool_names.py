@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.gateway.tool_names import STYLES, names, path_of
+from covalt_git.catalog.tool_names import RESERVED, STYLES, names, path_of
+from covalt_git.gateway import meta_tools
 from covalt_git.names import ToolId
 from tests.examples import examples
 
@@ -29,6 +30,7 @@ def test_every_tool_has_one_name_that_hosts_accept(ids: set[str]) -> None:
 
 def test_no_tool_gets_the_name_of_a_meta_tool() -> None:
     assert "call_tool" not in names(["call:tool"], "underscore", reserved={"call_tool"})
+    assert meta_tools.NAMES == RESERVED
 
 
 def test_the_tool_that_had_a_name_first_keeps_it() -> None:
