@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json, with_texts
-from covalt_git.json_values.storable import exact_integer, without_surrogates
+from covalt_git.json_values.storable import exact_integer, finite, without_surrogates
 from covalt_git.models.calls import CallError
 from covalt_git.text.display import shorten
 
@@ -55,8 +55,14 @@ class BadResultError(Exception):
         self.result = result
 
 
-def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
+def result_of(
+    answer: Response,
+    save: Callable[[str, bytes], str],
+    note: Callable[[str], None] = lambda _: None,
+) -> Any:
     """Return the result of an answer; ``save`` writes a file into the workspace and returns its path.
+
+    ``note`` is called with what JSON cannot represent and is stored in another form.
 
     Raises:
         BadResultError: if it is declared as JSON and is not.
@@ -66,7 +72,7 @@ def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
     if not answer.content:
         return None
     if _JSON.fullmatch(media_type):
-        return _json_value(answer.content)
+        return _json_value(answer.content, note)
     if (text := _text(answer.content, media_type, charset)) is not None:
         return text
     name = file_name(answer.headers.get("content-disposition", ""), answer.url, media_type)
@@ -153,19 +159,24 @@ def _encoding(charset: str) -> str:
     return name if _CHARSET.fullmatch(name) else "utf-8-sig"
 
 
-def _json_value(content: bytes) -> Any:
+def _json_value(content: bytes, note: Callable[[str], None]) -> Any:
     """Return a JSON value in a form that a record can contain.
 
     An integer beyond 2^53, which some readers round, becomes a string of its digits; half of a
-    surrogate pair becomes U+FFFD; of a repeated key the last value counts, as for most readers.
+    surrogate pair becomes U+FFFD; NaN, which some servers send, becomes a string; of a repeated key the last value counts, as for most readers.
     """
     raw = content.decode("utf-8-sig", "replace")
     try:
         text = content.decode("utf-8-sig")
-        value = json.loads(text, parse_int=exact_integer, parse_constant=_reject_constant)
+        value: Any = json.loads(text, parse_int=exact_integer)
+        notes: tuple[str, ...] = ()
         if b"\\u" in content:
             value = with_texts(value, without_surrogates, keys=True)
-        canonical_json.dumps(value)
+        try:
+            canonical_json.dumps(value)
+        except canonical_json.NotJsonError:
+            value, notes = finite(value)
+            canonical_json.dumps(value)
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8", raw) from None
     except RecursionError:
@@ -176,8 +187,6 @@ def _json_value(content: bytes) -> Any:
         raise BadResultError(
             f"the answer is declared as JSON but is not: {str(error)[:100]}", raw
         ) from None
+    for text in notes:
+        note(text)
     return value
-
-
-def _reject_constant(name: str) -> float:
-    raise ValueError(f"{name} is no value of JSON")

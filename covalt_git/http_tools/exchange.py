@@ -43,7 +43,11 @@ _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that are safe (RFC 9110, section 9.2.1)."""
 
+_NOT_DONE = frozenset({501, 505})
+"""Errors of servers that do not perform a request at all."""
+
 _TEMPORARY = frozenset({429, 502, 503, 504})
+_SERVER_ERROR = 500
 _MAX_WAIT_S = 30.0
 _MAX_SHOWN_URL = 500
 
@@ -93,7 +97,7 @@ class _Exchange:
         self._http = job.tool.http
         self._lookup = Lookup(job.declared, job.secrets)
         self._log: list[str] = []
-        self._was_sent = False
+        self._may_have_effect = False  # at the server, whatever it answers next
         self._deadline = Deadline(
             job.limits.timeout_s or DEFAULT_TIMEOUT_S,
             cancelled=job.cancel.is_set if job.cancel else lambda: False,
@@ -120,14 +124,20 @@ class _Exchange:
         masked = answer._replace(content=self._lookup.mask.content(answer.content))
         error = error_of(masked, origin.shown_host)
         if error is not None:
-            return Outcome.failed(error.model_copy(update={"hint": self._hint(answer)}))
+            error = error.model_copy(update={"hint": self._hint(answer)})
+            # Also if an earlier try had its effect: the second DELETE is answered with 404.
+            return Outcome.failed(self._with_effect(error) if self._may_have_effect else error)
         is_head = self._http.method == "HEAD"
         try:
-            result = answer.headers if is_head else result_of(answer, self._save)
+            result = answer.headers if is_head else result_of(answer, self._save, self._note)
             self._check_schema(result)
         except BadResultError as bad:
             # The result is stored beside the error, because the request may have changed something.
-            return Outcome("error", bad.result, CallError(code="bad_result", message=str(bad)))
+            failure = CallError(code="bad_result", message=str(bad))
+            return Outcome("error", bad.result, self._with_effect(failure))
+        except CovaltError as lost:
+            failure = CallError(code=lost.code, message=lost.message, hint=lost.hint)
+            return Outcome.failed(self._with_effect(failure))
         return Outcome("success", result)
 
     def without_answer(self, error: HttpError) -> Outcome:
@@ -139,13 +149,14 @@ class _Exchange:
             failure = CallError(code="limit_output", message=error.message, hint=hint)
         else:
             failure = CallError(code=error.code, message=error.message, hint=error.hint)
-        if (error.sent or self._was_sent) and self._may_write():
-            failure = failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
-        return Outcome.failed(failure)
+        may_have = error.sent or self._may_have_effect
+        return Outcome.failed(self._with_effect(failure) if may_have else failure)
 
-    def _may_write(self) -> bool:
-        """Return whether the request may change something at the server."""
-        return self._http.method not in _READS and self._job.tool.annotations.read_only is not True
+    def _with_effect(self, failure: CallError) -> CallError:
+        """Return the error of a request that was sent; its message says so if the request may write."""
+        if self._http.method in _READS or self._job.tool.annotations.read_only is True:
+            return failure
+        return failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
 
     def masked(self, outcome: Outcome) -> Outcome:
         """Return an outcome with its log, and with the used secrets masked."""
@@ -175,9 +186,12 @@ class _Exchange:
             result = self._client.send(request, self._deadline)
             note = f"{result.status}, {len(result.content)} bytes"
             note += f", {result.redirects} redirects" if result.redirects else ""
+            # A server, or a gateway before it, may have failed after the request was performed.
+            failed = result.status >= _SERVER_ERROR and result.status not in _NOT_DONE
+            self._may_have_effect = self._may_have_effect or failed
         except HttpError as error:
             result, note = error, error.message
-            self._was_sent = self._was_sent or error.sent
+            self._may_have_effect = self._may_have_effect or error.sent
         url = shorten(self._lookup.mask.text(request.url), _MAX_SHOWN_URL)
         milliseconds = (time.monotonic() - started) * 1000
         self._log_line(f"{request.method} {url}: {note}, {milliseconds:.0f} ms")
@@ -201,6 +215,9 @@ class _Exchange:
     def _save(self, name: str, content: bytes) -> str:
         mask = self._lookup.mask
         return self._job.files.save(mask.text(name).replace("*", "_"), mask.content(content))
+
+    def _note(self, text: str) -> None:
+        self._log_line(f"note: {text}")
 
     def _log_line(self, line: str) -> None:
         self._log.append(line)

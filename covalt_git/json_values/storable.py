@@ -32,6 +32,23 @@ def storable(value: Any) -> Storable:
     return Storable(_storable(value, notes, 0), tuple(notes))
 
 
+def finite(value: Any) -> Storable:
+    """Return the value of a JSON text in which NaN and infinite numbers are texts, as :func:`storable` stores them."""
+    notes: dict[str, None] = {}
+
+    def replaced(inner: Any) -> Any:
+        match inner:
+            case float() if not math.isfinite(inner):
+                return _storable(inner, notes, 0)
+            case dict():
+                return {key: replaced(one) for key, one in inner.items()}
+            case list():
+                return [replaced(one) for one in inner]
+        return inner
+
+    return Storable(replaced(value), tuple(notes))
+
+
 def loads(text: str | bytes) -> Any:
     """Return the value of a text that is almost JSON: with halves of surrogate pairs, NaN or any integers.
 

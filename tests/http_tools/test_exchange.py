@@ -115,12 +115,69 @@ def test_an_answer_becomes_json_or_text(
     assert (outcome.status, outcome.result) == ("success", result)
 
 
-@pytest.mark.parametrize("content", [b"{", b"[NaN]", b'"\xff"', b"[" * 100_000, b"[1e999]"])
+@pytest.mark.parametrize("content", [b"{", b'"\xff"', b"[" * 100_000])
 def test_invalid_json_is_an_error(desk: Desk, content: bytes) -> None:
     with answering(_answer(content)) as port:
         code, _, _ = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"])
 
     assert code == "bad_result"
+
+
+@pytest.mark.parametrize(
+    ("content", "result", "note"),
+    [
+        (
+            b'{"id": 9007199254740993, "n": NaN, "t": "sent"}',
+            {"id": "9007199254740993", "n": "nan", "t": "sent"},
+            "note: nan is not a JSON number, and is stored as a text",
+        ),
+        (b"[1e999]", ["inf"], "note: inf is not a JSON number, and is stored as a text"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_a_text_with_a_note(
+    desk: Desk, content: bytes, result: object, note: str
+) -> None:
+    with answering(_answer(content)) as port:
+        host = f"127.0.0.1:{port}"
+        outcome = desk.call(f"http://{host}/", method="POST", hosts=[host])
+
+    assert (outcome.status, outcome.result) == ("success", result)
+    assert note in outcome.output.splitlines()
+
+
+WRITES = [("POST", True), ("PUT", True), ("PATCH", True), ("DELETE", True), ("GET", False)]
+
+
+@pytest.mark.parametrize(("method", "writes"), WRITES)
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 501, 404])
+def test_an_error_of_the_server_after_a_request_that_writes_may_be_after_its_effect(
+    desk: Desk, status: int, method: str, writes: object
+) -> None:
+    with answering(f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode()) as port:
+        host = f"127.0.0.1:{port}"
+        _, message, _ = desk.fails(f"http://{host}/", method=method, hosts=[host], retries=0)
+
+    expected = writes and status not in {404, 501}
+    assert message.endswith("; the tool may have had its effect") is expected
+
+
+@pytest.mark.parametrize(("method", "writes"), WRITES)
+def test_an_answer_that_cannot_be_used_may_be_after_the_effect(
+    desk: Desk, method: str, writes: object
+) -> None:
+    with answering(_answer(b"{")) as port:
+        host = f"127.0.0.1:{port}"
+        code, message, _ = desk.fails(f"http://{host}/", method=method, hosts=[host])
+    assert code == "bad_result"
+    assert message.endswith("; the tool may have had its effect") is writes
+
+    with answering(_answer(b"[]")) as port:
+        host, schema = f"127.0.0.1:{port}", {"type": "object"}
+        code, message, _ = desk.fails(
+            f"http://{host}/", method=method, hosts=[host], output_schema=schema
+        )
+    assert code == "bad_result"
+    assert message.endswith("; the tool may have had its effect") is writes
 
 
 def _answer(content: bytes) -> bytes:
