@@ -90,6 +90,7 @@ def _commit_state(
         writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
         return Restored(branch, head, (), made=False)
     oid, changes = writer.commit_files("restore", new, head, subject=subject, restore=restored)
+    writer.note_modes(restored.manifest_id, changes)
     writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
     hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
     return Restored(branch, oid, tuple(changes), hint=hint)

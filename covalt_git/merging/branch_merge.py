@@ -115,6 +115,7 @@ def merge(
         new, changes = writer.commit_files(
             "merge", after, head, theirs, subject=subject, merge=record
         )
+        writer.note_modes(theirs, changes)
     put_stored(chat.store, STOPPED, None)
     writer.note_lost(theirs)
     return done._replace(manifest_id=new, changes=tuple(changes))

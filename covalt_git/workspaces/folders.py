@@ -192,7 +192,16 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
     with os.fdopen(os.open(name, _CREATE, 0o666, dir_fd=parent), "wb") as file:
         file.write(content)
         if mode == EXECUTABLE:
-            os.fchmod(file.fileno(), 0o755)
+            umask = ~os.fstat(file.fileno()).st_mode & 0o666
+            os.fchmod(file.fileno(), default_mode(umask, program=True))
+
+
+def default_mode(umask: int, *, folder: bool = False, program: bool = False) -> int:
+    """Return the mode of a new file or folder; who may not read a program may not execute it either."""
+    readable = 0o666 & ~umask
+    if folder:
+        return 0o777 & ~umask
+    return (readable | (readable & 0o444) >> 2) & 0o755 if program else readable
 
 
 def clear_set_id(parent: int, name: str) -> None:

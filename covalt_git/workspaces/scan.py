@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError, TreeEntry
 from covalt_git.paths import is_plain
-from covalt_git.workspaces import rules
+from covalt_git.workspaces import narrow_modes, rules
 from covalt_git.workspaces.folders import (
     SET_ID,
     Folder,
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 EMPTY: Final = "empty"
 HOLLOW: Final = "hollow"
+MODE: Final = "mode"
 IGNORED: Final = "ignored"
 NOT_STORED: Final = "not stored"
 UNPORTABLE: Final = "unportable"
-"""Kinds of notes.  A hollow folder, such as one with only a ``__pycache__``, is not empty, but nothing in it is stored.
+"""Kinds of notes.  That on a narrow ``mode`` has the mode as its reason.  A hollow folder, such as one with only a ``__pycache__``, is not empty, but nothing in it is stored.
 
 Creating or deleting hollow folders does not count as a change of the workspace.
 """
@@ -80,6 +81,7 @@ class _Entries:
 
     handle: int
     prefix: str
+    mode: int
     known: FolderScan
     stored: dict[str, str | None]
     kept: Mapping[str, FileStat]
@@ -143,7 +145,7 @@ class _Walk:
         kept = known.files
         if changed or mark != known.mark:
             kept = {name: file for name, file in kept.items() if name not in changed}
-        entries = _Entries(handle, prefix, known, ids, kept)
+        entries = _Entries(handle, prefix, status.st_mode, known, ids, kept)
         if mark == known.mark:  # it has the same names
             rest = [*changed, *(name for kind, name, _ in known.notes if kind in LEFT_IN_PLACE)]
             for name in known.folders:
@@ -241,14 +243,22 @@ class _Walk:
         known, notes = entries.known, entries.notes
         same = entries.is_as_known()
         if same:
-            notes += [note for note in known.notes if note[0] == UNPORTABLE]
+            notes += [note for note in known.notes if note[0] in {UNPORTABLE, MODE} and note[1]]
         else:
+            notes += [
+                (MODE, name, f"{file[4] & 0o777:o}")
+                for name, file in entries.files.items()
+                if narrow_modes.is_narrow(file[4])
+            ]
             names = [name for name, folder in entries.folders.items() if folder.tree is not None]
             notes += [(UNPORTABLE, *one) for one in rules.unportable([*entries.files, *names])]
         tree = known.tree if same and is_stored else self.tree(entries)
         below = (note for folder in entries.folders.values() for note in folder.all_notes())
         if tree is None and entries.prefix and not any(kind == EMPTY for kind, _, _ in below):
             notes.append((HOLLOW if entries.folders or notes else EMPTY, "", ""))
+        is_stored_folder = tree is not None or (EMPTY, "", "") in notes
+        if entries.prefix and is_stored_folder and narrow_modes.is_narrow(entries.mode | 0o100):
+            notes.append((MODE, "", f"{entries.mode & 0o777:o}"))
         notes.sort()
         if same and mark == known.mark and (tree, tuple(notes)) == (known.tree, known.notes):
             return known

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.models.commit_record import WorkspaceNote, WorkspaceNotes
-from covalt_git.workspaces import scan
+from covalt_git.workspaces import narrow_modes, scan
 from covalt_git.workspaces.folders import Folder, clear_set_id
 from covalt_git.workspaces.rules import path_note
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
@@ -38,6 +38,13 @@ class Snapshot:
     def of(cls, found: FolderScan) -> Self:
         """Return the snapshot of a scan of the workspace."""
         notes = [*found.all_notes()]
+        narrow = [(path, int(mode, 8)) for kind, path, mode in notes if kind == scan.MODE]
+        if narrow:  # the scan notes them for any umask, so that processes with several ones can share its cache
+            umask, folders = narrow_modes.current_umask(), found.folder_paths()
+            for path, mode in narrow:
+                reason = narrow_modes.why_not_restored(mode, umask, folder=path in folders)
+                if reason:
+                    notes.append((scan.UNPORTABLE, path, reason))
         not_stored, unportable = (
             sorted(
                 (path_note(path, reason) for kind, path, reason in notes if kind == wanted),

@@ -73,6 +73,13 @@ class FolderScan(NamedTuple):
         for name, folder in self.folders.items():
             yield from folder.all_notes(f"{prefix}{name}/")
 
+    def folder_paths(self, prefix: str = "") -> set[str]:
+        """Return the paths of all folders in the folder."""
+        paths = {f"{prefix}{name}" for name in self.folders}
+        return paths.union(
+            *(below.folder_paths(f"{prefix}{name}/") for name, below in self.folders.items())
+        )
+
 
 NOT_SCANNED = FolderScan((0, 0, 0), None, MappingProxyType({}), MappingProxyType({}), ())
 
@@ -108,7 +115,7 @@ class StatCache:
         """Return the cache of a workspace for these settings."""
         settings = (object_format, config.max_file_mb, config.ignore)
         versions = (__version__, unicodedata.unidata_version, boot_id())
-        header = f"covalt-git stat cache 3 {versions} {settings}\n"
+        header = f"covalt-git stat cache 4 {versions} {settings}\n"
         return cls(workspace.with_name("stat.cache"), header.encode("utf-8", "surrogatepass"))
 
     def recall(self) -> tuple[FolderScan, Clock]:

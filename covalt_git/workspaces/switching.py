@@ -30,7 +30,7 @@ from covalt_git.system.atomic_write import fsync_many, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
-from covalt_git.workspaces.folders import Folder, create, folders_above
+from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
 from covalt_git.workspaces.rules import link_climb
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Switch:
             if one.new is not None:
                 found = root.state(one.path, store.object_format)
                 is_old = found in (None, one.old)
+                if found is not None and found == one.old and found.mode == one.new.mode:
+                    _take_narrow_mode(root, one.path, self._staged[one.path])
                 is_placed = is_old and root.move_in(self._staged[one.path], one.path)
                 is_complete &= is_placed or found == one.new
         for path in sorted(self._new_empty):
@@ -142,6 +144,14 @@ class Switch:
         if paths and store.durable:
             root.fsync(empty.union(*map(folders_above, paths), {""}))
         return is_complete
+
+
+def _take_narrow_mode(root: Folder, path: str, staged: Path) -> None:
+    """Restrict a staged file as the file that it replaces: others must not get access to it by an edit or undo."""
+    with unless_changed(), root.parent_of(path) as (parent, name):
+        mode, new = (os.lstat(name, dir_fd=parent).st_mode, staged.lstat().st_mode)
+        if stat.S_ISREG(mode) and stat.S_ISREG(new) and new & ~mode & 0o777:
+            staged.chmod(new & mode & 0o777)
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
@@ -233,10 +243,15 @@ class WorkingFolder(NamedTuple):
         with contextlib.suppress(OSError):  # such as "it is a folder"
             self.chat.workspace.unlink()
 
-    def restore_if_missing(self) -> None:
-        """Write the files of the active branch if the workspace is missing, for example in a clone of the project."""
-        if not self.exists():
-            self._write(self.chat.state(self.chat.head()))
+    def restore_if_missing(self) -> bool:
+        """Write the files of the active branch if the workspace is missing, for example in a clone of the project.
+
+        Returns whether it was missing.
+        """
+        if self.exists():
+            return False
+        self._write(self.chat.state(self.chat.head()))
+        return True
 
     def _write(self, state: FolderState) -> None:
         """Create the workspace with all its files by one rename; an empty workspace would look like a user's edit."""

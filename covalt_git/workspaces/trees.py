@@ -13,6 +13,7 @@ from covalt_git.models.chats import FileChange, FileState
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import rules
 from covalt_git.workspaces.folders import folders_above
+from covalt_git.workspaces.narrow_modes import noted_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,13 +156,18 @@ def notes(
 ) -> WorkspaceNotes:
     """Return the notes for the content ``after``; ``scanned`` are those of the last scan, which found ``before``.
 
-    Files that could not be stored stay in place.  Names are checked only in folders with changes.
+    Files that could not be stored stay in place.  Names are checked only in folders with changes.  A file or folder
+    with a narrow mode keeps it as long as the kind of its entry is the same.
     """
+    narrow = [note for note in scanned.unportable if noted_mode(note.reason) is not None]
     paths = changed_paths(store, before, after.tree)
     changed = {folder for path in paths for folder in ("", *folders_above(path))}
     unportable = [
-        note for note in scanned.unportable if note.path.rpartition("/")[0] not in changed
+        note
+        for note in scanned.unportable
+        if note not in narrow and note.path.rpartition("/")[0] not in changed
     ]
+    unportable += [note for note in narrow if _stays(store, before, after, note.path)]
     for folder in changed:
         for name, reason in rules.unportable(names(store, after.tree, folder)):
             unportable.append(rules.path_note(f"{folder}/{name}" if folder else name, reason))
@@ -170,6 +176,14 @@ def notes(
         not_stored=scanned.not_stored,
         unportable=tuple(sorted(unportable, key=lambda note: note.path)),
     )
+
+
+def _stays(store: GitStore, before: str | None, after: FolderState, path: str) -> bool:
+    """Return whether the content ``after`` has the same kind of entry at a path as the tree ``before``."""
+    was, now = find_entry(store, before, path), find_entry(store, after.tree, path)
+    if was is None or now is None:
+        return was is now and path in after.empty_folders
+    return was.mode == now.mode
 
 
 def _state(entry: TreeEntry) -> FileState:

@@ -5,6 +5,7 @@ Each change ends with one compare-and-swap of a ref.  Before that, all objects t
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, running_call, trees
+from covalt_git.workspaces import commits, narrow_modes, running_call, trees
 from covalt_git.workspaces.chat import (
     APPROVALS,
     CALLS,
@@ -30,11 +31,12 @@ from covalt_git.workspaces.chat import (
     read_stored,
     write_stored,
 )
+from covalt_git.workspaces.folders import Folder, folders_above
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.switching import Journal, WorkingFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from covalt_git.models.calls import ApprovalState, PendingCall
     from covalt_git.models.chats import FileChange
@@ -107,6 +109,26 @@ class Writer:
             else:
                 continue
             self._lost.append(WorkspaceNote(path=note.path, reason=reason))
+
+    def note_modes(self, manifest_id: str | None, changes: Iterable[FileChange]) -> None:
+        """Note which of the changed files, and of the new folders, had a narrower mode at a commit than now."""
+        modes = {
+            note.path: mode
+            for note in self._notes_at(manifest_id).unportable
+            if (mode := narrow_modes.noted_mode(note.reason)) is not None
+        }
+        if not modes:
+            return
+        written = {one.path for one in changes if one.new is not None}
+        folders = {folder for path in written for folder in folders_above(path)}
+        folders.update(self.chat.state(manifest_id).empty_folders)
+        written |= folders - self.snapshot.scan.folder_paths()
+        for path in sorted(written & modes.keys()):
+            with contextlib.suppress(OSError), Folder.opened(self.chat.workspace) as root:
+                with root.parent_of(path) as (parent, name):
+                    now = os.lstat(name, dir_fd=parent).st_mode
+                if reason := narrow_modes.what_was_restored(now, modes[path]):
+                    self._lost.append(WorkspaceNote(path=path, reason=reason))
 
     def snapshot_at(self, manifest_id: str | None) -> Snapshot:
         """Return the workspace with the files of a commit; untracked files stay in the folder."""
@@ -255,7 +277,9 @@ class Writer:
         chat, moves = self.chat, before != new
         if name != chat.active_branch() or chat.state(old) != chat.state(new):
             journal = Journal(old=old, new=new, head=HEADS + name, moves=moves, before=before)
-            return self.folder.switch(journal, self.snapshot.unstored())
+            changes = self.folder.switch(journal, self.snapshot.unstored())
+            self.note_modes(new, changes)
+            return changes
         if moves:
             move_branch(chat.store, name, before, new)
         return []

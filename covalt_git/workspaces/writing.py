@@ -100,7 +100,9 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
         writer.due = due
     if unclean:
         _expire_left(writer)
-    writer.folder.restore_if_missing()
+    if writer.folder.restore_if_missing():
+        head = chat.head()
+        writer.note_modes(head, chat.tree_changes(None, chat.state(head).tree))
 
 
 def _end_calls(writer: Writer) -> None:

@@ -150,3 +150,92 @@ def test_a_switch_and_a_merge_say_what_the_other_branch_had(
     assert lost(left_out(name, **C1, branch="other")) == {"lib/.git": "is gone"}
     if name == "switch_branch":
         assert lost(left_out("switch_branch", **C1, branch="main")) == {}
+
+
+# Modes that git does not store
+
+
+def modes(result: Any) -> dict[str, str]:
+    """Return the notes about modes."""
+    notes = [*result["notes"]["unportable"], *result["notes"]["lost"]]
+    return {note["path"]: note["reason"] for note in notes if "mode" in note["reason"]}
+
+
+RESTORED = {
+    "key": "is restored with mode 0644; it had 0600",
+    "p": "is restored with mode 0755; it had 0700",
+    "run.sh": "is restored with mode 0755; it had 0711",
+}
+
+
+@pytest.fixture
+def narrow(operate: Operations) -> Operations:
+    """A chat in which a call created files and a folder that only their owner may read."""
+    made = run(
+        operate,
+        "echo k > key; echo r > run.sh; mkdir p e; echo f > p/f; echo w > wide;"
+        "chmod 600 key; chmod 711 run.sh; chmod 700 p e; chmod 664 wide",
+    )
+    assert modes(made) == {
+        "e": "its mode 0700 is not stored: a restore makes it 0755",
+        "key": "its mode 0600 is not stored: a restore makes it 0644",
+        "p": "its mode 0700 is not stored: a restore makes it 0755",
+        "run.sh": "its mode 0711 is not stored: a restore makes it 0755",
+    }
+    return operate
+
+
+def test_a_narrow_mode_is_said_once_and_when_an_undo_restores_it(narrow: Operations) -> None:
+    assert modes(run(narrow, "rm -r key run.sh p")) == {}
+    assert modes(narrow("undo_change", **C1)) == RESTORED
+    assert modes(run(narrow, "echo other > other.txt")) == {}
+
+
+def test_a_redo_says_it(narrow: Operations) -> None:
+    assert modes(narrow("undo_change", **C1)) == {}
+    assert not (narrow.workspace("c1") / "key").exists()
+
+    e = {"e": "is restored with mode 0755; it had 0700"}
+    assert modes(narrow("redo_change", **C1)) == RESTORED | e
+
+
+def test_a_checkout_a_merge_and_a_fork_say_it(narrow: Operations) -> None:
+    fork = narrow("fork_chat", **C1)
+    e = {"e": "is restored with mode 0755; it had 0700"}
+    assert modes(fork) == RESTORED | e
+    assert (narrow.workspace(fork["id"]) / "key").stat().st_mode & 0o777 == 0o644
+    narrow("create_branch", **C1, name="other")
+    narrow("save_edits", **C1)
+    narrow("switch_branch", **C1, branch="idea")
+    (narrow.workspace("c1") / "own.txt").write_text("own", encoding="utf-8")
+    narrow("save_edits", **C1)
+
+    assert modes(narrow("merge_branch", **C1, branch="other")) == RESTORED | e
+    narrow("undo_change", **C1)
+    assert modes(narrow("switch_branch", **C1, branch="other")) == RESTORED | e
+
+
+def test_a_narrow_mode_stays_as_long_as_the_file_does(narrow: Operations) -> None:
+    key = narrow.workspace("c1") / "key"
+    run(narrow, "echo two > key")
+
+    assert modes(narrow("undo_change", **C1)) == {}
+    assert (key.read_text(encoding="utf-8"), key.stat().st_mode & 0o777) == ("k\n", 0o600)
+    shown = narrow("get_chat", **C1)["status"]["workspace"]["unportable"]
+    assert [note["path"] for note in shown] == ["e", "key", "p", "run.sh"]
+
+
+def test_a_mode_that_a_restore_gives_is_no_note(operate: Operations) -> None:
+    before = os.umask(0o077)
+    try:
+        made = run(
+            operate,
+            "umask 077; echo k > key; echo p > run.sh; chmod 700 run.sh; mkdir p; echo f > p/f",
+        )
+        again = run(operate, "rm -r key run.sh p")
+        undone = operate("undo_change", **C1)
+    finally:
+        os.umask(before)
+    assert modes(made) == modes(again) == modes(undone) == {}
+    files = [operate.workspace("c1") / name for name in ("key", "run.sh", "p")]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o700, 0o700]

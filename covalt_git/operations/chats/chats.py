@@ -316,9 +316,10 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
         lacks = writer.snapshot.unstored()
     with made:
-        with context.writing(made):  # this creates the folder
+        with context.writing(made) as of_fork:  # this creates the folder
             pass
         notes = writer.fresh_notes()
+        notes = notes.model_copy(update={"lost": (*notes.lost, *of_fork.fresh_notes().lost)})
         return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
 
 
