@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NEARLY = re.compile(
-    r"(?<!\$)(?:\$\$)*\$(?:arg|argument|arguments|param|params|input)\.(?P<name>[\w-]+)(?:\.[\w-]+)*"
+    r"(?<!\$)(?:\$\$)*\$(?!args\.)(?i:args?|arguments?|params?|input)"
+    r"\.(?P<name>[\w-]+)(?:\.[\w-]+)*"
 )
-"""Misspelt expressions of arguments: ``$arg.city`` for ``$args.city``."""
+"""Misspelt expressions of arguments: ``$arg.city`` or ``$Args.city`` for ``$args.city``."""
 
-_NEARLY_IN_URL = re.compile(r"\$(?:args?|arguments?|params?|input)\.(?P<name>[\w-]+)")
+_NEARLY_IN_URL = re.compile(r"\$(?i:args?|arguments?|params?|input)\.(?P<name>[\w-]+)")
 """Expressions in a URL, whose arguments are in braces: ``{city}``."""
 
 _BRACES = re.compile(
-    r"\{\{\s*\$?(?:(?P<root>args?|arguments?|params?|input)\.)?(?P<name>[A-Za-z_][\w-]*)\s*\}\}"
+    r"\{\{\s*\$?(?:(?P<root>(?i:args?|arguments?|params?|input))\.)?(?P<name>[A-Za-z_][\w-]*)\s*\}\}"
 )
 """Placeholders of other systems: ``{{city}}``."""
 
