@@ -120,6 +120,10 @@ def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | Non
     try:
         given = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:
+        if error.hint:
+            raise WrongCallError(
+                f"the arguments are not JSON: {error.message}", hint=error.hint
+            ) from None
         raise WrongCallError(
             f"the arguments are not JSON: {error.message}; "
             'write them as \'{"path": "index.html"}\' or with --arg path=index.html'

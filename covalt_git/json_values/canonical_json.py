@@ -24,7 +24,7 @@ MAX_EXACT_INTEGER = 2**53 - 1
 
 _MAX_PLAIN_DIGITS = 22
 """RFC 8785 writes doubles below 1e21 without an exponent: 21 digits and a sign."""
-_QUOTE = "write it as a string"
+_QUOTE = "put the number in quotes"
 _TOO_LONG = 10**40
 """Messages do not contain larger integers; Python cannot print more than 4,300 digits."""
 
