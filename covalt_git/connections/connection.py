@@ -29,6 +29,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.outcomes import UNKNOWN_EFFECT
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,7 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a restart, by the number of consecutive failures."""
 
 MOST_PAGES = 1000
+_MOST_STRAY = 200
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
 
@@ -68,11 +70,15 @@ class ChangedError(CovaltError):
 
 
 class CallTimeoutError(TimeoutError):
-    """A call that exceeded its time limit; ``is_sent`` if the server may have received it."""
+    """A call that exceeded its time limit.
 
-    def __init__(self, *, is_sent: bool) -> None:
+    ``is_sent`` if the server may have received it; ``stray_line`` is the last line during it that was no message.
+    """
+
+    def __init__(self, *, is_sent: bool, stray_line: str = "") -> None:
         super().__init__()
         self.is_sent = is_sent
+        self.stray_line = stray_line
 
 
 class ServerCall(NamedTuple):
@@ -119,6 +125,7 @@ class Connection:
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
         self._results = ToolResults()
+        self._stray_line = ""
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
@@ -201,7 +208,7 @@ class Connection:
             return await self._call_once(call, caller)
 
     async def _call_once(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
-        self._is_unsent = False
+        self._is_unsent, self._stray_line = False, ""
         client = await self.client(caller)
         loop = asyncio.get_running_loop()
         self._caller = caller
@@ -219,7 +226,9 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
-            raise CallTimeoutError(is_sent=not self._is_unsent) from None
+            raise CallTimeoutError(
+                is_sent=not self._is_unsent, stray_line=self._stray_line
+            ) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             has_effect = not (self._is_unsent or call.repeatable)
             effect = UNKNOWN_EFFECT if has_effect else ""
@@ -446,9 +455,9 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
         if isinstance(message, ValidationError) and self.definition.transport == "stdio":
-            self._stderr.add_stray_line(
-                mask_of(self.definition).text(str(message.errors()[0]["input"]))
-            )
+            line = mask_of(self.definition).text(str(message.errors()[0]["input"]))
+            self._stderr.add_stray_line(line)
+            self._stray_line = display.in_line(display.shorten(line, _MOST_STRAY))
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         masked = mask_of(self.definition).text(message or "")

@@ -112,9 +112,12 @@ def run(job: McpJob) -> Outcome:
         outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
     except CallTimeoutError as timeout:
         failure = limit_error("limit_time", job.limits)
+        message = failure.message
+        if timeout.stray_line:  # it may be the answer, or show what the server waits for
+            message += f"; the server printed a line that is not a protocol message: '{timeout.stray_line}'"
         if timeout.is_sent and not asked.repeatable:
-            failure = failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
-        outcome = Outcome.failed(failure)
+            message += UNKNOWN_EFFECT
+        outcome = Outcome.failed(failure.model_copy(update={"message": message}))
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
@@ -140,7 +143,8 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
     value: Any = mask.value(result.get("structuredContent"))
     if not has_structure:
         value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
-    elif not only_text or (mismatch and shown):
+    elif not only_text or (shown and (mismatch or not isinstance(result["content"], list))):
+        # Only text in a list of blocks is known to repeat the structured content.
         value = {"structured_content": value, "content": shown}
     if result.get("isError") is not True:
         return Outcome("success", value)

@@ -80,6 +80,12 @@ def structured(value: str, content: str = TEXT) -> str:
         ),
         ("answer", result('{"content": ["plain", 3]}'), ["plain", 3], ""),
         ("answer", result(f'{{"content": {TEXT}}}'), "sent", "is not a list"),
+        (
+            "answer",
+            result('{"content": "just text", "structuredContent": {"a": 1}}'),
+            {"structured_content": {"a": 1}, "content": ["just text"]},
+            "is not a list",
+        ),
         ("answer", result('{"temperature": 5}'), {"temperature": 5}, "has no content"),
         ("answer", result("{}"), "", "has no content"),
         (
@@ -172,3 +178,25 @@ def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_answer(
     assert error.code == "server_error"
     assert error.message.endswith(f"answered with an error: {message} ({code})")
     assert [one.starts for one in CONNECTIONS.health(world.root)] == starts or not starts
+
+
+def test_the_time_limit_names_a_line_that_is_no_protocol_message(world: World) -> None:
+    world.configure(CONFIG.replace("timeout_s: 20", "timeout_s: 1"))
+    try:
+        world.call("bad:answer", line="Deleted \x1b[2J" + "x" * 1000)
+        error = world.record().error
+        world.call("bad:answer", line='{"jsonrpc": "2.0", "method": "notifications/none"}')
+        later = world.record().error
+    finally:
+        world.configure(CONFIG)
+
+    assert error is not None
+    assert error.code == "limit_time"
+    assert "the tool may have had its effect" in error.message
+    assert (
+        "the server printed a line that is not a protocol message: 'Deleted \\u{1b}[2Jx"
+        in error.message
+    )
+    assert len(error.message) < 500
+    assert later is not None
+    assert "not a protocol message" not in later.message  # of an earlier call
