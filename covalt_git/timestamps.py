@@ -10,6 +10,11 @@ def written(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def of_ns(ns: int) -> str:
+    """Return a number of ns since 1970 in this format."""
+    return written(datetime.fromtimestamp(ns // 1_000_000 / 1000, UTC))
+
+
 def now() -> str:
     """Return the current time in this format."""
     return written(datetime.now(UTC))

@@ -53,14 +53,16 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
         failed = Outcome.failed(error)
         record = record_of(writer, call, found, failed, failed.error, level=None, read=None)
         manifest_id = writer.finish_call(call, record)
-    return as_recorded(writer.chat, writer.chat.manifest(manifest_id))
+    done = as_recorded(writer.chat, writer.chat.manifest(manifest_id))
+    notes = done.notes.model_copy(update={"lost": (*done.notes.lost, *writer.lost)})
+    return done._replace(notes=notes)
 
 
 def _commit(
     writer: Writer, call: PendingCall, record: CallRecord, change: CallChange, head: str | None
 ) -> str:
     """Change the workspace from ``head`` in a new commit with the call's record; return the commit's id."""
-    oid, _ = writer.commit_files(
+    oid, changes = writer.commit_files(
         change.source,
         change.files,
         head,
@@ -73,6 +75,8 @@ def _commit(
         restore=change.restore,
     )
     writer.drop_call(call.id)
+    if change.restore is not None:
+        restoring.note_missing(writer, change.restore, changes)
     return oid
 
 

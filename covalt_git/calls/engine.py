@@ -401,7 +401,8 @@ class Engine:
             has_begun = True
             self.follower.report(Started(call.id))
 
-        usage, before_call = writer.snapshot.usage(chat.workspace), writer.snapshot.notes
+        usage = writer.snapshot.usage(chat.workspace)
+        before_call = writer.snapshot.unstored_files(chat.workspace)
         try:
             with self._running(call):
                 outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)

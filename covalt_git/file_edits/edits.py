@@ -8,11 +8,13 @@ another one.
 from __future__ import annotations
 
 import itertools
+import os
+import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.git_store.objects import FILE, LINK, TreeEntry, blob_id
-from covalt_git.paths import check_path, collisions
+from covalt_git.paths import check_path, collisions, typed
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, folders_above
 from covalt_git.workspaces.rules import check_storable
@@ -56,6 +58,26 @@ def _bad(path: str, reason: str) -> CovaltError:
     return CovaltError(message, hint="choose another name", code="bad_path")
 
 
+def _not_stored(chat: ChatStore, root: Folder, path: str) -> CovaltError | None:
+    """Return the error about a regular file at a path that no commit stores, which must not be lost by an edit."""
+    try:
+        with root.parent_of(path) as (parent, name):
+            status = os.lstat(name, dir_fd=parent)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    hint = f"move it out of the workspace, for example: mv {typed(chat.workspace / path)} /tmp/"
+    reason = "it cannot be read, or workspace.ignore in covalt.yaml leaves it out"
+    if status.st_size > chat.config.max_file_mb << 20:
+        reason = f"it is larger than {chat.config.max_file_mb} MiB"
+        hint = f"raise workspace.max_file_mb in covalt.yaml, or {hint}"
+    message = (
+        f"{path!r} is not overwritten, because the file in the workspace is not stored: {reason}"
+    )
+    return CovaltError(message, hint=hint, code="bad_path")
+
+
 def find_editable(
     chat: ChatStore, files: FolderState, path: str, *, before: str | None
 ) -> FileState | None:
@@ -68,7 +90,9 @@ def find_editable(
     if found is None:
         with Folder.opened(chat.workspace) as root:
             if root.state(path, chat.store.object_format, most=0) is not None:
-                raise _bad(path, "another file or folder is in its place")
+                raise _not_stored(chat, root, path) or _bad(
+                    path, "another file or folder is in its place"
+                )
         check_no_collision(path, trees.files(chat.store, files.tree))
     elif found.mode == LINK:
         raise CovaltError(

@@ -87,13 +87,19 @@ def _commit_state(
     chat = writer.chat
     branch = chat.active_branch()
     if new == chat.state(head):
-        writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
+        note_missing(writer, restored, ())
         return Restored(branch, head, (), made=False)
     oid, changes = writer.commit_files("restore", new, head, subject=subject, restore=restored)
-    writer.note_modes(restored.manifest_id, changes)
-    writer.note_lost(restored.manifest_id, restored.paths, remaining=True)
+    note_missing(writer, restored, changes)
     hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
     return Restored(branch, oid, tuple(changes), hint=hint)
+
+
+def note_missing(writer: Writer, restored: RestoreRecord, changes: Iterable[FileChange]) -> None:
+    """Note what a restore with these changes could not restore as it was: modes, and files that are not stored."""
+    changes = tuple(changes)
+    writer.note_modes(restored.manifest_id, changes)
+    writer.note_lost(restored.manifest_id, changes, paths=restored.paths, remaining=True)
 
 
 def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -> Restored:

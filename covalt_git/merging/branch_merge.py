@@ -117,7 +117,7 @@ def merge(
         )
         writer.note_modes(theirs, changes)
     put_stored(chat.store, STOPPED, None)
-    writer.note_lost(theirs)
+    writer.note_lost(theirs, changes)
     return done._replace(manifest_id=new, changes=tuple(changes))
 
 

@@ -46,8 +46,8 @@ class WorkspaceNote(StrictModel):
 class WorkspaceNotes(StrictModel):
     """Facts about a workspace that the tree of a commit cannot contain.
 
-    ``lost`` has the paths that were not stored before, and that this change removed or replaced, or could not restore:
-    no commit has their content.
+    ``lost`` has the paths that were not stored before, and that this change removed or replaced, and those that it could
+    not restore as they were.
     """
 
     empty_folders: tuple[str, ...] = ()

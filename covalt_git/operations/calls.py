@@ -330,7 +330,9 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
 
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
-    update = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    update: JsonObject = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    if outcome.notes.lost:  # a restore notes them after its commit
+        update["notes"] = Notes.of(outcome.notes)
     return answer(chat, outcome.call).model_copy(update=update)
 
 

@@ -100,5 +100,5 @@ class Notes(Result):
     unportable: tuple[PathNote, ...] = ()
     lost: tuple[PathNote, ...] = Field(
         (),
-        description="Paths whose content no commit has, and that were removed or cannot be restored.",
+        description="Paths that were not stored and were changed or removed, or that cannot be restored as they were.",
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from covalt_git.models.commit_record import WorkspaceNote, WorkspaceNotes
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import narrow_modes, scan
 from covalt_git.workspaces.folders import Folder, clear_set_id
 from covalt_git.workspaces.rules import path_note
@@ -17,7 +18,32 @@ from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+_MOST_LISTED = 2000
+
+
+class UnstoredFile(NamedTuple):
+    """A file or folder that is not stored, the reason, and what changes with it and with the files below it.
+
+    ``below`` is None if it has too many files.
+    """
+
+    reason: str
+    identity: tuple[int, ...]
+    below: frozenset[tuple[Any, ...]] | None
+
+    @property
+    def changed_ns(self) -> int:
+        """The latest change time of the listed files, in ns; programs cannot set it."""
+        times: list[int] = [row[-1] for row in self.below or ()]
+        return max(self.identity[-1], *times) if times else self.identity[-1]
+
+    def is_same(self, other: UnstoredFile) -> bool:
+        """Return whether neither it nor a file below it has changed, as far as both lists tell."""
+        is_listed = self.below is not None and other.below is not None
+        return self.identity == other.identity and (not is_listed or self.below == other.below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +122,42 @@ class Snapshot:
             rows.update(repr(row).encode())
         return f"sha256:{rows.hexdigest()}"
 
-    def with_lost(self, before: WorkspaceNotes, workspace: Path) -> Snapshot:
-        """Return the snapshot with notes on what was not stored ``before``, and was then removed or replaced."""
-        remaining = {note.path for note in self.notes.not_stored}
-        lost = tuple(
-            WorkspaceNote(
-                path=note.path,
-                reason=f"{_what_happened(workspace / note.path)}, and was in no commit: {note.reason}",
-            )
-            for note in before.not_stored
-            if note.path not in remaining
-        )
-        notes = self.notes.model_copy(update={"lost": lost}) if lost else self.notes
-        return replace(self, notes=notes)
+    def unstored_files(self, workspace: Path) -> dict[str, UnstoredFile]:
+        """Return the files and folders that are not stored, by path, without those that ``workspace.ignore`` matches.
+
+        At most 2,000 entries of folders are looked at, so that large nested repositories do not slow each call down.
+        """
+        notes = self.scan.all_notes()
+        reasons = {path: reason for kind, path, reason in notes if kind == scan.NOT_STORED}
+        files, budget = {}, _MOST_LISTED
+        with contextlib.suppress(OSError), Folder.opened(workspace) as root:
+            for path in sorted(reasons):
+                with contextlib.suppress(OSError), root.parent_of(path) as (parent, name):
+                    status = os.lstat(name, dir_fd=parent)
+                    below: frozenset[tuple[Any, ...]] | None = frozenset()
+                    if stat.S_ISDIR(status.st_mode):
+                        rows = itertools.islice(root.files_below([path]), budget + 1)
+                        below = frozenset((row[0], *_identity(row[3])) for row in rows)
+                        left = budget - len(below)
+                        budget, below = max(left, 0), below if left >= 0 else None
+                    files[path] = UnstoredFile(reasons[path], _identity(status), below)
+        return files
+
+    def with_lost(self, before: Mapping[str, UnstoredFile], workspace: Path) -> Snapshot:
+        """Return the snapshot with notes on what was not stored ``before``, and was then changed or removed."""
+        now = self.unstored_files(workspace)
+        lost = []
+        for path, was in before.items():
+            if path in now and was.is_same(now[path]):
+                continue
+            what = "was changed"
+            if path not in now:
+                status = _status(workspace, path)
+                if status is not None and _identity(status)[:3] == was.identity[:3]:
+                    continue  # the same file can be stored now, for example because its mode was changed
+                what = "is gone" if status is None else "was replaced"
+            lost.append(path_note(path, f"{what}, and {_where_not(was.reason)}: {was.reason}"))
+        return replace(self, notes=self.notes.model_copy(update={"lost": tuple(lost)}))
 
     def usage(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files, and the sum of their lengths in bytes; without files in ignored folders."""
@@ -127,5 +176,20 @@ class Snapshot:
                 clear_set_id(parent, name)
 
 
-def _what_happened(path: Path) -> str:
-    return "was replaced" if os.path.lexists(path) else "is gone"
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with a file; the last one, the change time, also with its mode."""
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _status(workspace: Path, path: str) -> os.stat_result | None:
+    try:
+        with Folder.opened(workspace) as root, root.parent_of(path) as (parent, name):
+            return os.lstat(name, dir_fd=parent)
+    except OSError:
+        return None
+
+
+def _where_not(reason: str) -> str:
+    """Return where a file is not; an earlier commit may have one that cannot be read now."""
+    is_unreadable = reason.startswith("it cannot be read")
+    return "is not in the last commit" if is_unreadable else "is in no commit"

@@ -97,8 +97,11 @@ class Switch:
             above = {path, *folders_above(path)}
             for other in blocking:
                 if other in above or (path in arriving and other.startswith(f"{path}/")):
+                    message = f"{other!r} is in the way of {path!r}"
+                    if other == path and path in arriving:
+                        message = f"{path!r} is not overwritten, because the file in the workspace is not stored in the last commit"
                     raise CovaltError(
-                        f"{other!r} is in the way of {path!r}",
+                        message,
                         hint="move it out of the workspace, for example: "
                         f"mv {typed(self.chat.workspace / other)} /tmp/",
                         code="in_the_way",

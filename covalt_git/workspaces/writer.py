@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from covalt_git import timestamps
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import (
     CallRecord,
@@ -90,24 +91,44 @@ class Writer:
         Each command shows them to the user, so that no file is left out silently.
         """
         notes = self.snapshot.notes.without(self._notes_at(self._before))
-        return notes.model_copy(update={"lost": (*notes.lost, *self._lost)})
+        return notes.model_copy(update={"lost": (*notes.lost, *self.lost)})
+
+    @property
+    def lost(self) -> tuple[WorkspaceNote, ...]:
+        """What this writer noted as not restored."""
+        return (*self._lost,)
 
     def note_lost(
-        self, manifest_id: str | None, paths: Sequence[str] = (), *, remaining: bool = False
+        self,
+        manifest_id: str | None,
+        changes: Iterable[FileChange] = (),
+        *,
+        paths: Sequence[str] = (),
+        remaining: bool = False,
     ) -> None:
-        """Note what the workspace of a commit had, or had at ``paths``, and no commit can restore.
+        """Note what the workspace of a commit had, or had at ``paths``, and the commit does not have.
 
-        Files that are still there are noted only if ``remaining``: they have their current content.
+        ``changes`` are those of the workspace.  Files that are still there are noted only if ``remaining``, and if they
+        have changed since the commit.  Other commits can have files at these paths, so the note is only on this commit.
         """
-        for note in self._notes_at(manifest_id).not_stored:
+        missing = self._notes_at(manifest_id).not_stored
+        if manifest_id is None or not missing:
+            return
+        at = self.chat.outline(manifest_id).record.at
+        removed = {one.path for one in changes if one.new is None}
+        now = self.snapshot.unstored_files(self.chat.workspace) if remaining else {}
+        for note in missing:
             if paths and not any(f"{note.path}/".startswith(f"{path}/") for path in paths):
                 continue
-            if not os.path.lexists(self.chat.workspace / note.path):
-                reason = f"is gone, and was in no commit: {note.reason}"
-            elif remaining:
-                reason = f"stays as it is now, because it was in no commit: {note.reason}"
+            if note.path in removed:
+                what = "is removed"
+            elif not os.path.lexists(self.chat.workspace / note.path):
+                what = "is not restored"
+            elif note.path in now and timestamps.of_ns(now[note.path].changed_ns) > at:
+                what = "stays as it is now"
             else:
                 continue
+            reason = f"{what}, because that commit does not have it (its note: {note.reason})"
             self._lost.append(WorkspaceNote(path=note.path, reason=reason))
 
     def note_modes(self, manifest_id: str | None, changes: Iterable[FileChange]) -> None:
@@ -255,7 +276,7 @@ class Writer:
             return []
         at = target.manifest_id
         changes = self.switch(name, old=head, before=at, new=at)
-        self.note_lost(at)
+        self.note_lost(at, changes)
         return changes
 
     def switch(

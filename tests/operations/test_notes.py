@@ -107,7 +107,12 @@ def left_out(operate: Operations) -> Operations:
         ("rm -r lib", {"lib/.git": "is gone"}),
         ("rm -r lib/.git big.bin", {"lib/.git": "is gone", "big.bin": "is gone"}),
         ("echo small > big.bin", {"big.bin": "was replaced"}),
-        ("echo other > other.txt", {}),
+        ("truncate -s 3M big.bin; echo x >> big.bin", {"big.bin": "was changed"}),
+        ("rm big.bin; truncate -s 3M big.bin", {"big.bin": "was changed"}),
+        ("rm lib/.git/HEAD", {"lib/.git": "was changed"}),
+        ("echo x > lib/.git/description", {"lib/.git": "was changed"}),
+        ("rm -rf lib/.git; git init -q lib", {"lib/.git": "was changed"}),
+        ("cat big.bin lib/.git/* > /dev/null; echo other > other.txt", {}),
     ],
 )
 def test_a_call_says_what_it_removed_that_no_commit_has(
@@ -117,12 +122,59 @@ def test_a_call_says_what_it_removed_that_no_commit_has(
     assert lost(run(left_out, "echo x > x.txt")) == {}
 
 
+def test_an_undo_is_silent_about_files_that_it_would_not_have_changed(
+    left_out: Operations,
+) -> None:
+    run(left_out, "echo other > other.txt")
+
+    assert lost(left_out("undo_change", **C1)) == {}
+    assert lost(left_out("redo_change", **C1)) == {}
+
+
+def test_a_restore_says_that_its_commit_lacks_a_file_which_later_commits_have(
+    left_out: Operations,
+) -> None:
+    before = left_out("list_manifests", **C1)["manifests"][0]["id"]
+    run(left_out, "echo small > big.bin")
+
+    restored = left_out("restore_workspace", **C1, manifest=before, paths=["big.bin"])
+
+    assert lost(restored) == {"big.bin": "is removed"}
+    again = left_out("restore_workspace", **C1, manifest=before)
+    assert lost(again) == {"big.bin": "is not restored"}
+    assert not any("no commit" in note["reason"] for note in again["notes"]["lost"])
+
+
+def test_the_restore_tool_says_what_it_cannot_restore(left_out: Operations) -> None:
+    before = left_out("list_manifests", **C1)["manifests"][0]["id"]
+    run(left_out, "rm -r lib")
+
+    args = {"manifest": before}
+    done = left_out("call_tool", **C1, tool_id="workspace:restore", args=args)
+
+    assert lost(done) == {"lib/.git": "is not restored"}
+
+
+def test_a_file_that_is_not_stored_is_not_overwritten(left_out: Operations) -> None:
+    run(left_out, "echo small > big.bin")
+    small = left_out("list_manifests", **C1)["manifests"][0]["id"]
+    run(left_out, "truncate -s 3M big.bin")
+    args = {"path": "big.bin", "content": "new"}
+
+    restored = left_out.error("restore_workspace", **C1, manifest=small)
+    assert restored.code == "in_the_way"
+    assert "the file in the workspace is not stored" in restored.message
+    written = left_out.error("call_tool", **C1, tool_id="workspace:write_file", args=args)
+    assert "it is larger than" in written.message
+    assert written.hint.startswith("raise workspace.max_file_mb")
+
+
 def test_an_undo_says_what_it_cannot_bring_back(left_out: Operations) -> None:
     run(left_out, "rm -r lib big.bin")
 
     undone = left_out("undo_change", **C1)
 
-    assert lost(undone) == {"lib/.git": "is gone", "big.bin": "is gone"}
+    assert lost(undone) == {"lib/.git": "is not restored", "big.bin": "is not restored"}
     assert (left_out.workspace("c1") / "lib/f.txt").exists()
 
 
@@ -132,9 +184,9 @@ def test_a_restore_says_what_keeps_its_later_content(left_out: Operations) -> No
 
     restored = left_out("restore_workspace", **C1, manifest=before)
 
-    assert lost(restored) == {"lib/.git": "is gone", "big.bin": "stays as it is now"}
+    assert lost(restored) == {"lib/.git": "is not restored", "big.bin": "stays as it is now"}
     of_one_path = left_out("restore_workspace", **C1, manifest=before, paths=["lib"])
-    assert lost(of_one_path) == {"lib/.git": "is gone"}
+    assert lost(of_one_path) == {"lib/.git": "is not restored"}
 
 
 @pytest.mark.parametrize("name", ["switch_branch", "merge_branch"])
@@ -147,7 +199,7 @@ def test_a_switch_and_a_merge_say_what_the_other_branch_had(
     left_out("switch_branch", **C1, branch="main")
     run(left_out, "rm -r lib/.git; echo new > new.txt")
 
-    assert lost(left_out(name, **C1, branch="other")) == {"lib/.git": "is gone"}
+    assert lost(left_out(name, **C1, branch="other")) == {"lib/.git": "is not restored"}
     if name == "switch_branch":
         assert lost(left_out("switch_branch", **C1, branch="main")) == {}
 

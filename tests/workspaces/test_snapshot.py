@@ -426,3 +426,20 @@ def test_a_store_that_cannot_take_more_is_an_error_and_no_file_is_left_out(chat:
     assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
     assert chat.manifest(head).record.workspace.not_stored == ()
     assert fsck(chat) == ""
+
+
+def test_a_file_that_can_be_stored_now_with_the_same_content_is_not_lost(chat: ChatStore) -> None:
+    (chat.workspace / "a").write_bytes(b"1" * ((1 << 20) + 1))
+    (chat.workspace / "b").write_bytes(b"1" * ((1 << 20) + 1))
+    config = chat.config
+    chat.config = config.model_copy(update={"max_file_mb": 1})
+    before = chat.scan(None).unstored_files(chat.workspace)
+    assert before.keys() == {"a", "b"}
+    chat.config = config
+    (chat.workspace / "a").chmod(0o600)
+    (chat.workspace / "b").write_bytes(b"2")
+    chat.stat_cache.clear()
+
+    after = chat.scan(None).with_lost(before, chat.workspace)
+
+    assert [note.path for note in after.notes.lost] == ["b"]
