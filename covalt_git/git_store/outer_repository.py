@@ -36,6 +36,7 @@ _STEP = re.compile(r"(~|\^)(\{(?:commit)?\}|\d*)")
 _REVISION = re.compile(
     r"(?P<name>(?:(?!@\{)[^~^])*)(?:@\{(?P<entry>\d+)\})?(?P<steps>(?:~\d*|\^(?:\{(?:commit)?\}|\d*))*)"
 )
+_NO_COMMIT = re.compile(r":|\^\{(?:tree|blob)\}")
 _PSEUDO_REF = re.compile(r"[A-Z]+_HEAD")
 _REF_PREFIXES = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
 _FORBIDDEN_NAMES = {b"", b".", b".."}
@@ -236,11 +237,17 @@ def _commit(repository: Repo, revision: str) -> Commit:
     Of that syntax these are supported: a branch, a tag, an id or its beginning, ``@``, names such as FETCH_HEAD, and
     after one of them ``@{N}``, ``~N``, ``^N``, ``^{commit}`` and ``^{}``.
     """
-    if not revision or ":" in revision:
+    if not revision:
         raise ValueError("not the name of a commit")
     if not repository.get_refs():
         raise UnknownRevisionError("the repository has no commit yet", hint=_TO_COMMIT)
-    parts = _REVISION.fullmatch(revision)
+    has_text = revision.startswith(":/") or "^{/" in revision  # a search in messages
+    if not has_text and _NO_COMMIT.search(revision):
+        raise UnknownRevisionError(
+            f"{revision!r} names a file or folder, and a commit is needed",
+            hint="write a commit, for example HEAD; list them with `git log --oneline`",
+        )
+    parts = None if has_text else _REVISION.fullmatch(revision)
     if parts is None:
         raise UnknownRevisionError(
             f"names such as {revision!r} are not supported",

@@ -1,5 +1,6 @@
 """The repository around a project: revisions mean what git says, in repositories of each kind."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -49,14 +50,27 @@ def test_a_revision_is_the_commit_that_git_names(root: Path, tmp_path: Path, rev
     assert write_folder(root, expected[:12], tmp_path / "again")[0] == expected
 
 
-@pytest.mark.parametrize("revision", ["@{yesterday}", "main@{u}", "HEAD^{tree}", "HEAD^{/one}"])
+@pytest.mark.parametrize("revision", ["@{yesterday}", "main@{u}", ":/one", "HEAD^{/one}"])
 def test_a_name_that_is_not_supported_has_the_command_that_prints_the_id(
     root: Path, tmp_path: Path, revision: str
 ) -> None:
     with pytest.raises(UnknownRevisionError) as refused:
         write_folder(root, revision, tmp_path / "copy")
 
-    assert f"git rev-parse '{revision}'" in refused.value.hint
+    assert "not supported" in refused.value.message
+    assert f"git rev-parse {shlex.quote(revision)}" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "revision",
+    ["HEAD^{tree}", "main~1^{tree}", "HEAD^{blob}", "HEAD:one", "HEAD:", ":0:one", ":one"],
+)
+def test_a_name_of_a_file_or_folder_is_no_commit(root: Path, tmp_path: Path, revision: str) -> None:
+    with pytest.raises(UnknownRevisionError, match="names a file or folder") as refused:
+        write_folder(root, revision, tmp_path / "copy")
+
+    assert "rev-parse" not in refused.value.hint
+    assert "a commit" in refused.value.hint
 
 
 @pytest.mark.parametrize("revision", ["HEAD~9", "HEAD^3", "@{99}", "nope", "MERGE_HEAD", "-x", ""])
