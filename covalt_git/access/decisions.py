@@ -118,7 +118,7 @@ def may_decide_over_mcp(
     shell can start a second client.  So without ``approve_own`` such a
     client cannot approve or deny any call, including the calls of agents with tokens.
 
-    The user of this machine must also have trusted the role to decide: :func:`.trusted_to_decide`.
+    The user of this machine must also have trusted the role to decide, as for each decision over MCP.
     """
     name = config.default_role if principal.role is None else principal.role
     role = config.roles.get(name or "")
@@ -129,7 +129,7 @@ def may_decide_over_mcp(
     )
     if role is None or (is_own and not role.approve_own):
         return False
-    return decide(config, principal, "approve", tool).allowed
+    return decide(config, principal._replace(protocol="mcp"), "approve", tool).allowed
 
 
 def acting(config: ProjectConfig, principal: Principal) -> str:
@@ -194,9 +194,10 @@ def _limited(config: ProjectConfig, principal: Principal, role: RoleConfig) -> R
     """Return a principal's role as far as the user of this machine trusts it to decide.
 
     A pull can widen a role.  The holder of a token or an agent with this role must not get rights by it to grant, trust
-    or approve on this machine.  The user's own command line is not limited: a role there is a view.
+    or approve on this machine.  The user's own command line is not limited: a role there is a view.  Without a role, a
+    client of the gateway is an agent with the default role, and a client of the API is the user.
     """
-    if principal.role is None or principal.protocol is None:
+    if principal.protocol is None or (principal.role is None and principal.protocol != "mcp"):
         return role
     return config.limited_roles.get(principal.role, role)
 

@@ -97,8 +97,13 @@ class SecretCommand(NamedTuple):
         self._consent.give(reason)
 
     def forbid(self) -> bool:
-        """Withdraw the permission; return whether there was one."""
-        return self._consent.withdraw()
+        """Withdraw the permissions of all commands that the project has or had; return whether there was one.
+
+        Otherwise a pull that restores an earlier command would let it run.
+        """
+        # This one also if its file cannot be read.
+        current = self._consent.withdraw()
+        return forbid_all(self.root) or current
 
     def ask(self, name: str) -> str | None:
         """Return the value that the command prints for a name, without the newline; None if it is empty.
@@ -236,8 +241,9 @@ def _is_same(place: Path, root: Path) -> bool:
         return False
 
 
-def forbid_all(root: Path) -> None:
-    """Withdraw the permissions of all commands that a project has or had."""
+def forbid_all(root: Path) -> bool:
+    """Withdraw the permissions of all commands that a project has or had; return whether there was one."""
+    withdrawn = False
     for file in (user_folder() / _FOLDER).glob("*.json"):
         consent = Consent(file, {"project": str(root.resolve())})
         try:
@@ -245,7 +251,8 @@ def forbid_all(root: Path) -> None:
         except UnreadableConsentError:
             continue  # it permits nothing
         if is_of_project:
-            consent.withdraw()
+            withdrawn |= consent.withdraw()
+    return withdrawn
 
 
 def _value(output: bytes) -> str | None:

@@ -17,10 +17,9 @@ from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, in
 from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
-from covalt_git.names import is_new_id, matches
+from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.text import display
-from covalt_git.trust import Consents, trusted_to_decide
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.lock import ChatBusyError
 
@@ -135,10 +134,7 @@ def decide(
 
     def may_decide(config: ProjectConfig, approval: Approval) -> bool:
         tool, principal = NamedTool(approval.tool_id), project.principal
-        if not may_decide_over_mcp(config, principal, tool, requested_by=approval.by):
-            return False
-        trusted = trusted_to_decide(config, principal.role, Consents.of(project.root))
-        return any(matches(pattern, tool.path) for pattern in trusted)
+        return may_decide_over_mcp(config, principal, tool, requested_by=approval.by)
 
     if approval is None or not may_decide(project.config, approval):
         return resume(project, execution_id)

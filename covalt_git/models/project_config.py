@@ -197,17 +197,18 @@ class ProjectConfig(StrictModel):
         (), description="Command that prints a secret; {name} is replaced by its name."
     )
 
-    _limited_roles: dict[str, RoleConfig] = PrivateAttr(default_factory=dict)
+    _limited_roles: dict[str | None, RoleConfig] = PrivateAttr(default_factory=dict)
 
     @property
-    def limited_roles(self) -> Mapping[str, RoleConfig]:
+    def limited_roles(self) -> Mapping[str | None, RoleConfig]:
         """Roles without the rights to decide that the user of this machine has not trusted.
 
-        They are for decisions of others: of holders of the server's token with a role, and of agents.
+        They are for decisions of others: of holders of the server's token with a role, and of agents.  Agents without a
+        role have the one of None, which is the default role.
         """
         return self._limited_roles
 
-    def with_limited_roles(self, roles: Mapping[str, RoleConfig]) -> Self:
+    def with_limited_roles(self, roles: Mapping[str | None, RoleConfig]) -> Self:
         """Return the same configuration with these limited roles."""
         config = self.model_copy()
         config._limited_roles = dict(roles)  # noqa: SLF001 - of a new object

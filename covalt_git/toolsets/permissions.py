@@ -22,8 +22,9 @@ from covalt_git.trust import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
@@ -134,6 +135,9 @@ def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
 def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
     """End the trust in what a command of the user has removed, so that a pull that restores it needs trust again.
 
+    Earlier forms end too, such as the grant of a server as it was before a pull changed it: the user who revokes a
+    grant sees only its current form.
+
     Args:
         before: The toolset before the change.
         after: The toolset after it; None if it was removed.
@@ -141,7 +145,9 @@ def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
     consents = Consents.of(before.root)
     remaining = _all(after) if after is not None else []
     keys = {permission.key for permission in remaining}
-    consents.distrust(permission for permission in _all(before) if permission.key not in keys)
+    removed = [permission for permission in _all(before) if permission.key not in keys]
+    consents.distrust(removed)
+    consents.distrust_earlier(before.id, _ended(removed, after), keys)
     for permission in remaining:
         consents.narrow(permission)
 
@@ -175,6 +181,29 @@ def _all(toolset: Toolset) -> list[Permission]:
     if config is not None:
         rules = trusted_config(config, Consents.of(toolset.root)).approvals
     return [*_of_state(toolset), *_without_approval(toolset, rules, toolset.tools)]
+
+
+def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[JsonObject], bool]:
+    """Return whether the trust in a fact about a toolset ends with these permissions, whatever else the fact says."""
+    if after is None:
+        return lambda _: True
+    parts = {
+        (name, permission.fact[name])
+        for permission in removed
+        for name in ("grant", "accepted")
+        if name in permission.fact
+    }
+    # Without a grant, what the user has revoked is every grant that the toolset had.
+    no_grant_is_left = not after.state.grants and any(name == "grant" for name, _ in parts)
+
+    def ends(fact: JsonObject) -> bool:
+        if "free_calls" in fact:
+            return True  # such as of an earlier entry of a registered tool
+        if no_grant_is_left and "grant" in fact:
+            return True
+        return any((name, fact.get(name)) in parts for name in ("grant", "accepted"))
+
+    return ends
 
 
 def _of_state(toolset: Toolset) -> list[Permission]:

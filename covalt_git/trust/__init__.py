@@ -12,7 +12,6 @@ from covalt_git.trust.permissions import (
     own_code,
     state_permissions,
     trusted_config,
-    trusted_to_decide,
     without_approval,
 )
 
@@ -29,6 +28,5 @@ __all__ = [
     "state_permissions",
     "trust_folder",
     "trusted_config",
-    "trusted_to_decide",
     "without_approval",
 ]

@@ -29,9 +29,10 @@ from covalt_git.trust.own_data import (
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
+    from covalt_git.json_values import JsonObject
 
 _FOLDER = "trusted"
 _TRUSTED_FOLDERS = "trusted-folders"
@@ -165,6 +166,26 @@ class Consents(NamedTuple):
         for permission in permissions:
             self._of(permission).withdraw()
 
+    def distrust_earlier(
+        self, toolset_id: str, ends: Callable[[JsonObject], bool], remaining: Collection[str]
+    ) -> None:
+        """Withdraw the trust in facts about a toolset that ``ends`` returns true for, but for the keys in ``remaining``.
+
+        The project may have these facts no longer, as a pull can change a server: then only the consents tell them.
+        A pull that restores the earlier server would otherwise find the consent that the user gave for it.
+        """
+        remaining_files = {_file_name(key) for key in remaining}
+        for file in self.folder.glob("*.json"):
+            if file.name in remaining_files:
+                continue
+            consent = Consent(file, {"project": str(self.root)})
+            try:
+                permits = (consent.content() or {}).get("permits")
+            except UnreadableConsentError:
+                continue  # it permits nothing
+            if isinstance(permits, dict) and permits.get("toolset") == toolset_id and ends(permits):
+                consent.withdraw()
+
     def narrow(self, permission: Permission) -> None:
         """Withdraw the trust in what a permission no longer reaches, so that a pull that restores it needs trust."""
         trusted = self._reach(permission)
@@ -196,8 +217,7 @@ class Consents(NamedTuple):
 
     def _of(self, permission: Permission) -> Consent:
         fact = {**self._project(), "permits": permission.fact}
-        name = f"{permission.key.partition(':')[2]}.json"
-        return Consent(self.folder / name, fact, permission.text)
+        return Consent(self.folder / _file_name(permission.key), fact, permission.text)
 
     def _project(self) -> dict[str, str | None]:
         return {"project": str(self.root), "folder": folder_id(self.root)}
@@ -209,6 +229,11 @@ class Consents(NamedTuple):
         fact = {**self._project(), "made_here": True}
         words = "this project was made on this machine"
         return Consent(self.folder / "made-here.json", fact, words)
+
+
+def _file_name(key: str) -> str:
+    """Return the name of the file with the consent for the permission with this key."""
+    return f"{key.partition(':')[2]}.json"
 
 
 def foreign_data() -> Permission:

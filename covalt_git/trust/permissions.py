@@ -95,22 +95,6 @@ def config_permissions(config: ProjectConfig) -> list[Permission]:
     return permissions
 
 
-def trusted_to_decide(
-    config: ProjectConfig, role: str | None, consents: Consents
-) -> tuple[str, ...]:
-    """Return the patterns of calls about which the user trusts agents to decide over MCP.
-
-    ``role`` is the role of the agents; None for those that have the default role.
-    """
-    name = config.default_role if role is None else role
-    if name not in config.roles:
-        return ()
-    permissions = _deciding(config, name, by_default=role is None)
-    names = {one for permission in permissions for one in permission.reach}
-    names -= {one for permission in consents.lacking(permissions) for one in permission.reach}
-    return tuple("**" if one == EVERY_CALL else one for one in sorted(names - {GRANTS}))
-
-
 def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     """Return a project's configuration without the permissions that the user of this machine has not trusted.
 
@@ -126,12 +110,17 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     untrusted = {
         name for name in _approving_own(config) if _own_approvals(config, name).key in lacking
     }
-    limited = {
+    limited: dict[str | None, RoleConfig] = {
         name: _limited(role, parts[permission.key])
         for name, role in config.roles.items()
         for permission in _deciding(config, name, by_default=False)
         if permission.key in lacking
     }
+    if config.default_role is not None:
+        for permission in _deciding(config, config.default_role, by_default=True):
+            if permission.key in lacking:
+                role = config.roles[config.default_role]
+                limited[None] = _limited(role, parts[permission.key])
     trusted = config.model_copy(
         update={
             "approvals": tuple(

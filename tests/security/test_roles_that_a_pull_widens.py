@@ -1,12 +1,17 @@
 """A pull that widens a role gives its holders no right to grant or approve on this machine before the user trusts it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covalt_git.access import NamedTool, Principal, decide
+from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.running import Follower
+from covalt_git.gateway import approvals
 from covalt_git.project import Project
+from covalt_git.workspaces.registry import OneChat
 from covalt_server.app import create_app
 from tests.api_client import BEARER, HOME, PORT, TOKEN
 from tests.operations_client import Operations
@@ -113,3 +118,55 @@ def test_an_admin_who_may_not_grant_gets_no_right_to_grant_by_a_pull(root: Path)
     assert decide(Project.open(root).config, who, "approve", NamedTool("ev:use")).allowed
     Operations(root)("trust_project")
     assert add_grant(client)[0] == 200
+
+
+BY_DEFAULT = """\
+version: 1
+default_role: dev
+roles:
+  dev: {allow: ["**"], approve: ["registered.*"], register: true}
+  agent: {allow: ["**"]}
+"""
+
+
+def test_an_agent_with_the_default_role_approves_nothing_by_a_pull(root: Path) -> None:
+    tool = NamedTool("ev:use")
+    agent, page = Principal("agent:x", None, "mcp"), Principal("local", None, "http")
+    (root / "covalt.yaml").write_text(BY_DEFAULT)
+    Operations(root)("trust_project")
+    (root / "covalt.yaml").write_text(BY_DEFAULT.replace('["registered.*"]', '["**"]'))
+
+    config = Project.open(root).config
+    assert not decide(config, agent, "approve", tool).allowed
+    assert decide(config, page, "approve", tool).allowed  # the user of this machine
+
+    Operations(root)("trust_project")
+    assert decide(Project.open(root).config, agent, "approve", tool).allowed
+
+
+def test_the_trust_to_approve_an_alias_is_none_to_approve_the_tool_that_it_calls(
+    root: Path,
+) -> None:
+    (root / "covalt.yaml").write_text(BY_DEFAULT)
+    entry = {"tool_id": "al", "name": "A", "description": "d", "protocols": ["mcp"]}
+    operate = Operations(root)
+    operate("trust_project")
+    operate("register_tool", entry=entry | {"protocol_meta": {"mcp": {"tool": "ev:use"}}})
+    (root / "covalt.yaml").write_text(CONFIG)
+    operate("add_grant", toolset_id="registered", kind="tool", name="al")
+    operate("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
+    (root / "covalt.yaml").write_text(BY_DEFAULT)
+    operate("trust_project")
+    asks = operate.as_role("agent")
+    asks("create_chat", chat_id="c1")
+    asked = asks("call_tool", chat_id="c1", tool_id="registered:al", args={})
+    pulled = BY_DEFAULT.replace('["registered.*"]', '["registered.*", "ev.*"]')
+    (root / "covalt.yaml").write_text(pulled)
+
+    project = Project.open(root)
+    with project.chats.open("c1") as chat:
+        only = OneChat("c1", chat.card().created_at)  # as a token for this chat
+    principal = Principal("agent:other", None, "mcp")
+    agent = replace(project, principal=principal, only_chat=only)
+    with pytest.raises(MayNotApproveError, match="ev:use"):
+        approvals.decide(agent, asked["execution_id"], Follower(), approved=True)
