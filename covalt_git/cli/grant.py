@@ -12,8 +12,10 @@ from covalt_git.cli.context import ask, ask_to_print
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
+from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import WrongCallError
-from covalt_git.grants.grants import grant_key
+from covalt_git.grants.plans import grant_key
+from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
@@ -27,8 +29,11 @@ from covalt_git.models.toolset_state import (
 from covalt_git.operations import bundles, grants, toolsets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import ToolsetDetail
+    from covalt_git.operations.trust import PermissionRow
 
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 _NAMED = {"secret": "secret", "process": "MCP server", "server": "MCP server", "tool": "tool"}
@@ -96,8 +101,9 @@ def add(
     for http:// and local names also 80.  A grant is for the current files.  It ends when the files of the
     toolset, the entry of an HTTP tool or of a registered tool, or the MCP server change.
 
-    With --requested and --again, the command prints what it would grant, or what has changed, and asks at a
-    terminal.  A script without a terminal states a reason with --no-terminal.
+    With --requested and --again, the command prints exactly what it would trust on this machine, as
+    `covalt-git trust` does, and asks at a terminal.  If that changes meanwhile, nothing is granted.  A script
+    without a terminal states a reason with --no-terminal.
 
     Example: covalt-git grant add weather network api.example.com
     """  # noqa: D301 - click leaves a paragraph after \b as it is
@@ -165,10 +171,10 @@ def _parts(kind: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ..
 
 
 def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
-    if not wants_json():
-        for one in toolset.lacking:
-            output.say(one.why)
-    _grant_all(grants.add_requested_grants, toolset, reason, asks=bool(toolset.lacking))
+    permissions = toolset.requested_permissions
+    _grant_all(
+        grants.add_requested_grants, toolset, permissions, reason, asks=bool(toolset.lacking)
+    )
     if not toolset.lacking:
         output.say(f"{toolset.id} has every grant that it requests")
         _print_not_trusted(toolset)
@@ -177,7 +183,10 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
 def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
     if not wants_json():
         _print_changes(toolset)
-    renewed = _grant_all(grants.renew_grants, toolset, reason, asks=bool(toolset.ended))
+    permissions = toolset.ended_permissions
+    renewed = _grant_all(
+        grants.renew_grants, toolset, permissions, reason, asks=bool(toolset.ended)
+    )
     for key in toolset.ended.keys() - renewed if renewed else ():
         output.say(f"{key} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
@@ -202,6 +211,8 @@ def _print_changes(toolset: ToolsetDetail) -> None:
         if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in shown:
             continue
         shown.add(grant.digest)
+        if changed == (UNDESCRIBED,):  # its author chose the version to compare with
+            continue
         try:
             for one in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
                 result_text.patch(one.patch)
@@ -212,17 +223,27 @@ def _print_changes(toolset: ToolsetDetail) -> None:
 def _grant_all(
     operation: Operation[grants.GrantAll, grants.GrantList],
     toolset: ToolsetDetail,
+    permissions: Sequence[PermissionRow],
     reason: str | None,
     *,
     asks: bool,
 ) -> set[str]:
-    """Add the grants that were shown, if the toolset has not changed since; return their keys."""
+    """Show the permissions of grants and ask; add the grants if nothing has changed since, and return their keys."""
+    if permissions and not wants_json():
+        output.say("This would be granted and trusted on this machine:")
+        print_permissions(permissions)
     if asks:
         check_user(reason)
         if reason is None and not wants_json() and not click.confirm("grant this?"):
             output.say("nothing was granted")
             raise SystemExit(1)
-    done = ask_to_print(operation, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
+    done = ask_to_print(
+        operation,
+        toolset_id=toolset.id,
+        digest=toolset.digest,
+        permissions=tuple(permission.digest for permission in permissions),
+        reason=reason,
+    )
     for one in done.grants:
         _print_grant(one)
     return {one.key for one in done.grants}

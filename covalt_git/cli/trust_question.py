@@ -10,7 +10,7 @@ from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from covalt_git.operations.context import Context
     from covalt_git.operations.trust import PermissionRow
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 def confirm_trust(permissions: Sequence[PermissionRow]) -> bool:
     """Print permissions that are not trusted, and return whether the user trusts them."""
     output.say("Not trusted on this machine:", err=wants_json())
-    for permission in permissions:
-        for line in permission.lines:
-            output.say(f"  {line}", err=wants_json())
+    print_permissions(permissions)
     if click.confirm("trust them?", err=wants_json()):
         return True
     output.say("they still do not act on this machine", err=wants_json())
     return False
+
+
+def print_permissions(permissions: Iterable[PermissionRow]) -> None:
+    """Print the lines of permissions, as every question about them does."""
+    for permission in permissions:
+        for line in permission.lines:
+            output.say(f"  {line}", err=wants_json())
 
 
 def offer_trust(context: Context) -> bool:

@@ -25,6 +25,7 @@ from covalt_git.models.toolset_state import (
     UnsandboxedGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.toolsets.permissions import is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,6 +43,10 @@ WHY: dict[HeldBack | None, str] = {
     "entry_changed": "has changed since it was granted",
 }
 """The states of a registered tool that lacks its grant."""
+
+
+UNDESCRIBED = "it is for something else than the toolset has now"
+"""Why a grant ended that the user of this machine has not trusted."""
 
 
 class MissingGrant(NamedTuple):
@@ -83,6 +88,16 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     if isinstance(grant, ProcessGrant):
         return tuple(_of_process(grant, facts)) or ("the value of a variable has changed",)
     return tuple(_of_server(grant, facts)) or ("the value of a header has changed",)
+
+
+def shown_changes(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
+    """Return the changes that ended a grant for a user, who may decide by them whether to renew it.
+
+    The author of the state file wrote what the grant was for.  Only a grant that its user has trusted says what the
+    user knows, so a change since any other grant is not described.
+    """
+    found = changes(toolset, grant)
+    return found if not found or is_trusted(toolset, key) else (UNDESCRIBED,)
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
@@ -134,7 +149,9 @@ def _use(tool: Tool) -> str:
         return f"forward its calls to {tool.alias_of}"
     facts = tool_facts(tool)
     secrets = f" with {', '.join(facts['secrets'])}" if facts["secrets"] else ""
-    return f"send its request to {facts['hosts'][0]}{secrets}"
+    request = tool.http
+    target = f"{request.method} {request.url}" if request else ", ".join(facts["hosts"])
+    return f"send {target}{secrets}"
 
 
 def _of_tool(grant: ToolGrant, toolset: Toolset) -> Iterator[str]:

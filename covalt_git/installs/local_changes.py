@@ -10,6 +10,7 @@ from covalt_git.bundles.archive_reader import read_folder
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.patches import file_patch
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
+from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.version_store import find_version
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class VersionGoneError(CovaltError):
-    """The version of a toolset that is needed for a comparison no longer exists."""
+    """The version of a toolset for a comparison no longer exists, or is none that the user knows."""
 
     code = "version_gone"
     http_status = 409
@@ -42,7 +43,7 @@ def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[F
 
     Raises:
         UnknownNameError: with the nearest toolset or grant.
-        VersionGoneError: if the toolset was not imported, or the version no longer exists.
+        VersionGoneError: if the toolset was not imported, the version no longer exists, or the grant is not trusted.
         CovaltError: if its files cannot be read.
     """
     toolset = find_toolset(root, toolset_id)
@@ -75,6 +76,12 @@ def _digest(toolset: Toolset, key: str | None) -> str:
             raise VersionGoneError(
                 f"the grant {key!r} is for the definition of an MCP server, so it has no changed files to show",
                 hint=f"to see what changed in the definition: {list_with}",
+            )
+        if not is_trusted(toolset, key):
+            # Its author chose the version, and could choose the one from which nothing seems to have changed.
+            raise VersionGoneError(
+                f"the grant {key!r} is not trusted on this machine, so it does not say which version you know",
+                hint=f"read the files: covalt-git toolset show {toolset.id}",
             )
         return grant.digest
     if toolset.state.digest is None:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from covalt_git.access.grants import ports
-from covalt_git.errors import StaleError
 from covalt_git.grants import grants as decisions
-from covalt_git.grants.status import changes, missing_grants
+from covalt_git.grants.plans import Review, WantedGrant, ended_grants, requested_grants
+from covalt_git.grants.status import shown_changes
 from covalt_git.models.toolset_state import (
     Grant,
     ProcessGrant,
     SecretGrant,
     ServerGrant,
-    ToolGrant,
 )
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
@@ -23,12 +22,12 @@ from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from covalt_git.project import Project
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_HOSTS = 100
+_MOST_PERMISSIONS = 10_000
 
 _NAMED = {
     "secret": "secret",
@@ -76,10 +75,15 @@ class AddGrant(ToolsetRequest):
 
 
 class GrantAll(ToolsetRequest):
-    """A toolset that gets grants, and its digest when the user reviewed it."""
+    """A toolset that gets grants, and what the user has reviewed: its digest, and the permissions."""
 
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has reviewed."
+    )
+    permissions: tuple[str, ...] | None = Field(
+        None,
+        max_length=_MOST_PERMISSIONS,
+        description="Digests of the permissions that the user has reviewed, of get_toolset; null: all.",
     )
     reason: Reason = None
 
@@ -149,34 +153,23 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is granted and
     the answer is 409 ``moved``.
     """
-    project = context.project
-    _check_digest(project, request)
-    key, grant = _granted(project, request)
-    context.update_toolset_index()
-    return _row(find_toolset(project.root, request.toolset_id), key, grant)
+    if request.kind in _NAMED and not request.name:
+        raise invalid_field("name", f"name the {_NAMED[request.kind]}")
+    if request.kind == "network" and not request.hosts:
+        raise invalid_field("hosts", "name at least one host")
+    wanted = WantedGrant(request.kind, request.name or "", request.hosts)
+    (row,) = _add(context, request, lambda _: [wanted], Review(request.digest)).grants
+    return row
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
 
-    If ``digest`` is not the current digest of the toolset, nothing is granted and the answer is 409 ``moved``.
+    If ``digest`` is not the current digest of the toolset, or ``permissions`` are not those of
+    ``requested_permissions`` now, nothing is granted and the answer is 409 ``moved``.
     """
-    toolset = _check_digest(context.project, request)
-    return _grant_all(
-        context,
-        toolset.id,
-        [
-            AddGrant(
-                toolset_id=toolset.id,
-                kind=one.kind,
-                name=one.name,
-                hosts=(one.host,) if one.host else (),
-                reason=request.reason,
-            )
-            for one in missing_grants(toolset)
-        ],
-    )
+    return _add(context, request, requested_grants, _review(request))
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
@@ -184,12 +177,10 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
     """Renew the grants of a toolset that ended because its files changed.
 
     Grants of servers and secrets that the toolset no longer declares are not renewed.  If ``digest``
-    is not the current digest of the toolset, nothing is granted and the answer is 409 ``moved``.
+    is not the current digest of the toolset, or ``permissions`` are not those of ``ended_permissions`` now,
+    nothing is granted and the answer is 409 ``moved``.
     """
-    toolset = _check_digest(context.project, request)
-    ended = [one for one in toolset.state.grants.values() if changes(toolset, one)]
-    again = [_same(toolset, one, request.reason) for one in ended if _is_declared(toolset, one)]
-    return _grant_all(context, toolset.id, again)
+    return _add(context, request, ended_grants, _review(request))
 
 
 @operation(changes=True, errors=(404,), admin="revoke grants")
@@ -209,7 +200,7 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
 
 
 def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
-    changed = changes(toolset, grant)
+    changed = shown_changes(toolset, key, grant)
     return GrantRow(
         toolset_id=toolset.id,
         key=key,
@@ -233,60 +224,28 @@ def _texts(toolset: Toolset, grant: Grant) -> dict[str, str]:
     return dict(sorted((server.env if grant.kind == "process" else server.headers).items()))
 
 
-def _check_digest(project: Project, request: AddGrant | GrantAll) -> Toolset:
-    toolset = find_toolset(project.root, request.toolset_id)
-    if request.digest in {None, toolset.digest}:
-        return toolset
-    raise StaleError(
-        f"a file of {request.toolset_id!r} has changed since your review", hint="review it again"
-    )
+def _review(request: GrantAll) -> Review:
+    return Review(request.digest, request.permissions)
 
 
-def _grant_all(context: Context, toolset_id: str, wanted: Iterable[AddGrant]) -> GrantList:
-    added = dict(_granted(context.project, one) for one in wanted)
-    context.update_toolset_index()
-    toolset = find_toolset(context.project.root, toolset_id)
-    return GrantList(
-        grants=tuple(_row(toolset, key, grant) for key, grant in sorted(added.items()))
-    )
-
-
-def _is_declared(toolset: Toolset, grant: Grant) -> bool:
-    """Return whether a toolset still declares the secret or the MCP server of a grant."""
-    manifest = toolset.manifest
-    if isinstance(grant, ToolGrant):
-        return toolset.tool(f"{toolset.id}:{grant.tool}") is not None
-    if isinstance(grant, SecretGrant):
-        return bool(manifest and grant.name in manifest.secrets)
-    if not isinstance(grant, ProcessGrant | ServerGrant):
-        return True
-    servers = {one.id: one for one in manifest.mcp_servers} if manifest else {}
-    server = servers.get(grant.server)
-    return server is not None and (grant.kind == "process") == (server.command is not None)
-
-
-def _same(toolset: Toolset, grant: Grant, reason: str | None) -> AddGrant:
-    """Return the request that adds the same grant again."""
-    names = (getattr(grant, key, None) for key in ("server", "tool", "name"))
-    name = next(filter(None, names), None)
-    if isinstance(grant, ToolGrant):  # its hosts are those of its entry
-        return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name, reason=reason)
-    hosts = getattr(grant, "hosts", ())
-    return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name, hosts=hosts, reason=reason)
-
-
-def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
-    """Add the requested grant; return its key and the grant."""
-    if request.kind in _NAMED and not request.name:
-        raise invalid_field("name", f"name the {_NAMED[request.kind]}")
-    if request.kind == "network" and not request.hosts:
-        raise invalid_field("hosts", "name at least one host")
-    return decisions.add_grant(
+def _add(
+    context: Context,
+    request: AddGrant | GrantAll,
+    choose: Callable[[Toolset], Iterable[WantedGrant]],
+    review: Review,
+) -> GrantList:
+    """Add the grants that ``choose`` returns, if they are what the user has reviewed; return them."""
+    project = context.project
+    plan = decisions.add_grants(
         project.root,
         request.toolset_id,
-        request.kind,
-        request.name or "",
-        request.hosts,
+        choose,
+        review,
         by=project.principal.id,
         reason=request.reason,
+    )
+    context.update_toolset_index()
+    toolset = find_toolset(project.root, request.toolset_id)
+    return GrantList(
+        grants=tuple(_row(toolset, key, grant) for key, grant in sorted(plan.grants.items()))
     )

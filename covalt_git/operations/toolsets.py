@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
-from covalt_git.errors import Problem
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.grants.plans import ended_grants, plan_grants, requested_grants
 from covalt_git.grants.requested import GrantAsked, requested
-from covalt_git.grants.status import changes, missing_grants
+from covalt_git.grants.status import missing_grants, shown_changes
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
@@ -17,6 +18,7 @@ from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
+from covalt_git.operations.trust import PermissionRow
 from covalt_git.operations.validation import GrantLacking
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
@@ -24,10 +26,12 @@ from covalt_git.toolsets.new_toolset import Template
 from covalt_git.toolsets.permissions import untrusted_words
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from covalt_git.grants.plans import WantedGrant
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
 
@@ -135,6 +139,12 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
     not_trusted: tuple[str, ...] = Field(
         description="The permissions that do not act on this machine, because its user has not trusted them."
     )
+    requested_permissions: tuple[PermissionRow, ...] = Field(
+        description="Exactly what add_requested_grants would trust on this machine."
+    )
+    ended_permissions: tuple[PermissionRow, ...] = Field(
+        description="Exactly what renew_grants would trust on this machine."
+    )
     manifest: JsonObject | None = Field(
         description="The toolset.yaml without defaults; null if it cannot be read."
     )
@@ -198,6 +208,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     shown = [one for one in servers if catalog.sees_one_of(one.id, ())]
+    may_plan = everything and toolset.sound
     hidden = dict.fromkeys(ToolsetContent.model_fields, ())
     return ToolsetDetail(
         **_shared_fields(row, everything=everything),
@@ -209,6 +220,8 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=missing_grants(toolset) if everything else (),
         not_trusted=untrusted_words(toolset, context.project.config) if everything else (),
+        requested_permissions=_planned(context, toolset, requested_grants) if may_plan else (),
+        ended_permissions=_planned(context, toolset, ended_grants) if may_plan else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
@@ -260,9 +273,24 @@ def _manifest(toolset: Toolset) -> JsonObject | None:
 
 def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
     changes_by_key = {
-        key: changes(toolset, grant) for key, grant in _grants(context, toolset).items()
+        key: shown_changes(toolset, key, grant) for key, grant in _grants(context, toolset).items()
     }
     return {key: changed for key, changed in changes_by_key.items() if changed}
+
+
+def _planned(
+    context: Context, toolset: Toolset, choose: Callable[[Toolset], list[WantedGrant]]
+) -> tuple[PermissionRow, ...]:
+    """Return the permissions that adding some grants would give; none if they cannot be added, which says why."""
+    try:
+        plan = plan_grants(toolset, context.project.config, choose(toolset))
+    except CovaltError:
+        return ()
+    lacking = {part.key for part in Consents.of(toolset.root).lacking(plan.permissions)}
+    return tuple(
+        PermissionRow.of_permission(permission, trusted=permission.key not in lacking)
+        for permission in plan.permissions
+    )
 
 
 def _import_facts(toolset: Toolset) -> JsonObject:

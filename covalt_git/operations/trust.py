@@ -62,6 +62,19 @@ class PermissionRow(Result):
     )
     trusted: bool = Field(description="Whether it acts on this machine.")
     digest: str
+    grant: str | None = Field(None, description="The key of the grant that gives it.")
+
+    @classmethod
+    def of_permission(cls, permission: Permission, *, trusted: bool) -> PermissionRow:
+        """Return the row of a permission, which every question about it shows."""
+        return cls(
+            toolset_id=permission.toolset_id,
+            permits=permission.text,
+            lines=permission.lines,
+            trusted=trusted,
+            digest=permission.digest,
+            grant=permission.fact.get("grant"),
+        )
 
 
 class TrustList(Result):
@@ -84,13 +97,7 @@ def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
     return TrustList(
         project=str(root.resolve()),
         permissions=tuple(
-            PermissionRow(
-                toolset_id=permission.toolset_id,
-                permits=permission.text,
-                lines=permission.lines,
-                trusted=trusted,
-                digest=permission.digest,
-            )
+            PermissionRow.of_permission(permission, trusted=trusted)
             for permission, trusted in _permissions(root)
         ),
     )

@@ -22,7 +22,7 @@ from covalt_git.trust import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -89,28 +89,27 @@ def check_servers_trusted(toolset: Toolset) -> None:
     Consents.of(toolset.root).check(_of_state(toolset))
 
 
-def trust_grant(
-    toolset: Toolset, config: ProjectConfig | None, key: str, grant: Grant, reason: str | None
-) -> None:
-    """Trust a grant that the user has just added, with the calls that need no approval by default.
+def permissions_of_grants(
+    toolset: Toolset, config: ProjectConfig | None, decided: Mapping[str, Grant]
+) -> list[Permission]:
+    """Return what a user permits by adding grants: what they are for, and the calls that need no approval by default.
 
     Approvals that the toolset or a rule waives are not part of the decision: the user has not seen them.
 
     Args:
-        toolset: The toolset with the grant.
+        toolset: The toolset with the grants.
         config: The configuration of the project; None if it has errors, so that nothing can be called.
-        key: The key of the grant.
-        grant: The grant, with only the hosts that the user has decided.
-        reason: Why a script could decide.
+        decided: The grants by their keys, with only the hosts that the user decides about.
     """
-    decided = toolset.state.model_copy(update={"grants": {key: grant}, "accepted": {}})
+    state = toolset.state.model_copy(update={"grants": dict(decided), "accepted": {}})
+    permissions = state_permissions(toolset.id, state, _details(toolset))
+    if config is None or not decided:
+        return permissions
     tools = [tool for tool in toolset.tools if not is_approval_waived(toolset, tool)]
-    if isinstance(grant, ToolGrant):
-        tools = [tool for tool in tools if tool.id.name == grant.tool]
-    permissions = state_permissions(toolset.id, decided, _details(toolset))
-    if config is not None:
-        permissions += _without_approval(toolset, _requiring(config), tools)
-    Consents.of(toolset.root).trust(permissions, reason)
+    if toolset.id == REGISTRY_NAMESPACE:
+        names = {grant.tool for grant in decided.values() if isinstance(grant, ToolGrant)}
+        tools = [tool for tool in tools if tool.id.name in names]
+    return permissions + _without_approval(toolset, _requiring(config), tools)
 
 
 def trust_accepted(toolset: Toolset, accepted: dict[str, str], reason: str | None) -> None:

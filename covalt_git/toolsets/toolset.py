@@ -6,7 +6,7 @@ its problems can be shown in place.  It is not ``sound``, so none of its tools c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from covalt_git.models.prompts import Resource
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import ToolLock
+    from covalt_git.models.toolset_state import Grant
 
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
 _ENTRIES = f"toolsets/{REGISTRY_FOLDER}/"
@@ -176,6 +177,11 @@ class Toolset:
         if self.manifest is None or self.manifest.id != self.id:
             return 0
         return len(self.manifest.tools) + len(self.server_tools)
+
+    def with_grants(self, grants: Mapping[str, Grant]) -> Toolset:
+        """Return the same reading of its files, with more grants in its state."""
+        state = self.state.model_copy(update={"grants": self.state.grants | dict(grants)})
+        return replace(self, state_reading=replace(self.state_reading, value=state))
 
     def tool(self, tool_id: str) -> Tool | None:
         """Return the tool with an id."""

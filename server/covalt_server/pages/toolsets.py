@@ -8,7 +8,8 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import is_binary_content
-from covalt_git.grants.grants import grant_key
+from covalt_git.grants.plans import grant_key
+from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
@@ -107,14 +108,14 @@ def grant(toolset_id: str) -> Response:
 @pages.post("/toolsets/<toolset_id>/grants/requested")
 def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
-    ask(grants.add_requested_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
+    ask(grants.add_requested_grants, toolset_id=toolset_id, **_reviewed())
     return _back(toolset_id, "grants", "Granted all requested permissions.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")
 def grant_again(toolset_id: str) -> Response:
-    """Renew the grants of a toolset that a change has ended."""
-    ask(grants.renew_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
+    """Renew the grants of a toolset that a change has ended, if it has not changed since it was shown."""
+    ask(grants.renew_grants, toolset_id=toolset_id, **_reviewed())
     return _back(toolset_id, "grants", "Granted again.")
 
 
@@ -158,6 +159,12 @@ def _renamed(tools: Sequence[sources.RenamedTool]) -> str:
     names = ", ".join(f"{one.old_name} is now {one.new_name}" for one in tools[:_MOST_RENAMED])
     names += f" and {len(tools) - _MOST_RENAMED} more" if len(tools) > _MOST_RENAMED else ""
     return f" For MCP hosts that reject dots, {names}: change their allow lists."
+
+
+def _reviewed() -> dict[str, Any]:
+    """Return what the page showed: the digest of the toolset, and those of the permissions."""
+    permissions = tuple(request.form.getlist("permission"))
+    return {"digest": request.form.get("digest"), "permissions": permissions or None}
 
 
 def _perform(
@@ -320,7 +327,8 @@ class HostRow(NamedTuple):
 class GrantGroup(NamedTuple):
     """A requested or granted permission, by its key.
 
-    ``what`` describes a permission without hosts; ``changed`` lists the changes that ended the grant.
+    ``what`` describes a permission without hosts; ``lines`` is exactly what a grant would permit now.  ``changed``
+    lists the changes that ended the grant.
     """
 
     key: str
@@ -329,7 +337,13 @@ class GrantGroup(NamedTuple):
     grant: Grant | None = None
     hosts: tuple[HostRow, ...] = ()
     what: str = ""
+    lines: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the files can be compared with those of the grant: the user has trusted it."""
+        return self.changed != (UNDESCRIBED,)
 
 
 def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
@@ -394,4 +408,7 @@ def _group(toolset: ToolsetDetail, key: str) -> GrantGroup:
         case ToolGrant():
             name, what = grant.tool, grant.alias_of or ", ".join((*grant.hosts, *grant.secrets))
     kind = grant.kind if grant else key
-    return GrantGroup(key, kind, name, grant, what=what, changed=toolset.ended.get(key, ()))
+    permissions = (*toolset.requested_permissions, *toolset.ended_permissions)
+    lines = tuple(line for one in permissions if one.grant == key for line in one.lines)
+    changed = toolset.ended.get(key, ())
+    return GrantGroup(key, kind, name, grant, what=what, lines=lines, changed=changed)

@@ -1,0 +1,266 @@
+"""Plans of grants: what a decision of the user adds to a state file, and exactly what it trusts.
+
+Every question about grants shows the permissions of a plan, and the answer names their digests.  The plan is made
+again when the toolsets are locked, so that what is trusted is what was shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import TypeAdapter
+
+from covalt_git import timestamps
+from covalt_git.access.grants import tool_facts
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.grants.requested import receivers
+from covalt_git.grants.status import changes, missing_grants
+from covalt_git.hosts import HostRule
+from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.toolset_state import (
+    Grant,
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    ToolGrant,
+)
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.toolsets.permissions import permissions_of_grants
+from covalt_git.toolsets.state_store import find_server
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.toolsets.toolset import Toolset
+    from covalt_git.trust import Permission
+
+GrantKind = Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
+
+_GRANT: TypeAdapter[Grant] = TypeAdapter(Grant)
+
+
+class HostNeededError(CovaltError):
+    """A grant of a secret without hosts, although HTTP tools send it to a host."""
+
+    code = "host_needed"
+
+    def __init__(self, toolset_id: str, name: str, receivers: Mapping[str, str]) -> None:
+        tools = ", ".join(f"{toolset_id}:{tool}" for tool in receivers)
+        hosts = " ".join(sorted(set(filter(None, receivers.values())))) or "HOST"
+        super().__init__(
+            f"{tools} would send the secret {name!r} to a host, which the grant must name",
+            hint=f"covalt-git grant add {toolset_id} secret {name} {hosts}",
+        )
+
+
+class WantedGrant(NamedTuple):
+    """A grant to add: its kind, the secret, MCP server or registered tool, and the hosts."""
+
+    kind: GrantKind
+    name: str = ""
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The key of the grant in a state file."""
+        return grant_key(self.kind, self.name)
+
+
+class GrantPlan(NamedTuple):
+    """Grants to add to a toolset, by their keys, and exactly what the user trusts by adding them."""
+
+    grants: dict[str, Grant]
+    permissions: tuple[Permission, ...]
+
+
+class Review(NamedTuple):
+    """What a user has reviewed before a decision about grants.
+
+    Attributes:
+        digest: The digest of the toolset's files; None if the user reviewed no files.
+        permissions: The digests of the permissions that the question showed; None if it showed none.
+    """
+
+    digest: str | None = None
+    permissions: Collection[str] | None = None
+
+    def check_files(self, toolset: Toolset) -> None:
+        """Check that the files of a toolset are those that the user has reviewed.
+
+        Raises:
+            StaleError: if they are not.
+        """
+        if self.digest not in {None, toolset.digest}:
+            raise StaleError(
+                f"a file of {toolset.id!r} has changed since your review", hint="review it again"
+            )
+
+    def check_plan(self, toolset: Toolset, plan: GrantPlan) -> None:
+        """Check that a plan trusts what the user has reviewed, no more and no less.
+
+        Raises:
+            StaleError: if it does not.
+        """
+        if self.permissions is None:
+            return
+        # The digest of the files does not cover the state file, whose grants are renewed, nor covalt.yaml.
+        if {permission.digest for permission in plan.permissions} != set(self.permissions):
+            raise StaleError(
+                f"the permissions of {toolset.id!r} have changed since your review",
+                hint="review them again",
+            )
+
+
+def plan_grants(
+    toolset: Toolset, config: ProjectConfig | None, wanted: Iterable[WantedGrant], *, by: str = ""
+) -> GrantPlan:
+    """Return the plan to add grants to a toolset for its current files, without a change.
+
+    Args:
+        toolset: The toolset, read once: the plan is about this reading.
+        config: The configuration of the project; None if it has errors, so that nothing can be called.
+        wanted: The grants; the hosts of those with the same key are added to one grant.
+        by: The user who adds them.
+
+    Raises:
+        BadHostError: if a host is invalid.
+        HostNeededError: if a secret has no host, but an HTTP tool sends it to one.
+        UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
+        CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
+    """
+    hosts: dict[tuple[GrantKind, str], set[str]] = {}
+    for grant in wanted:
+        hosts.setdefault((grant.kind, grant.name), set()).update(grant.hosts)
+    grants, decided = dict[str, Grant](), dict[str, Grant]()
+    for (kind, name), new in hosts.items():
+        _check_grantable(toolset, kind)
+        key = grant_key(kind, name)
+        facts = {"kind": kind, "granted_at": timestamps.now(), "granted_by": by}
+        grants[key] = decided[key] = _GRANT.validate_python(
+            facts | _covered(toolset, kind, name, sorted(new))
+        )
+        if isinstance(grants[key], NetworkGrant | SecretGrant):
+            # Hosts that were granted before stay as they are: the user has not decided about them now.
+            decided[key] = grants[key].model_copy(update={"hosts": tuple(sorted(new))})
+    permissions = permissions_of_grants(toolset.with_grants(grants), config, decided)
+    return GrantPlan(grants, tuple(permissions))
+
+
+def requested_grants(toolset: Toolset) -> list[WantedGrant]:
+    """Return the grants that a toolset requests and lacks."""
+    return [
+        WantedGrant(grant.kind, grant.name or "", (grant.host,) if grant.host else ())
+        for grant in missing_grants(toolset)
+    ]
+
+
+def ended_grants(toolset: Toolset) -> list[WantedGrant]:
+    """Return the grants of a toolset that a change has ended, if it still declares what they are for."""
+    ended = [grant for grant in toolset.state.grants.values() if changes(toolset, grant)]
+    return [_same(grant) for grant in ended if _is_declared(toolset, grant)]
+
+
+def grant_key(kind: str, name: str | None) -> str:
+    """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
+    return kind if kind in {"network", "unsandboxed"} else f"{kind}-{name}"
+
+
+def _covered(toolset: Toolset, kind: GrantKind, name: str, hosts: Sequence[str]) -> JsonObject:
+    """Return the fields of a grant that describe what it covers."""
+    match kind:
+        case "network":
+            return {"hosts": _merge(toolset, kind, hosts), **_for_files(toolset)}
+        case "secret":
+            declared = toolset.manifest.secrets if toolset.manifest else ()
+            if name not in declared:
+                list_with = f"covalt-git toolset show {toolset.id}"
+                raise UnknownNameError("secret", name, declared, list_with=list_with)
+            if not hosts and (sending := receivers(toolset, name)):
+                raise HostNeededError(toolset.id, name, sending)
+            merged = _merge(toolset, grant_key(kind, name), hosts)
+            facts = _for_files(toolset) if merged else {"digest": toolset.digest}
+            return {"name": name, "hosts": merged, **facts}
+        case "tool":
+            tool = toolset.tool(str(ToolId(toolset.id, name)))
+            if tool is None:
+                known = [one.id.name for one in toolset.tools]
+                raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
+            return tool_facts(tool)
+        case "unsandboxed":
+            return {"digest": toolset.digest}
+    facts = grant_facts(find_server(toolset, name), toolset.files.hashes)
+    if kind != facts["kind"]:
+        what = "a URL, not a command" if kind == "process" else "a command, not a URL"
+        raise CovaltError(
+            f"the MCP server {name!r} has {what}",
+            hint=f"covalt-git grant add {toolset.id} {facts['kind']} {name}",
+        )
+    return facts
+
+
+def _is_declared(toolset: Toolset, grant: Grant) -> bool:
+    """Return whether a toolset still declares the secret or the MCP server of a grant."""
+    manifest = toolset.manifest
+    if isinstance(grant, ToolGrant):
+        return toolset.tool(f"{toolset.id}:{grant.tool}") is not None
+    if isinstance(grant, SecretGrant):
+        return bool(manifest and grant.name in manifest.secrets)
+    if not isinstance(grant, ProcessGrant | ServerGrant):
+        return True
+    servers = {one.id: one for one in manifest.mcp_servers} if manifest else {}
+    server = servers.get(grant.server)
+    return server is not None and (grant.kind == "process") == (server.command is not None)
+
+
+def _same(grant: Grant) -> WantedGrant:
+    """Return the same grant, to be added again."""
+    names = (getattr(grant, key, None) for key in ("server", "tool", "name"))
+    name = next(filter(None, names), "")
+    # The hosts of a registered tool are those of its entry.
+    hosts = () if isinstance(grant, ToolGrant) else getattr(grant, "hosts", ())
+    return WantedGrant(grant.kind, name, hosts)
+
+
+def _check_grantable(toolset: Toolset, kind: GrantKind) -> None:
+    if kind == "tool" and toolset.id != REGISTRY_NAMESPACE:
+        raise CovaltError(
+            f"tools of {toolset.id!r} need no grants of their own, only registered tools do",
+            hint=f"covalt-git grant add {toolset.id} --requested",
+        )
+    if kind != "tool" and toolset.id == REGISTRY_NAMESPACE:
+        raise CovaltError(
+            "registered tools have no grants of other kinds",
+            hint=f"covalt-git grant add {toolset.id} tool NAME",
+        )
+    if not toolset.sound:
+        errors = [one for one in toolset.problems if one.severity == "error"]
+        raise CovaltError(
+            f"the toolset {toolset.id!r} has errors", hint="covalt-git validate", problems=errors
+        )
+    if kind == "unsandboxed" and not toolset.state.imported:
+        raise CovaltError(
+            f"the toolset {toolset.id!r} is the project's own, which may run without a sandbox"
+        )
+
+
+def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return ``hosts`` and those of the grant with the key ``key``, if it is for the current files."""
+    for host in hosts:
+        HostRule.parse(host)
+    old = toolset.state.grants.get(key)
+    before: tuple[str, ...] = ()
+    if isinstance(old, NetworkGrant | SecretGrant) and old.digest == toolset.digest:
+        before = old.hosts
+    return tuple(sorted({*before, *hosts}))
+
+
+def _for_files(toolset: Toolset) -> JsonObject:
+    """Return the digest of the current files, and those of the requests that may outlive it."""
+    http = [tool for tool in toolset.tools if tool.http is not None]
+    return {
+        "digest": toolset.digest,
+        "requests": {tool.id.name: tool.request_digest for tool in http},
+    }
