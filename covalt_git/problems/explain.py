@@ -105,7 +105,7 @@ _CALLS: Final = """\
 ## Codes of calls
 
 A call that failed, was refused or is pending has one of these codes: `error_detail.code` of `call --json`, `error` of an answer of the API and
-of an agent's result. `covalt-git explain limit_time` prints a single code."""
+of an agent's result. The codes of other requests that these documents name are here, too. `covalt-git explain limit_time` prints a single code."""
 
 _INTRODUCTION: Final = """\
 # Problem codes

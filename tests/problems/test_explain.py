@@ -122,6 +122,15 @@ def test_the_codes_of_calls_are_sorted_and_exist() -> None:
     assert all(one.what.endswith(".") and one.how_to_fix for one in call_codes().values())
 
 
+def test_every_code_that_the_documents_name_is_explained() -> None:
+    names = {*(REPOSITORY / "tests/contract/names/codes.txt").read_text().split()}
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"`([a-z_]+)`", page.read_text())}
+
+    assert {"ambiguous", "moved", "tool_exists"} <= named & names
+    assert (named & names) - {*call_codes()} == set()
+
+
 def test_a_status_of_http_is_a_code_of_calls() -> None:
     explained = call_code("HTTP_404")
 
