@@ -174,21 +174,27 @@ def is_redoable(chat: ChatStore) -> bool:
 def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
     """Return how to repeat the last merge between two commits; an empty string without a merge.
 
-    Without ``--again``, that would change nothing, because its commits are already in the history.
+    Without ``--again``, that would change nothing, because its commits are already in the history.  A fast-forward left
+    no commit of its own, but the branch that was merged ends between the two commits.
     """
-    merge, oid = None, head
+    merge, oid, taken_back = None, head, set[str]()
     while oid is not None and oid != manifest_id:
+        taken_back.add(oid)
         parents = chat.store.read_commit(oid).parents
         if merge is None and len(parents) > 1:
             merge = oid
         oid = next(iter(parents), None)
-    record = None if merge is None or oid != manifest_id else chat.outline(merge).record.merge
-    if merge is None or record is None:
+    if oid != manifest_id:
         return ""
-    exists = record.branch in chat.branch_names()
-    name = record.branch if exists else record.manifest_id[:SHOWN_DIGITS]
+    record = None if merge is None else chat.outline(merge).record.merge
+    if record is not None:
+        exists = record.branch in chat.branch_names()
+        branch, name = record.branch, record.branch if exists else record.manifest_id[:SHOWN_DIGITS]
+    else:
+        ends = (one.name for one in chat.branches() if one.manifest_id in taken_back)
+        branch = name = next((name for name in ends if name != chat.active_branch()), "")
     again = f"covalt-git chat merge {chat.id} {name} --again"
-    return f"{record.branch} counts as merged; to merge it again: {again}"
+    return f"{branch} counts as merged; to merge it again: {again}" if name else ""
 
 
 def _wanted(

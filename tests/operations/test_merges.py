@@ -86,6 +86,26 @@ def test_a_restore_from_before_a_merge_says_how_to_merge_again(parted: Operation
     assert parted("restore_workspace", chat_id="m", manifest="main")["hint"] == ""
 
 
+def test_an_undo_of_a_fast_forward_says_how_to_merge_again(operate: Operations) -> None:
+    operate("create_chat", chat_id="m")
+    operate.commit("m", a="1")
+    operate("create_branch", chat_id="m", name="idea")
+    operate("switch_branch", chat_id="m", branch="idea")
+    operate.commit("m", a="2")
+    operate("switch_branch", chat_id="m", branch="main")
+    assert merge(operate)["status"] == "fast_forward"
+
+    undone = operate("undo_change", chat_id="m")
+
+    assert undone["hint"].endswith("covalt-git chat merge m idea --again")
+    assert merge(operate)["status"] == "already_merged"
+    assert merge(operate, again=True)["status"] == "merged"
+    assert files(operate)["a"] == b"2"
+    undone = operate("undo_change", chat_id="m")
+    assert undone["hint"].endswith("covalt-git chat merge m idea --again")
+    assert operate("redo_change", chat_id="m")["hint"] == ""
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resolutions": [{"path": "x", "decision": "ours"}]}, "unknown_conflict"),
     ({"resolutions": [{"path": "p.png", "decision": "union"}]}, "not_mergeable"),
