@@ -16,6 +16,7 @@ from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
 from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import SandboxLevel, ToolsetVersion
@@ -53,19 +54,21 @@ class ReplayNeedsApprovalError(CovaltError):
     Attributes:
         reasons: who requires approval.
         arguments: those of the call, for the user who decides.
+        digest: of the recorded call and the code that would run, so that a user approves what they have read.
     """
 
     code = "asks_first"
     exit_code = NEEDS_APPROVAL
     http_status = 409
 
-    def __init__(self, call: PendingCall, reasons: tuple[str, ...], of: str) -> None:
+    def __init__(self, call: PendingCall, reasons: tuple[str, ...], of: str, digest: str) -> None:
         super().__init__(
             f"{call.tool_id} needs approval: {', '.join(reasons)}",
             hint=f"replay it at a terminal: covalt-git chat replay {call.chat_id} {of}",
         )
         self.reasons = reasons
         self.arguments = call.args
+        self.digest = digest
 
 
 class RanAs(StrictModel):
@@ -118,17 +121,20 @@ def replay(
     text: str,
     *,
     approve: bool = False,
+    approved: str | None = None,
     reason: str | None = None,
     keep: Keep = "different",
 ) -> Replay:
     """Run a recorded call again on its original files; ``text`` names its commit.
 
-    The ``reason`` is recorded with the approval.
+    The ``reason`` is recorded with the approval.  ``approved`` is the digest of what the user was asked to approve: while
+    they read, ``text`` can become the name of another call, and a pull can change the code.
 
     Raises:
         UnknownNameError: if the call does not exist for the principal.
         NotReplayableError: if it never ran.
-        ReplayNeedsApprovalError: if it needs approval and ``approve`` is false; nothing ran.
+        ReplayNeedsApprovalError: if it needs approval and ``approve`` is false, or ``approved`` is about something else;
+            nothing ran.
         MayNotApproveError: if the principal may not approve it; nothing ran.
         CovaltError: as :meth:`Engine.call`.
     """
@@ -140,10 +146,13 @@ def replay(
         # Again, because roles, rules, trust and the toolset may have changed while the replay waited for the chat.
         engine, found = engine.decide_again(request)
         call = engine.new_call(copy, found, request, base=base)
+        digest = canonical_json.digest(
+            {"commit": manifest.id, "args": recorded.args, "definition": found.definition_digest}
+        )
 
         def check(reasons: tuple[str, ...]) -> None:
-            if not approve:
-                raise ReplayNeedsApprovalError(call, reasons, text)
+            if not approve or approved not in {None, digest}:
+                raise ReplayNeedsApprovalError(call, reasons, text, digest)
             _check_may_approve(engine, found)
 
         keeps_branch = False

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,11 +40,14 @@ def again(
     *,
     role: str | None = None,
     approve: bool = False,
+    approved: str | None = None,
     keep: Keep = "different",
 ) -> Replay:
     project = world.project(role)
     with project.chats.open("c1") as chat:
-        return replay(project.engine(), chat, call_id, approve=approve, keep=keep)
+        return replay(
+            project.engine(), chat, call_id, approve=approve, approved=approved, keep=keep
+        )
 
 
 def branches(world: World) -> list[str]:
@@ -109,6 +113,31 @@ def test_a_call_that_required_approval_requires_it_again(world: World, tool: str
     assert world.waiting() == []
     assert world.record("replay-1").execution_id == world.approvals()[-1].execution_id
     assert world.runs() == 1
+
+
+def other_call(world: World) -> None:
+    world.approve(world.ask("ask", text="b"))
+
+
+def other_code(world: World) -> None:
+    world.edit(CODE, RETURN, TWICE)
+
+
+@pytest.mark.parametrize("change", [other_call, other_code])
+def test_the_user_approves_only_the_call_and_the_code_that_they_were_asked_about(
+    world: World, change: Callable[[World], None]
+) -> None:
+    world.approve(world.ask("ask", text="a"))
+    with pytest.raises(ReplayNeedsApprovalError) as first:
+        again(world, "HEAD")
+    change(world)
+    before = branches(world)
+
+    with pytest.raises(ReplayNeedsApprovalError) as second:
+        again(world, "HEAD", approve=True, approved=first.value.digest)
+
+    assert branches(world) == before
+    assert again(world, "HEAD", approve=True, approved=second.value.digest).tool_id == "demo:ask"
 
 
 def test_a_role_that_may_not_approve_cannot_replay_a_call_that_requires_approval(

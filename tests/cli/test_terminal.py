@@ -171,6 +171,27 @@ def test_a_replay_that_needs_approval_asks_only_without_json(root: Path) -> None
     assert "the same result" in user.end()
 
 
+def test_a_replay_asks_again_if_another_call_is_named_meanwhile(root: Path) -> None:
+    config = root / "covalt.yaml"
+    free = config.read_text().partition("approvals:")[0]
+    requiring = free + 'approvals: [{pattern: "**", require: true}]\n'
+    config.write_text(free)
+    assert run("call", "c1", "quiz:steps", cwd=root).returncode == 0
+    config.write_text(requiring)
+    user = Terminal("chat", "replay", "c1", "HEAD", cwd=root)
+    user.until("arguments: ")
+    config.write_text(free)
+    assert run("call", "c1", "quiz:steps", cwd=root).returncode == 0
+    config.write_text(requiring)
+
+    user.answers("run it again? [y/N]: ", "y")
+
+    user.until("the call or the code has changed since the question")
+    user.answers("run it again? [y/N]: ", "n")
+    user.end()
+    assert user.exit_code == 4
+
+
 def test_declined_grants_are_not_added(root: Path) -> None:
     user = Terminal("grant", "add", "quiz", "--requested", cwd=root)
     user.answers("grant this? [y/N]: ", "n")

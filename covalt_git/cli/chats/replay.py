@@ -63,19 +63,25 @@ def command(
 
 
 def _replay(*, approve: bool, **which: str | None) -> Replayed:
-    """Replay a call; if it needs approval, ask the user at the terminal."""
-    try:
-        return ask(replays.replay_call, **which, approve=approve)
-    except ReplayNeedsApprovalError as error:
-        if wants_json() or not can_ask():
-            raise
-        output.say(error.message, bold=True)
-        output.say(
-            f"arguments: {display.arguments(canonical_json.dumps(error.arguments).decode())}"
-        )
-        if not click.confirm("run it again?"):
-            raise
-    return ask(replays.replay_call, **which, approve=True)
+    """Replay a call; if it needs approval, ask the user at the terminal.
+
+    If the call or its code changes while the user reads, ask about the new ones.
+    """
+    approved = None
+    while True:
+        try:
+            return ask(replays.replay_call, **which, approve=approve, approved=approved)
+        except ReplayNeedsApprovalError as error:
+            if wants_json() or not can_ask():
+                raise
+            if approved is not None:
+                output.say("the call or the code has changed since the question", fg="yellow")
+            output.say(error.message, bold=True)
+            arguments = canonical_json.dumps(error.arguments).decode()
+            output.say(f"arguments: {display.arguments(arguments)}")
+            if not click.confirm("run it again?"):
+                raise
+            approve, approved = True, error.digest
 
 
 def _print_replay(chat_id: str, done: Replayed) -> None:

@@ -15,6 +15,11 @@ class ReplayCall(ChatRequest):
 
     call_id: str = Field(max_length=200, description="The call, or its commit.")
     approve: bool = Field(default=False, description="Approve the call if it needs approval.")
+    approved: str | None = Field(
+        None,
+        max_length=200,
+        description="The digest of what was confirmed; if the call or the code is another one, it needs approval again.",
+    )
     reason: str | None = Field(
         None, min_length=1, max_length=1000, description="Recorded with the approval."
     )
@@ -58,6 +63,7 @@ def replay_call(context: Context, request: ReplayCall) -> Replayed:
             chat,
             request.call_id,
             approve=request.approve,
+            approved=request.approved,
             reason=request.reason,
             keep=request.keep,
         )
