@@ -15,6 +15,7 @@ from covalt_git.cli.context import ask, ask_to_print, can_ask, context
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.toolset_update import is_unresolved, print_update
+from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
 
@@ -112,7 +113,7 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
     "--trust",
     "trusts",
     is_flag=True,
-    help="Print the requested grants and ask; then also grant them, enable the toolset and connect its MCP servers.",
+    help="Print what would be trusted and ask; then also grant it, enable the toolset and connect its MCP servers.",
 )
 @click.option("--yes", is_flag=True, help="With --trust: do not ask.")
 def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: Any) -> None:
@@ -174,6 +175,9 @@ def _reviewed(source: str, *, yes: bool, **how: Any) -> str:
         _print_facts(found)
         for grant in found.grants:
             output.say(f"  it gets: {grant.words}, for {grant.digest}")
+        if found.permissions:
+            output.say("This would be trusted on this machine:")
+            print_permissions(found.permissions)
     if yes or found.update is not None:
         return found.digest
     if wants_json() or not can_ask():

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.installs.staging import fsync_all, incoming
 from covalt_git.installs.updating import merge_incoming, state_of
 from covalt_git.manifests.state_files import write_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.update_lock import toolsets_lock
@@ -54,14 +55,19 @@ def import_toolset(
     dry_run: bool = False,
     force: bool = False,
     accept_signer: bool = False,
+    reviewed: str | None = None,
 ) -> ImportedToolset:
     """Import a toolset from a ZIP, a directory, a URL (a ``str``) or the bytes of a ZIP (:class:`Bundle`).
 
     The signature in the file ``SOURCE.sig`` must be valid, if it exists.  If the toolset was imported before,
     it is updated as by :func:`covalt_git.installs.updating.update`, with ``force`` and
-    ``accept_signer``.  A ``dry_run`` checks everything and writes nothing.
+    ``accept_signer``.  A ``dry_run`` checks everything and writes nothing.  ``reviewed`` is the digest of the
+    toolset if the user has reviewed it in order to trust it.
 
     Raises:
+        CovaltError: ``trust_refused``, with ``reviewed``, if the toolset was imported before.
+        StaleError: with ``reviewed``, if it is not the digest of the toolset.
+        SandboxNeededError: with ``reviewed``, if this machine has no sandbox.
         BadBundleError: if the bundle is invalid; it has all problems.
         SignatureError: if the signature is not a valid one by one of the project's ``signers``.
         InstalledError: if the project has its own toolset with this id.
@@ -71,11 +77,21 @@ def import_toolset(
         update = None
         if os.path.lexists(root / "toolsets" / found.toolset.id):
             _check_imported(root, found.toolset.id)
+            if reviewed is not None:
+                raise CovaltError(
+                    f"{found.toolset.id!r} was imported before, and an update adds no grants",
+                    hint=f"covalt-git grant add {found.toolset.id} --requested",
+                    code="trust_refused",
+                    http_status=409,
+                )
             update = merge_incoming(
                 root, found, dry_run=dry_run, force=force, accept_signer=accept_signer
             )
         else:
             _check_available(root, found.toolset.id)
+            if reviewed is not None:
+                # The source may have changed since the review.  Only what is staged here is imported and trusted.
+                _check_reviewed(found.toolset, reviewed)
             if not dry_run:
                 _write_files(root, found)
         return ImportedToolset(
@@ -89,6 +105,15 @@ def _check_imported(root: Path, toolset_id: str) -> None:
             f"the toolset {toolset_id!r} is the project's own; an import cannot update it",
             hint=f"covalt-git toolset uninstall {toolset_id}",
         )
+
+
+def _check_reviewed(toolset: Toolset, digest: str) -> None:
+    if toolset.digest != digest:
+        raise StaleError(
+            f"{toolset.id!r} has the digest {toolset.digest}, not the reviewed one",
+            hint="covalt-git bundle import --dry-run SOURCE",
+        )
+    check_trust(toolset.id, ToolsetState(source_type="zip"))
 
 
 def _check_available(root: Path, toolset_id: str) -> None:

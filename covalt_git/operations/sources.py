@@ -11,21 +11,18 @@ from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import CovaltError, StaleError
-from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.errors import CovaltError
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason, add_requested_grants
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
-from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.sources import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from covalt_git.installs.importing import ImportedToolset
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_TOOLS = 10_000
@@ -224,30 +221,6 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
         changed=tuple(sorted(request.tools)),
         renamed=_renamed(context, before),
     )
-
-
-def check_trusted(found: ImportedToolset, digest: str) -> None:
-    """Check after a dry run that a toolset can be imported with ``trust``.
-
-    Raises:
-        CovaltError: ``trust_refused``, if it was imported before.
-        StaleError: if its digest is not the reviewed ``digest``.
-        SandboxNeededError: if this machine has no sandbox.
-    """
-    toolset_id = found.toolset.id
-    if found.update is not None:
-        raise CovaltError(
-            f"{toolset_id!r} was imported before, and an update adds no grants",
-            hint=f"covalt-git grant add {toolset_id} --requested",
-            code="trust_refused",
-            http_status=409,
-        )
-    if found.toolset.digest != digest:
-        raise StaleError(
-            f"{toolset_id!r} has the digest {found.toolset.digest}, not the reviewed one",
-            hint="covalt-git bundle import --dry-run SOURCE",
-        )
-    check_trust(toolset_id, ToolsetState(source_type="zip"))
 
 
 def trust_toolset(context: Context, toolset: Toolset) -> tuple[RefreshOutcome, ...]:

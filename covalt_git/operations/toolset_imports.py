@@ -12,6 +12,7 @@ from pydantic import Field
 from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.grants.status import missing_grants
 from covalt_git.installs import importing, uninstall, updating
@@ -38,8 +39,9 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Failure
-from covalt_git.operations.sources import RefreshOutcome, check_trusted, trust_toolset
-from covalt_git.operations.toolsets import ToolsetContent, content
+from covalt_git.operations.sources import RefreshOutcome, trust_toolset
+from covalt_git.operations.toolsets import ToolsetContent, content, planned_permissions
+from covalt_git.operations.trust import PermissionRow
 
 if TYPE_CHECKING:
     from covalt_git.installs.importing import ImportedToolset
@@ -218,6 +220,9 @@ class ToolsetImported(ToolsetContent):
     )
     dry_run: bool
     grants: tuple[GrantToAdd, ...] = Field(description="What an import with ``trust`` grants.")
+    permissions: tuple[PermissionRow, ...] = Field(
+        description="Exactly what an import with ``trust`` trusts on this machine by these grants."
+    )
     trusted: bool = Field(
         default=False, description="Whether the toolset was enabled and got ``grants``."
     )
@@ -340,12 +345,13 @@ def import_bundle(
         StaleError: with ``trust``, if it is not the digest of the toolset.
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
-    if trust is not None and not dry_run:
-        reviewed = importing.import_toolset(
-            context.project.root, bundle, dry_run=True, accept_signer=True
-        )
-        check_trusted(reviewed, trust)
-    install = partial(importing.import_toolset, context.project.root, dry_run=dry_run, force=force)
+    install = partial(
+        importing.import_toolset,
+        context.project.root,
+        dry_run=dry_run,
+        force=force,
+        reviewed=None if dry_run else trust,
+    )
     try:
         found = install(bundle, accept_signer=accept_signer)
     except UnknownSignerError as error:
@@ -453,6 +459,7 @@ def _import_result(
         tools=tuple(_tool(context, tool) for tool in toolset.tools),
         wants=_wants(toolset),
         grants=_grants_to_add(toolset),
+        permissions=planned_permissions(context, toolset, requested_grants),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
         update=None
         if found.update is None

@@ -220,8 +220,10 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=missing_grants(toolset) if everything else (),
         not_trusted=untrusted_words(toolset, context.project.config) if everything else (),
-        requested_permissions=_planned(context, toolset, requested_grants) if may_plan else (),
-        ended_permissions=_planned(context, toolset, ended_grants) if may_plan else (),
+        requested_permissions=planned_permissions(context, toolset, requested_grants)
+        if may_plan
+        else (),
+        ended_permissions=planned_permissions(context, toolset, ended_grants) if may_plan else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
@@ -278,7 +280,7 @@ def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ..
     return {key: changed for key, changed in changes_by_key.items() if changed}
 
 
-def _planned(
+def planned_permissions(
     context: Context, toolset: Toolset, choose: Callable[[Toolset], list[WantedGrant]]
 ) -> tuple[PermissionRow, ...]:
     """Return the permissions that adding some grants would give; none if they cannot be added, which says why."""
@@ -286,7 +288,7 @@ def _planned(
         plan = plan_grants(toolset, context.project.config, choose(toolset))
     except CovaltError:
         return ()
-    lacking = {part.key for part in Consents.of(toolset.root).lacking(plan.permissions)}
+    lacking = {part.key for part in Consents.of(context.root).lacking(plan.permissions)}
     return tuple(
         PermissionRow.of_permission(permission, trusted=permission.key not in lacking)
         for permission in plan.permissions
