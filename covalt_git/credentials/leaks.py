@@ -16,6 +16,8 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.credentials.plain_names import plain_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -127,7 +129,10 @@ _KEY_WORDS = (
     *("key", "secret", "password", "passwd", "passphrase", "token", "authorization", "auth"),
 )
 _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
-_KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)[_-]?\Z"
+_WORDS_BEFORE = 12
+"""Number of characters before ``key`` that have the words below, also with a space between them."""
+
+_KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
 _VALUE = re.compile(
@@ -313,7 +318,8 @@ def _assigned(text: str) -> Iterator[Credential]:
                 found = _VALUE_OF_A_FLAG.match(text, ends)
             if found is None or not _is_random(found["value"]):
                 continue
-            if word != "key" or re.search(_KEY_OF_A_LOCK, before):
+            words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
+            if word != "key" or re.search(_KEY_OF_A_LOCK, words):
                 kind = _kind(text[at - len(before) : at + len(word)])
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.credentials.leaks import value_after_name
+from covalt_git.credentials.plain_names import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,23 +22,23 @@ if TYPE_CHECKING:
     from covalt_git.credentials.leaks import Credential
 
 _ANNOUNCING = (
-    r"authorization|token(?!i[sz])|secret|passw(?:or)?d|passphrase|passcode|api[-_]?key"
-    r"|(?:access|private|auth|account|signing)[-_]?key|credential|bearer|jwt|sshpass|connection[-_]?string"
-    r"|session[-_]?id|(?:^|[-_])(?:pass|pwd|pat|auth|dsn)(?:$|[-_])"
+    r"authorization|token(?!i[sz])|secret|passw(?:or)?d|passphrase|passcode|api_?key"
+    r"|(?:access|private|auth|account|signing)_?key|credential|bearer|jwt|sshpass|connection_?string"
+    r"|session_?id|(?:^|_)(?:pass|pwd|pat|auth|dsn)(?:$|_)"
 )
 _ANNOUNCES = re.compile(_ANNOUNCING, re.IGNORECASE)
-_SECRET_NAME = re.compile(rf"{_ANNOUNCING}|cookie|signature|(?:^|[-_])key(?:$|[-_])", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"{_ANNOUNCING}|cookie|signature|(?:^|_)key(?:$|_)", re.IGNORECASE)
 """In a connection also names that mean something else elsewhere, such as the key of a table."""
 
 _ALWAYS_SECRET = re.compile(
-    r"(?:^|[-_]|(?<=[a-z]))(?:password|passwd|passphrase|client[-_]?secret|api[-_]?key|(?:access|auth)[-_]?token"
-    r"|(?:secret|private)[-_]?key)$",
+    r"(?:^|_|(?<=[a-z]))(?:password|passwd|passphrase|client_?secret|api_?key|(?:access|auth)_?token"
+    r"|(?:secret|private)_?key)$",
     re.IGNORECASE,
 )
 _NOT_SECRET = re.compile(
     r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
 )
-_WEBHOOK = re.compile(r"webhook(?:[-_]?ur[li])?$", re.IGNORECASE)
+_WEBHOOK = re.compile(r"webhook(?:_?ur[li])?$", re.IGNORECASE)
 """Names of addresses of webhooks, which are credentials: the address alone permits sending."""
 
 _VALUE_KEYS: Final = frozenset(
@@ -62,8 +63,7 @@ _MARKS: Final = frozenset(
 )
 """Keys, in lower case, that mark the values beside them as secret if they are true."""
 
-_FLAG: Final = re.compile(r"--?[\w-]+")
-_MAX_NAME: Final = 100
+_FLAG: Final = re.compile(r"--?[\w.:-]+")
 _MAX_INNER: Final = 1 << 20
 
 
@@ -120,14 +120,14 @@ def announced(named: NamedText) -> Credential | None:
 @lru_cache(maxsize=4096)
 def announces(name: str) -> bool:
     """Return whether a name says that a random value is a credential, wherever a document has it."""
-    plain = _plain(name)
+    plain = plain_name(name)
     return bool(_ANNOUNCES.search(plain)) and not _NOT_SECRET.search(plain)
 
 
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Return whether the name of a value of a connection (a header, a variable, a flag) says that it is a credential."""
-    plain = _plain(name)
+    plain = plain_name(name)
     if _WEBHOOK.search(plain):
         return True
     return bool(_SECRET_NAME.search(plain)) and not _NOT_SECRET.search(plain)
@@ -136,7 +136,7 @@ def is_secret(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_always_secret(name: str) -> bool:
     """Return whether a name says that its value is a credential in each object, whatever the value looks like."""
-    return _ALWAYS_SECRET.search(_plain(name)) is not None
+    return _ALWAYS_SECRET.search(plain_name(name)) is not None
 
 
 def first_secret(names: Iterable[str], *, in_connection: bool) -> str:
@@ -145,11 +145,6 @@ def first_secret(names: Iterable[str], *, in_connection: bool) -> str:
         if is_always_secret(name) or (in_connection and is_secret(name)):
             return name
     return ""
-
-
-def _plain(name: str) -> str:
-    # Labels are made of words ("API key"); a longer text is no name.
-    return "_".join(name.split()) if len(name) <= _MAX_NAME else ""
 
 
 def _sibling_names(value: dict[str, Any]) -> list[str]:

@@ -38,17 +38,20 @@ CONNECTIONS: Final = frozenset(
 """Keys of objects whose values can be credentials because of their names."""
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
-_WHOLE_FLAG = re.compile(r"\A(?P<before>--?(?P<name>[\w-]+)=)(?P<value>.+)", re.DOTALL)
+_WHOLE_FLAG = re.compile(r"\A(?P<before>--?(?P<name>[\w.:-]+)=)(?P<value>.+)", re.DOTALL)
 """A flag with its value that is all of an argument, so that the value can have spaces."""
 
+_FLAG_NAME = r"[\w.-]+(?::[\w.-]+){0,4}"
 _FLAGS = tuple(
-    re.compile(rf"(?<![\w-])(?P<before>--?(?P<name>[\w-]+)(?:=|\s+){quote})(?P<value>{value})")
+    re.compile(
+        rf"(?<![\w.-])(?P<before>--?(?P<name>{_FLAG_NAME})(?:=|\s+){quote})(?P<value>{value})"
+    )
     for quote, value in (("'", "[^']+"), ('"', '[^"]+'), ("", r"(?![-$`])[^\s'\"]+"))
 )
 """A flag in a line for a shell.  Its value ends at a space or at its quote: after it come the other flags."""
 
-_IS_FLAG = re.compile(r"--?[\w-]+")
-_HEADER_NAME = r"(?P<before>(?P<name>[\w-]+):\s*(?:(?i:bearer|basic|token)\s+)?)"
+_IS_FLAG = re.compile(r"--?[\w.:-]+")
+_HEADER_NAME = r"(?P<before>(?P<name>[\w.-]+):\s*(?:(?i:bearer|basic|token)\s+)?)"
 _HEADERS = (
     re.compile(rf"\A{_HEADER_NAME}(?P<value>\S.*)", re.DOTALL),
     re.compile(rf"(?<=['\"]){_HEADER_NAME}(?P<value>[^\s'\"][^'\"]*)"),
@@ -57,9 +60,9 @@ _HEADERS = (
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[\w.-]+)=)(?P<value>[^&#\s]+)")
-_NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w-]*)"
+_NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w.-]*)"
 _ASSIGNMENT = re.compile(
-    r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_]\w*)=)(?P<value>.+)", re.DOTALL
+    r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_][\w.:-]*)=)(?P<value>.+)", re.DOTALL
 )
 """``NAME=value`` that is all of an argument, as after ``docker run -e``."""
 
@@ -73,7 +76,7 @@ _ASSIGNMENTS = (
 )
 """The same in a line for a shell, or in a connection string."""
 
-_MEMBER = re.compile(r"""(?P<before>"(?P<name>[\w.-]+)"\s*:\s*")(?P<value>[^"\\]+)""")
+_MEMBER = re.compile(r"""(?P<before>"(?P<name>[\w.:/ -]{1,100})"\s*:\s*")(?P<value>[^"\\]+)""")
 """A member of a JSON object in a text."""
 
 _USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user|--login")

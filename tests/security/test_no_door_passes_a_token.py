@@ -67,6 +67,8 @@ DOCUMENTS: dict[str, Any] = {
 
 NAMED: dict[str, Any] = {
     "key": {"api_key": "CANARY"},
+    "key with dots": {"openai.api.key": "CANARY"},
+    "argument with dots": {"args": ["-Dopenai.api.key=CANARY"]},
     "sibling name": {"headers": [{"name": "X-Api-Key", "value": "CANARY"}]},
     "sibling name after": {"list": [{"value": "CANARY", "name": "password"}]},
     "sibling key": {"list": [{"key": "Authorization", "value": "Bearer CANARY"}]},
@@ -392,7 +394,14 @@ def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
     assert [answer for answer in answers if value in answer] == []
 
 
-@pytest.mark.parametrize("args", [["-c", "x --v --api-key CANARY --b"], ["https://CANARY@a.ex/r"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-c", "x --v --api-key CANARY --b"],
+        ["https://CANARY@a.ex/r"],
+        ["-Dopenai.api.key=CANARY"],
+    ],
+)
 def test_no_text_about_a_missing_grant_has_a_credential(
     operate: Operations, args: list[str]
 ) -> None:

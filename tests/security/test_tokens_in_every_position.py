@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.credentials.leaks import credentials
+from covalt_git.credentials.named_values import announces, is_always_secret, is_secret
 from covalt_git.formats.literal_credentials import replace_credentials
 from tests.credentials.test_leaks import HEX, KNOWN, made
 
@@ -322,3 +323,50 @@ def test_a_flag_among_others_is_replaced_alone(
 def test_a_user_without_a_password_is_no_credential(url: str) -> None:
     assert credentials(url) == []
     assert replace_credentials({"args": [url], "url": url})[1] == []
+
+
+SEPARATORS = [" ", ".", ":", "/", "-", "_", "__", ""]
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("words", ["api key", "openai api key", "aws secret key", "my password"])
+def test_a_name_is_the_same_with_each_separator(words: str, separator: str) -> None:
+    name = words.replace(" ", separator)
+
+    assert is_secret(name)
+    assert announces(name)
+    assert is_always_secret(name)
+    for text in (f'{{"{name}": "{made(24)}"}}', f"{name}={made(24)}", f"{name}: {made(24)}"):
+        assert [one.value for one in credentials(text)] == [made(24)]
+
+
+@pytest.mark.parametrize("separator", [".", "-", "_", ":"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-Dopenai.api.key={}"],
+        ["--openai.api.key={}"],
+        ["--openai.api.key", "{}"],
+        ["openai.api.key={}"],
+        ["-c", "java -Dopenai.api.key={} -jar s.jar"],
+        ["-c", "serve --openai.api.key '{}'"],
+        ["-e", "openai.api.key={}"],
+        ["--config", '{{"openai.api.key": "{}"}}'],
+    ],
+    ids=str,
+)
+def test_a_value_after_a_name_with_any_separator_is_not_copied(
+    args: list[str], separator: str
+) -> None:
+    named = [text.replace("i.", f"i{separator}").replace("y.", f"y{separator}") for text in args]
+    filled = [text.format("correcthorse9") for text in named]
+
+    changed, notes = replace_credentials({"mcpServers": {"a": {"command": "x", "args": filled}}})
+
+    assert "correcthorse9" not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize("text", ["-a:" * 20_000, "a.b" * 20_000, "-D." * 20_000])
+def test_a_text_of_separators_is_searched_fast(text: str) -> None:
+    replace_credentials({"args": ["-c", text], "env": {"A": text}})
