@@ -1,12 +1,15 @@
 """The values that an argument of a call can have for the tool: what the call has, or else a default.
 
 A caller chooses the form of the arguments.  So a rule that requires approval must match a value that the tool takes
-from a list, from an object, or from the default of a missing argument.
+from a list, from an object, or from the default of a missing argument.  Python also parses: a UUID or a date has many
+spellings, and a text can become a number.  Where the value that a function gets is not known, it counts as any value.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from covalt_git.json_values.subschemas import Subschemas
 
@@ -20,11 +23,16 @@ MISSING: Final = object()
 """In place of the value of an argument that a call does not have."""
 
 ANY_VALUE: Final = object()
-"""In place of the default of a Python parameter whose value is computed, as in ``path: Path = Path("a")``."""
+"""In place of a value that Python computes: a default, as in ``path: Path = Path("a")``, or what a type parses."""
 
 _MAX_INDEX_DIGITS = 9
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """Keys of a schema that permit every value."""
+
+_SPELLED_AS_WRITTEN: Final = frozenset({"path"})
+"""Formats of texts that Python does not parse, or whose spellings are compared elsewhere."""
+
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def value_at(args: JsonObject, path: str) -> Any:
@@ -84,6 +92,8 @@ class _Values:
             yield from self._inside(value, schemas)
             return
         name, rest = names[0], names[1:]
+        if self._is_of_function and isinstance(value, str):  # such as the JSON text of a model
+            yield from (part for part in _parsed(value, schemas) if part is ANY_VALUE)
         if isinstance(value, list) and not _is_index(name):
             for item, of_item in self._items(value, schemas):
                 yield from self._at(item, of_item, names)
@@ -100,6 +110,8 @@ class _Values:
         if value is MISSING:
             return
         yield value
+        if self._is_of_function and value is not self._args:
+            yield from _parsed(value, schemas)
         if isinstance(value, list):
             for item, of_item in self._items(value, schemas):
                 yield from self._inside(item, of_item)
@@ -145,6 +157,57 @@ class _Values:
 def _says_nothing(schemas: Sequence[JsonObject]) -> bool:
     """Return whether the type of a declared parameter is unknown, so that it may take a value under another name."""
     return bool(schemas) and not any(schema.keys() - _ANNOTATIONS for schema in schemas)
+
+
+def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
+    """Yield what a Python function may get for a value other than the value itself, by the schemas of its parameter."""
+    if any(not schema.keys() - _ANNOTATIONS for schema in schemas):
+        yield ANY_VALUE  # a type that was not read, such as one with a validator
+        return
+    types = {name for one in schemas for name in _listed(one.get("type"))}
+    if types and not types & _types_of(value):
+        yield ANY_VALUE  # Python converts it to one of these types
+        return
+    formats = {one["format"] for one in schemas if isinstance(one.get("format"), str)}
+    if isinstance(value, str):
+        for name in formats - _SPELLED_AS_WRITTEN:
+            yield from _spellings(value, name)
+
+
+def _spellings(text: str, name: str) -> Iterator[Any]:
+    """Yield the other spellings of a text with a format; any value if they are not known."""
+    if name == "uuid":
+        try:
+            uuid = UUID(text)
+        except ValueError:
+            yield ANY_VALUE
+        else:
+            yield from (str(uuid), str(uuid).upper(), uuid.hex, uuid.hex.upper())
+    elif name != "date" or not _DATE.fullmatch(text):
+        yield ANY_VALUE
+
+
+def _listed(types: Any) -> list[str]:
+    return [types] if isinstance(types, str) else types if isinstance(types, list) else []
+
+
+def _types_of(value: Any) -> set[str]:
+    """Return the types of JSON Schema that a value has."""
+    match value:
+        case None:
+            return {"null"}
+        case bool():
+            return {"boolean"}
+        case int():
+            return {"integer", "number"}
+        case float():
+            return {"integer", "number"} if value.is_integer() else {"number"}
+        case str():
+            return {"string"}
+        case list():
+            return {"array"}
+        case _:
+            return {"object"}
 
 
 def _properties(schemas: Iterable[JsonObject]) -> set[str]:

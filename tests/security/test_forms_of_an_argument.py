@@ -16,6 +16,10 @@ from tests.toolsets.projects import put
 
 TOOLS = '''
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+from datetime import date
 from covalt_toolset import tool
 
 NAME = "prod.env"
@@ -55,6 +59,12 @@ def with_options(options: Options | None = None, path: str = "notes.md") -> str:
 def force(force: bool = True) -> str:
     """Force."""
     return ""
+
+
+@tool
+def parse(id: UUID, day: date, amount: Decimal, count: int, text: str, options: Options) -> str:
+    """Parse."""
+    return ""
 '''
 MANIFEST = """\
 id: fs
@@ -66,6 +76,7 @@ tools:
   - {id: read_path, entrypoint: "tools:read_path"}
   - {id: with_options, entrypoint: "tools:with_options"}
   - {id: force, entrypoint: "tools:force"}
+  - {id: parse, entrypoint: "tools:parse"}
   - id: force_as_declared
     entrypoint: "tools:force"
     input_schema: {type: object, properties: {force: {type: boolean, default: false}}}
@@ -211,11 +222,36 @@ def test_a_rule_that_requires_approval_matches_a_value_however_deep_it_is(
             return any(map(contains, part.values() if isinstance(part, dict) else part))
         return json.dumps(part) == json.dumps(wanted)
 
-    given_value = confirmation(config({"a": wanted}), make_tool({}), {"a": value})
+    given_value = confirmation(config({"a": wanted}), make_tool({}, kind="http"), {"a": value})
     schema = {"properties": {"a": {"default": value}}}
-    by_default = confirmation(config({"a": wanted}), make_tool(schema), {})
+    by_default = confirmation(config({"a": wanted}), make_tool(schema, kind="http"), {})
 
     assert bool(given_value) is bool(by_default) is contains(value)
+
+
+UUID_TEXT = "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "args", "requires"),
+    [
+        ({"id": UUID_TEXT}, {"id": UUID_TEXT.upper()}, True),
+        ({"id": UUID_TEXT.upper()}, {"id": UUID_TEXT.replace("-", "")}, True),
+        ({"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, False),
+        ({"day": "2026-01-01"}, {"day": "1767225600"}, True),
+        ({"day": "2026-01-01"}, {"day": "2026-01-02"}, False),
+        ({"amount": 1000}, {"amount": "1e3"}, True),
+        ({"count": 1000}, {"count": " 1_000 "}, True),
+        ({"count": 1000}, {"count": 999}, False),
+        ({"text": "x"}, {"text": "X"}, False),
+        ({"options.path": "*.env"}, {"options": '{"path": "prod.env"}'}, True),
+        ({"options.path": "*.env"}, {"options": {"path": "notes.md"}}, False),
+    ],
+)
+def test_another_spelling_that_python_parses_requires_approval_too(
+    tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any], *, requires: bool
+) -> None:
+    assert bool(confirmation(config(wanted), tools["parse"], args)) is requires
 
 
 def test_a_large_argument_is_compared_fast() -> None:
