@@ -8,6 +8,7 @@ from covalt_git.cli.context import ask_to_print, context
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
+from covalt_git.credentials.leaks import masked
 from covalt_git.operations import toolset_imports, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES
 
@@ -82,10 +83,10 @@ def show_toolset(toolset_id: str) -> None:
         output.say(found.description, prose=True)
     output.say(f"state: {'enabled' if found.enabled else 'disabled'}, {found.digest}")
     names = [tool.tool_id.partition(":")[2] for tool in found.tools]
-    output.say(f"tools: {', '.join(names) or 'none'}")
+    output.say(f"tools: {masked(', '.join(names)) or 'none'}")
     for title, declared in _declared(found).items():
         if declared:
-            output.say(f"{title}: {', '.join(declared)}")
+            output.say(f"{title}: {masked(', '.join(declared))}")
     for lack in found.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
     for permission in found.not_trusted:

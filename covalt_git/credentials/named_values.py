@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 _ANNOUNCING = (
     r"authorization|token(?!i[sz])|secret|passw(?:or)?d|passphrase|passcode|api_?key"
-    r"|(?:access|private|auth|account|signing)_?key|credential|bearer|jwt|sshpass|connection_?string"
-    r"|session_?id|(?:^|_)(?:pass|pwd|pat|auth|dsn)(?:$|_)"
+    r"|(?:access|private|auth|account|signing|master)_?key|credential|bearer|jwt|connection_?string"
+    r"|session_?id|(?:^|_)(?:pass|pwd|pw|pat|auth|dsn|creds)(?:$|_)|(?:db|ssh|pg|mysql|redis|root|admin|user)_?(?:pass|pwd|pw)(?:$|_)"
 )
 _ANNOUNCES = re.compile(_ANNOUNCING, re.IGNORECASE)
-_SECRET_NAME = re.compile(rf"{_ANNOUNCING}|cookie|signature|(?:^|_)key(?:$|_)", re.IGNORECASE)
-"""In a connection also names that mean something else elsewhere, such as the key of a table."""
+_SECRET_NAME = re.compile(
+    rf"{_ANNOUNCING}|cookie|signature|(?:^|_)(?:key|sig)(?:$|_)|(?-i:(?:^|(?<!DESKTOP)_)SESSION$)",
+    re.IGNORECASE,
+)
+"""In a connection also names that mean something else elsewhere, such as the key of a table.
+
+``SESSION`` is a credential as a variable; the flag ``--session`` mostly has the name of one.
+"""
 
 _ALWAYS_SECRET = re.compile(
     r"(?:^|_|(?<=[a-z]))(?:password|passwd|passphrase|client_?secret|api_?key|(?:access|auth)_?token"
@@ -157,7 +163,8 @@ def _sibling_names(value: dict[str, Any]) -> list[str]:
 
 def _preceding_name(values: list[Any], at: int, *, is_pair: bool) -> tuple[str, ...]:
     """Return the item before another one if it names it: a flag, or the first item of a pair in a list of pairs."""
-    before = values[at - 1] if at else None
+    ends_flags = at > 1 and values[at - 1] == "--"
+    before = values[at - 2 if ends_flags else at - 1] if at else None
     if not isinstance(before, str):
         return ()
     is_value = isinstance(values[at], str) and not values[at].startswith("-")

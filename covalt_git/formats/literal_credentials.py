@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from covalt_git.credentials.leaks import MAX_FOUND, credentials, is_token
 from covalt_git.credentials.named_values import (
@@ -38,13 +39,23 @@ CONNECTIONS: Final = frozenset(
 """Keys of objects whose values can be credentials because of their names."""
 
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
+_ANNOUNCED_BY_SCHEME = re.compile(
+    r"\A(?P<before>(?:bearer|basic)\s+)(?P<value>(?!(?:auth\w*|tokens?)\Z)\S+)\s*\Z", re.IGNORECASE
+)
+"""What a scheme announces is a credential whatever its name is: a header of any name, or the variable for it."""
+
+_AFTER_SCHEME = re.compile(
+    r"(?P<before>(?<![\w.-])(?P<name>[\w.-]+)[:=]\s*['\"]?(?i:bearer|basic)\s+)(?P<value>[^\s'\"]+)"
+)
+"""The same in a header or an assignment in a longer text."""
+
 _WHOLE_FLAG = re.compile(r"\A(?P<before>--?(?P<name>[\w.:-]+)=)(?P<value>.+)", re.DOTALL)
 """A flag with its value that is all of an argument, so that the value can have spaces."""
 
 _FLAG_NAME = r"[\w.-]+(?::[\w.-]+){0,4}"
 _FLAGS = tuple(
     re.compile(
-        rf"(?<![\w.-])(?P<before>--?(?P<name>{_FLAG_NAME})(?:=|\s+){quote})(?P<value>{value})"
+        rf"(?<![\w.-])(?P<before>--?(?P<name>{_FLAG_NAME})(?:=|\s+(?:--\s+)?){quote})(?P<value>{value})"
     )
     for quote, value in (("'", "[^']+"), ('"', '[^"]+'), ("", r"(?![-$`])[^\s'\"]+"))
 )
@@ -55,7 +66,7 @@ _HEADER_NAME = r"(?P<before>(?P<name>[\w.-]+):\s*(?:(?i:bearer|basic|token)\s+)?
 _HEADERS = (
     re.compile(rf"\A{_HEADER_NAME}(?P<value>\S.*)", re.DOTALL),
     re.compile(rf"(?<=['\"]){_HEADER_NAME}(?P<value>[^\s'\"][^'\"]*)"),
-    re.compile(rf"(?<=\s){_HEADER_NAME}(?P<value>[^\s'\"]+)"),
+    re.compile(rf"(?<=[\s=]){_HEADER_NAME}(?P<value>[^\s'\"]+)"),
 )
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
@@ -85,6 +96,17 @@ _CURL = re.compile(
     rf"(?P<before>(?<!\S)(?:{_USER_FLAG.pattern})[\s=]*['\"]?(?P<name>[^\s:'\"]+):)(?P<value>[^\s'\"]+)"
 )
 """The user and the password of ``curl -u ann:secret``."""
+
+_PROGRAMS_WITH_GLUED_P = r"mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mariadb-admin|sshpass"
+_PASSWORDS = (
+    re.compile(
+        rf"(?P<before>\b(?:{_PROGRAMS_WITH_GLUED_P})\s(?:[^;&|\n]{{0,300}}?\s)?-p['\"]?)(?P<value>[^\s'\"]+)"
+    ),
+    re.compile(
+        r"(?P<before>\b(?:login|sshpass)\s(?:[^;&|\n]{0,300}?\s)?-p\s+['\"]?)(?P<value>[^\s'\"]+)"
+    ),
+)
+"""``mysql -pVALUE`` and ``docker login -p VALUE``; for other programs ``-p`` is a port or a project."""
 
 _SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{env:[^}]*\}|\{\{[^}]*\}\}")
@@ -137,7 +159,7 @@ def _tokens(value: Any) -> list[str]:
 class _Place(NamedTuple):
     """The place of a value, the names around it, its key, and that of the connection to which it belongs.
 
-    ``is_argument``: it is one argument of a program, not a line for a shell.
+    ``is_argument``: it is one argument of a program, not a line for a shell.  ``program``: the one that gets the list.
     """
 
     loc: Loc = ()
@@ -145,6 +167,7 @@ class _Place(NamedTuple):
     key: str = ""
     connection: str = ""
     is_argument: bool = False
+    program: str = ""
 
 
 class _Replacer:
@@ -165,19 +188,22 @@ class _Replacer:
         if isinstance(value, dict):
             naming = next((value[key] for key in _NAMING if isinstance(value.get(key), str)), "")
             owners = (*place.owners, naming) if naming else place.owners
+            program = value.get("command")
             for key, one in value.items():
                 connection = _connection(key, place.connection)
                 is_owner = isinstance(one, dict) and key.lower() not in _GENERIC
                 around = (*owners, key) if is_owner else owners
                 inner = _Place((*place.loc, key), around, key, connection)
+                inner = inner._replace(program=program if isinstance(program, str) else "")
                 if self._can_have_one(one, inner):
                     self.visit(one, inner)
         elif isinstance(value, list):
             for position, one in enumerate(value):
                 inner = place._replace(loc=(*place.loc, position))
                 if self._can_have_one(one, inner):
-                    flag = value[position - 1] if position and place.connection == "args" else ""
+                    flag = _flag_before(value, position) if place.connection == "args" else ""
                     self._visit_item(one, flag, inner)
+            self._visit_passwords(value, place)
         elif isinstance(value, str):
             text = value
             for before, literal, name in self._literals(value, place):
@@ -241,6 +267,22 @@ class _Replacer:
             is_line = isinstance(flag, str) and _SHELL_FLAG.fullmatch(flag) is not None
             self.visit(value, place._replace(is_argument=not is_line))
 
+    def _visit_passwords(self, arguments: list[Any], place: _Place) -> None:
+        """Replace the passwords after ``-p`` of the programs that take one there."""
+        if place.connection != "args":
+            return
+        words = [place.program, *(one if isinstance(one, str) else "" for one in arguments)]
+        is_glued = is_apart = False
+        for position, (before, word) in enumerate(pairwise(words)):
+            name = before.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+            is_glued = is_glued or re.fullmatch(_PROGRAMS_WITH_GLUED_P, name) is not None
+            is_apart = is_apart or name in {"login", "sshpass"}
+            start = "-p" if is_glued and word.startswith("-p") else ""
+            value = word.removeprefix(start)
+            if (start or (is_apart and before == "-p")) and is_literal(value):
+                inner = place._replace(loc=(*place.loc, position))
+                self.texts[inner.loc] = start + self._reference(value, "password", inner)
+
     def _can_have_one(self, value: Any, place: _Place) -> bool:
         if not isinstance(value, str):
             return isinstance(value, dict | list)
@@ -268,12 +310,26 @@ class _Replacer:
                 return
             # In a JSON document in the text, a short value is also a part of other words.
             yield f'"{before}', value[len(before) :], name
+        if (is_connection := place.connection in CONNECTIONS | {"args"}) and (
+            scheme := _ANNOUNCED_BY_SCHEME.match(text)
+        ):
+            if is_literal(text):
+                yield scheme["before"], scheme["value"], key
+            return
         if "://" in text and "@" in text and _has_login(text):
             yield "", text, key if key.lower().endswith("url") else f"{key}_url"
             return
+        yield from _secrets_in_parameters(text)
+        for one in _AFTER_SCHEME.finditer(text) if is_connection else ():
+            if is_literal(one["value"]):
+                yield one["before"], one["value"], one["name"]
         for one in _named_values(text, place):
             if is_secret(one["name"]) and is_literal(one["value"]):
                 yield one["before"], one["value"], one["name"]
+        for pattern in _PASSWORDS if place.connection == "args" else ():
+            for one in pattern.finditer(text):
+                if is_literal(one["value"]):
+                    yield one["before"], one["value"], "password"
         if place.connection == "args" and ("curl" in text or _CURL.match(text)):
             for one in _CURL.finditer(text):
                 if _is_login(one):
@@ -302,12 +358,39 @@ def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
     """Yield the values of a text that have a name, in each form that the text may have at its place."""
     if place.connection == "args":
         whole = (_WHOLE_FLAG, _ASSIGNMENT) if place.is_argument else ()
-        for pattern in (*whole, *_FLAGS, *_HEADERS):
+        for pattern in (*whole, *_FLAGS):
+            yield from pattern.finditer(text)
+        # The value of a flag can be a header itself: `--header=Authorization: Bearer ...`.
+        flag = _WHOLE_FLAG.match(text) if place.is_argument else None
+        if flag is not None:
+            yield from _HEADERS[0].finditer(flag["value"])
+    if place.connection == "args" or place.connection in CONNECTIONS:
+        for pattern in _HEADERS:
             yield from pattern.finditer(text)
     if place.connection == "args" or place.connection in CONNECTIONS:
         for pattern in (*_ASSIGNMENTS, _MEMBER):
             yield from pattern.finditer(text)
     yield from _PARAMETER.finditer(text)
+
+
+def _flag_before(arguments: list[Any], position: int) -> Any:
+    """Return the argument before another one, without the `--` that ends flags."""
+    ends_flags = position > 1 and arguments[position - 1] == "--"
+    at = position - (2 if ends_flags else 1)
+    return arguments[at] if at >= 0 else ""
+
+
+def _secrets_in_parameters(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the parameters of URLs that are JSON documents with a credential, as ``?config=%7B%22apiKey...``.
+
+    All of the document becomes the secret, because a part of it is escaped and has no place of its own.
+    """
+    for one in _PARAMETER.finditer(text) if "%7b" in text.lower() else ():
+        for named in named_texts([unquote(one["value"])]):
+            name = first_secret(named.names, in_connection=True)
+            if name and is_literal(named.text):
+                yield one["before"], one["value"], one["name"]
+                break
 
 
 def _login_after(flag: Any, value: Any) -> re.Match[str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from covalt_git import yaml_text
+from covalt_git.credentials.leaks import credentials, masked
 from covalt_git.errors import Problem
 from covalt_git.json_values import leaves
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER
@@ -93,7 +94,11 @@ def _read(
     try:
         return check(load(), model)
     except yaml_text.YamlProblems as error:
-        return Reading(display_path, None, None, error.problems)
+        problems = tuple(
+            replace(one, message=masked(one.message), hint=masked(one.hint))
+            for one in error.problems
+        )
+        return Reading(display_path, None, None, problems)
 
 
 def check(document: yaml_text.YamlDocument, model: type[Model]) -> Reading[Model]:
@@ -125,6 +130,8 @@ def _problems(
     data = document.data
     for part in above:
         data = data[part]
+    # Masked here, because every command prints problems, and a message quotes the wrong value.
+    values = {one.value for one in credentials(document.text)}
     problems = []
     for found in model_errors(error, data, model):
         loc = (*above, *found.loc)
@@ -132,7 +139,11 @@ def _problems(
         place = name_place(document.data, loc[:-1] if found.at_key else loc)
         words = f"{place}: {found.message}" if place else found.message
         problems.append(
-            Problem(document.path, line, col, found.code, words, found.hint, item=place)
+            Problem(
+                *(document.path, line, col, found.code),
+                *(masked(words, values), masked(found.hint, values)),
+                item=masked(place, values),
+            )
         )
     return tuple(sorted(set(problems)))
 

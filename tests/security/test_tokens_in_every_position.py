@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -370,3 +371,67 @@ def test_a_value_after_a_name_with_any_separator_is_not_copied(
 @pytest.mark.parametrize("text", ["-a:" * 20_000, "a.b" * 20_000, "-D." * 20_000])
 def test_a_text_of_separators_is_searched_fast(text: str) -> None:
     replace_credentials({"args": ["-c", text], "env": {"A": text}})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"args": ["--header=Authorization: Bearer CANARY"]},
+        {"args": ["--header=X-Api-Key:CANARY"]},
+        {"args": ["-c", "x --header=X-Api-Key:CANARY"]},
+        {"args": ["-c", "x --header='X-Access: Bearer CANARY'"]},
+        {"args": ["--token", "--", "CANARY"]},
+        {"args": ["-c", "x --token -- CANARY"]},
+        {"args": ["--pw", "CANARY"]},
+        {"command": "/usr/bin/mysql", "args": ["-u", "root", "-pCANARY"]},
+        {"command": "docker", "args": ["exec", "db", "mysql", "-pCANARY"]},
+        {"command": "docker", "args": ["login", "-u", "ann", "-p", "CANARY"]},
+        {"args": ["-c", "mysql -u root -pCANARY db; docker login -u ann -p CANARY h"]},
+        {"env": {"AUTH_HEADER": "Bearer CANARY"}},
+        {"env": {"AUTH_HEADER": "X-Key: CANARY"}},
+        {"env": {"HEADERS": "Authorization: Bearer CANARY"}},
+        {"env": {"CFG": "apiKey: CANARY"}},
+        {"env": {"DBPASS": "CANARY", "CREDS": "CANARY", "ADMIN_PW": "CANARY", "SESSION": "CANARY"}},
+        {"headers": {"X-Access": "Bearer CANARY"}},
+        {"headers": {"X-Access": "basic CANARY"}},
+        {"url": "https://h.example/x?sig=CANARY&a=b"},
+        {"url": "https://h.example/mcp?config=%7B%22apiKey%22%3A%22CANARY%22%7D&a=b"},
+    ],
+    ids=str,
+)
+def test_no_conversion_copies_a_word_that_a_scheme_or_a_flag_announces(
+    server: dict[str, Any],
+) -> None:
+    filled = json.loads(json.dumps(server).replace("CANARY", "correcthorse77"))
+
+    changed, notes = replace_credentials({"mcpServers": {"a": {"command": "x", **filled}}})
+
+    assert "correcthorse77" not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "docker", "args": ["run", "-p", "8080:80", "mysql"]},
+        {"command": "ssh", "args": ["-p2222", "h.example"]},
+        {
+            "args": [
+                "-c",
+                "docker run -p 80:80 x; ssh -p 22 h",
+                "--session",
+                "main",
+                "--",
+                "main.js",
+            ]
+        },
+        {"env": {"DESKTOP_SESSION": "gnome", "AUTH_HEADER": "X-Auth", "MODE": "basic auth"}},
+        {"env": {"AUTH_HEADER": "Bearer ${TOKEN}", "COMPASS": "north", "BYPASS": "localhost"}},
+        {"url": "https://h.example/mcp?config=%7B%22mode%22%3A%22fast%22%7D"},
+    ],
+    ids=str,
+)
+def test_a_conversion_copies_ports_and_plain_words(server: dict[str, Any]) -> None:
+    document = {"mcpServers": {"a": {"command": "x", **server}}}
+
+    assert replace_credentials(document) == (document, [])
