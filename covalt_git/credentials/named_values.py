@@ -93,7 +93,11 @@ def named_texts(document: object) -> Iterator[NamedText]:
         if isinstance(value, dict):
             around = (*_sibling_names(value), *names)
             waiting += [
-                ((*loc, key), inner, (*around, key) if key.lower() in _VALUE_KEYS else (key,))
+                (
+                    (*loc, key),
+                    inner,
+                    (*around, key) if key.lower() in _VALUE_KEYS else _names_of(key, inner),
+                )
                 for key, inner in reversed(value.items())
             ]
         elif isinstance(value, list):
@@ -151,6 +155,16 @@ def first_secret(names: Iterable[str], *, in_connection: bool) -> str:
         if is_always_secret(name) or (in_connection and is_secret(name)):
             return name
     return ""
+
+
+def _names_of(key: str, value: Any) -> tuple[str, ...]:
+    """Return the name of a value by its key: of a JSON pointer its last part.
+
+    Toolsets have what other formats lack below pointers (formats/carried.py); a list there has names of keys.
+    """
+    if not key.startswith("/"):
+        return (key,)
+    return () if isinstance(value, list) else (key.rpartition("/")[2],)
 
 
 def _sibling_names(value: dict[str, Any]) -> list[str]:
