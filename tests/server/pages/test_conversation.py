@@ -224,8 +224,6 @@ def test_a_page_keeps_its_end_in_view_until_its_reader_scrolls(
     page.evaluate("document.body.style.paddingTop = '300px'")
     page.evaluate(DRAWN)
     expect(oldest).to_be_in_viewport()
-    page.reload()
-    expect(oldest).to_be_in_viewport()
 
 
 def test_the_end_links_to_the_calls_that_wait_for_a_decision(visitor: Visitor, api: Api) -> None:
