@@ -95,7 +95,7 @@ BENCHMARKS = (
 
 
 def measured(benchmark: Benchmark, fastmcp: str | None) -> list[Felt]:
-    """Run a benchmark and return its rows; none if it needs fastmcp and there is none."""
+    """Run a benchmark and return its rows; an empty list for the MCP server's benchmark without ``fastmcp``."""
     arguments = [*benchmark.arguments, "--json"]
     if benchmark.module == "gateway":
         if fastmcp is None:

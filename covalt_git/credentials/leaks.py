@@ -117,7 +117,7 @@ _ESCAPE = re.compile(
 """An escape of a printable character of ASCII in a URL, or of any character in JSON, YAML, JavaScript or Python.
 
 Each document in another one doubles the backslashes, and each URL in another one writes ``%25`` for ``%``, so their
-number does not matter.  A backslash at the end of a line continues the line: the token goes on in the next one.
+number does not matter.  A backslash at the end of a line joins it with the next line, so a token can be split there.
 """
 
 _PRIVATE_KEY = (

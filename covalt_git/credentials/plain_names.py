@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 MAX_NAME: Final = 100
-"""A longer text is no name."""
+"""Length in characters up to which a text is read as a name."""
 
 _SEPARATORS: Final = re.compile(r"[\s.:/_-]+")
 

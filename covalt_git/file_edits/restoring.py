@@ -96,7 +96,7 @@ def _commit_state(
 
 
 def note_missing(writer: Writer, restored: RestoreRecord, changes: Iterable[FileChange]) -> None:
-    """Note what a restore with these changes could not restore as it was: modes, and files that are not stored."""
+    """Note the modes that a restore with these changes widened, and the files that its commit does not have."""
     changes = tuple(changes)
     writer.note_modes(restored.manifest_id, changes)
     writer.note_lost(restored.manifest_id, changes, paths=restored.paths, remaining=True)

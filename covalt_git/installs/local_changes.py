@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class VersionGoneError(CovaltError):
-    """The version of a toolset for a comparison no longer exists, or is none that the user knows."""
+    """The version to compare with no longer exists, or the user has not trusted the grant that names it."""
 
     code = "version_gone"
     http_status = 409

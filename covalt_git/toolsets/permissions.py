@@ -134,8 +134,8 @@ def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
 def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
     """End the trust in what a command of the user has removed, so that a pull that restores it needs trust again.
 
-    Earlier forms end too, such as the grant of a server as it was before a pull changed it: the user who revokes a
-    grant sees only its current form.
+    The trust in earlier forms of a grant ends too.  A pull may have changed the grant since the user trusted it, and the
+    user who revokes it sees only its current form.
 
     Args:
         before: The toolset before the change.
@@ -266,7 +266,7 @@ def _called(toolset: Toolset, tool: Tool) -> tuple[Tool, ...]:
 def _is_apart(toolset: Toolset, tool: Tool) -> bool:
     """Return whether a user has to see a tool on a line of its own before its calls need no approval.
 
-    Such a tool may change something, or would ask if nobody had waived it.
+    Such a tool may change something, or its approval is waived.
     """
     is_read_only = tool.annotations.read_only is True and tool.annotations_are_own
     if tool.http is not None:

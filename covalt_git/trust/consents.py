@@ -171,8 +171,8 @@ class Consents(NamedTuple):
     ) -> None:
         """Withdraw the trust in facts about a toolset that ``ends`` returns true for, but for the keys in ``remaining``.
 
-        The project may have these facts no longer, as a pull can change a server: then only the consents tell them.
-        A pull that restores the earlier server would otherwise find the consent that the user gave for it.
+        The facts are read from the consents, because a pull may have changed them in the project.  A consent for an
+        earlier definition of a server would otherwise count again when a later pull restores that definition.
         """
         remaining_files = {_file_name(key) for key in remaining}
         for file in self.folder.glob("*.json"):

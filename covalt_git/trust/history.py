@@ -157,8 +157,8 @@ def _tagged(git: Path, tag: bytes) -> bytes:
     """Return the commit or tag that a tag object is at; a lightweight tag has no object.
 
     Raises:
-        OSError: if there is no such loose object: it is packed, or not a tag.
-        ValueError: if it is no tag.
+        OSError: if the store has no loose object of this id, for example because it is packed.
+        ValueError: if the object is not a tag.
         zlib.error: if it cannot be read.
     """
     name = tag.decode("ascii")

@@ -56,7 +56,8 @@ class Permission(NamedTuple):
         """The words with all names that it reaches, as a user reads them before deciding.
 
         Whatever the words have been made of, no part of them can look like another line or be moved out of sight.
-        What changes something comes first, each on a line of its own: beside a hundred others, nobody reads it.
+        Tools that may change something come first, each on a line of its own, because users overlook one name among a
+        hundred.
         """
         texts = [f"{self.words}: {names}" for names in self._lists()] or [self.words]
         return tuple(map(_on_one_line, texts))

@@ -1,7 +1,7 @@
 """Modes of files and folders that restrict access more than a restore would, such as 0600.
 
-Git stores only whether a file is executable.  So whoever restores such a file gives others access to it, which must
-be said: when a commit stores the file, and when a command writes it.
+Git stores only whether a file is executable.  So a restore of such a file gives other users access to it.  A commit that
+stores the file has a note about this, and so has a command that writes it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class UnstoredFile(NamedTuple):
         return max(self.identity[-1], *times) if times else self.identity[-1]
 
     def is_same(self, other: UnstoredFile) -> bool:
-        """Return whether neither it nor a file below it has changed, as far as both lists tell."""
+        """Return whether it is unchanged, with the files below it if both have a list of them."""
         is_listed = self.below is not None and other.below is not None
         return self.identity == other.identity and (not is_listed or self.below == other.below)
 
@@ -125,7 +125,7 @@ class Snapshot:
     def unstored_files(self, workspace: Path) -> dict[str, UnstoredFile]:
         """Return the files and folders that are not stored, by path, without those that ``workspace.ignore`` matches.
 
-        At most 2,000 entries of folders are looked at, so that large nested repositories do not slow each call down.
+        At most 2,000 entries of folders are listed, so that large nested repositories do not slow each call down.
         """
         notes = self.scan.all_notes()
         reasons = {path: reason for kind, path, reason in notes if kind == scan.NOT_STORED}

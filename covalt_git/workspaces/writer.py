@@ -56,7 +56,8 @@ _NOT_SCANNED = Snapshot(None, WorkspaceNotes())
 class Writer:
     """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace, ``_head`` its branch's head.
 
-    No pending call is to be recorded before ``due``, an RFC 3339 time or :data:`NEVER`; empty if that is unknown.
+    ``due`` is the RFC 3339 time at which the first pending call expires, or :data:`NEVER`.  It is empty if the next writer
+    has to read the pending calls, because an approval was decided.
     """
 
     chat: ChatStore
