@@ -137,9 +137,8 @@ def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
     assert isinstance(ctx.command, click.Group)
     has_option = any(one.startswith("-") for one in words)
     if not has_option and name in getattr(ctx.command, "places", ()):
-        return (
-            False  # importing the modules of all commands takes longer than the rest of the answer
-        )
+        # Importing the modules of all commands takes longer than the rest of the answer.
+        return False
     command = ctx.command.get_command(ctx, name)
     known: set[str] = set()
     for one in command.params if command else ():
