@@ -199,6 +199,8 @@ class PackFile:
 
     def ids(self) -> list[str]:
         """Return the ids of all objects."""
+        if self._listed is not None:
+            return [oid.hex() for oid in self._listed]
         return list(map(bytes.decode, self.index))
 
     def entries(self) -> list[tuple[int, bytes, int, int]]:

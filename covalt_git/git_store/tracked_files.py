@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -31,6 +32,19 @@ _WORK_TREE = re.compile(rb"^\s*worktree\s*=(.*)$", re.IGNORECASE | re.MULTILINE)
 """The setting ``core.worktree``, and any other setting of this name."""
 
 
+class TrackedDataError(CovaltError):
+    """Git brought files of ``data/``, so that another user may have written them."""
+
+    code = "data_is_tracked"
+    http_status = 409
+
+    def __init__(self, fact: str, hint: str) -> None:
+        super().__init__(
+            f"{fact}: the chats and approvals in data/ may be another user's, so they are not used",
+            hint=hint,
+        )
+
+
 class UnreadableIndexError(CovaltError):
     """The index of the repository around a project cannot be read."""
 
@@ -44,19 +58,52 @@ class UnreadableIndexError(CovaltError):
         )
 
 
-def index_file(folder: Path) -> Path | None:
-    """Return the path of the index of the repository around ``folder``; None without a repository."""
-    found = _repository(folder)
-    return found[1] if found else None
+class Repository(NamedTuple):
+    """The repository around a project: the folder that it is in, and the file of its index, both real paths."""
+
+    top: str
+    index_file: str
 
 
-def submodules_below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+def repository_around(folder: Path) -> Repository | None:
+    """Return the repository that tracks the files of a folder, or None if there is none."""
+    # Paths are texts here: every call of a tool comes here, and looks into each folder up to the root.
+    top = os.path.realpath(folder)
+    while True:
+        git = os.path.join(top, ".git")  # noqa: PTH118 - as above
+        try:
+            mode = os.stat(git).st_mode  # noqa: PTH116 - as above
+        except (FileNotFoundError, NotADirectoryError):
+            mode = 0
+        if stat.S_ISDIR(mode):
+            return Repository(top, f"{git}/index")
+        if stat.S_ISREG(mode):  # a linked worktree or a submodule
+            content = Path(git).read_bytes()
+            if not content.startswith(_POINTER):
+                return None
+            pointed = os.fsdecode(content[len(_POINTER) :].strip())
+            return Repository(top, os.path.join(top, pointed, "index"))  # noqa: PTH118 - as above
+        above = os.path.dirname(top)  # noqa: PTH120 - as above
+        if above == top:
+            return None
+        top = above
+
+
+def has_submodule(folder: Path | str) -> bool:
+    """Return whether a folder has what git creates in one into which it checks out a submodule."""
+    return os.path.isfile(f"{folder}/.git")  # noqa: PTH113 - each chat is asked when chats are listed
+
+
+def submodules_below(
+    repository: Repository | None, folder: Path, name: str
+) -> Iterator[tuple[str, Path]]:
     """Yield what submodules have checked out in ``folder/name``, and the repository of each.
 
     Git leaves the files of a submodule that a pull removes, and its repository in ``modules``, which names them.
     """
-    found = _repository(folder)
-    waiting = [] if found is None else [found[1].parent / "modules"]
+    if repository is None or not os.path.lexists(modules := _modules(repository)):
+        return
+    waiting = [Path(modules)]
     while waiting:
         git = waiting.pop()
         if not (git / "HEAD").is_file():  # a part of a submodule's name, which may have slashes
@@ -67,6 +114,11 @@ def submodules_below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
         for tree in _work_trees(git):
             if os.path.lexists(tree) and _is_below(tree, folder / name):
                 yield os.path.relpath(tree, os.path.realpath(folder)), git
+
+
+def _modules(repository: Repository) -> str:
+    """Return the folder of the repositories of submodules."""
+    return os.path.join(os.path.dirname(repository.index_file), "modules")  # noqa: PTH118, PTH120 - as above
 
 
 def _work_trees(git: Path) -> Iterator[str]:
@@ -94,7 +146,7 @@ def _is_below(path: str, folder: Path) -> bool:
         return False
 
 
-def tracked_files(folder: Path, name: str) -> Iterator[str]:
+def tracked_files(repository: Repository, folder: Path, name: str) -> Iterator[str]:
     """Yield the paths of tracked files below ``folder/name``, or itself, relative to ``folder``.
 
     A submodule, a file or a link at ``folder/name`` is an entry with exactly that name.  An index may have a million
@@ -103,11 +155,8 @@ def tracked_files(folder: Path, name: str) -> Iterator[str]:
     Raises:
         UnreadableIndexError: if the index exists but cannot be read, so that anything may be tracked.
     """
-    found = _repository(folder)
-    if found is None:
-        return
-    top, file = found
-    above = folder.resolve().relative_to(top).as_posix()
+    file = Path(repository.index_file)
+    above = folder.resolve().relative_to(repository.top).as_posix()
     base = os.fsencode("" if above == "." else f"{above}/")
     wanted = base + os.fsencode(name)
     try:
@@ -158,17 +207,3 @@ def _names(file: Path) -> list[bytes]:
         except Exception:  # noqa: BLE001, S112 - a stranger may have written the index; dulwich raises many types
             continue
     raise UnreadableIndexError(file)
-
-
-def _repository(folder: Path) -> tuple[Path, Path] | None:
-    """Return the folder that a repository is in, and its index."""
-    for top in (folder.resolve(), *folder.resolve().parents):
-        git = top / ".git"
-        if git.is_dir():
-            return top, git / "index"
-        if git.is_file():  # a linked worktree or a submodule
-            content = git.read_bytes()
-            if not content.startswith(_POINTER):
-                return None
-            return top, top / os.fsdecode(content[len(_POINTER) :].strip()) / "index"
-    return None

@@ -110,10 +110,10 @@ def _links(root: Path) -> Iterator[str]:
             yield path
     for path in _GENERATED:
         if not is_below_link(path):
-            yield from (f"{path}/{name}" for name in links_in(root / path))
+            yield from (f"{path}/{name}" for name in links_in(f"{root}/{path}"))
     for path in _DATA:
         if not is_below_link(path):
-            inner = (f"{path}/{name}" for name in links_in(root / path))
+            inner = (f"{path}/{name}" for name in links_in(f"{root}/{path}"))
             yield from (
                 link for link in inner if link not in _DATA and not _is_permitted(root / link)
             )

@@ -202,7 +202,7 @@ class ToolsetCopy:
 
 def _cache(root: Path) -> Path:
     """Return the folder of all copies of the project in ``root``."""
-    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:24]
+    key = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
     return private_files.cache_folder() / "projects" / key / "toolsets"
 
 

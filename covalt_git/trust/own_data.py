@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.json_values import canonical_json
@@ -89,11 +90,12 @@ def _known(text: str) -> Consent:
 
 
 def _ids(root: Path) -> list[str]:
-    file = root / FOLDER_ID
     try:
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MOST_BYTES:
-            return []
-        with file.open(encoding="ascii") as lines:
+        handle = os.open(f"{root}/{FOLDER_ID}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(handle, encoding="ascii") as lines:  # noqa: PTH123 - of a descriptor
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+                return []
             return lines.read().split()
     except (OSError, UnicodeDecodeError):
         return []

@@ -14,12 +14,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.store import GitStore
+from covalt_git.git_store.tracked_files import TrackedDataError, has_submodule
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock, locked_folder
 from covalt_git.system.atomic_write import fsync, fsync_tree
@@ -117,9 +119,16 @@ class Chats:
         """Check that a chat exists for the principal.
 
         Raises:
+            TrackedDataError: if a submodule brought it.
             UnknownNameError: if it does not; the hint has the most similar one.
         """
         if not self.has(chat_id):
+            sees_all = self.maker is None and self.only is None
+            if sees_all and is_id(chat_id) and has_submodule(self.folder / chat_id):
+                raise TrackedDataError(
+                    f"the chat {chat_id!r} has the files of a submodule",
+                    f"if you did not make it: rm -rf {shlex.quote(str(self.folder / chat_id))}",
+                )
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
 
     def path(self, chat_id: str) -> Path:
@@ -318,7 +327,8 @@ class Chats:
 
 
 def _is_chat(folder: Path) -> bool:
-    return (folder / "store.git").is_dir()
+    """Return whether a folder is that of a chat; one that a submodule of the project's repository brought is not."""
+    return os.path.isdir(f"{folder}/store.git") and not has_submodule(folder)  # noqa: PTH112 - each chat, in lists
 
 
 def _unshared_size(folder: Path) -> int:

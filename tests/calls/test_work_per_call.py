@@ -1,5 +1,6 @@
 """What a call reads does not grow with what lies in the history of its chat."""
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -106,3 +107,32 @@ def test_a_decision_is_looked_at_by_the_next_writer(world: World) -> None:
         with writing(chat):
             pass
         assert chat.calls() == []
+
+
+def test_other_chats_cost_a_call_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def noting(ask: Callable[..., object]) -> Callable[..., object]:
+        def noted(path: object, **options: object) -> object:
+            asked.append(str(path))
+            return ask(path, **options)
+
+        return noted
+
+    def count(act: Callable[[], object]) -> int:
+        asked.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", noting(os.stat))
+            patch.setattr(os.path, "isfile", noting(os.path.isfile))
+            act()
+        return sum("data/chats/" in path for path in asked)
+
+    def call() -> None:
+        assert world.call("workspace:write_file", path="a", content="1").call.status == "success"
+
+    call()
+    alone = count(call)
+    for number in range(20):
+        with world.project().chats.new(f"other-{number}"):
+            pass
+    assert count(call) < alone + 5  # not one for each chat

@@ -14,6 +14,7 @@ import pytest
 from dulwich import porcelain
 
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.data_folder import data_problems
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
@@ -495,10 +496,30 @@ def test_what_a_submodule_leaves_in_data_is_not_used(
     error = Operations(root).error("list_chats")
     assert error.code == "data_is_tracked"
     shutil.rmtree(own / ".git/modules")
-    if "store.git" not in place:
+    if place == "tokens":
         assert Operations(root).error("list_chats").code == "data_is_tracked"
+    if "store.git" not in place:
+        assert [one.code for one in data_problems(root)] == ["CG405"]
     shutil.rmtree(own / path)
     assert len(Operations(root)("list_chats")["chats"]) == 1
+
+
+def test_a_chat_that_a_submodule_brought_is_none_also_when_its_repository_is_gone(
+    root: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    operate = Operations(root, "owner")
+    operate("create_chat", chat_id="c1")
+    operate("call_tool", chat_id="c1", tool_id="ev:read", args={})
+    operate("create_chat", chat_id="mine")
+    (root / "data/chats/c1/.git").write_text("gitdir: ../../../.git/modules/c1\n")
+
+    assert [chat["id"] for chat in operate("list_chats")["chats"]] == ["mine"]
+    code, printed = cli_in(root, "approval", "list")
+    assert (code, printed.count("ev:read")) == (0, 0)
+    error = operate.error("get_chat", chat_id="c1")
+    assert error.code == "data_is_tracked"
+    assert "rm -rf" in error.hint
+    assert cli_in(root, "validate")[0] == 1
 
 
 def test_a_submodule_elsewhere_does_not_prevent_the_use_of_data(own: Path, gift: Path) -> None:
