@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import tools_of, toolset_facts
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, in_order
 from covalt_git.git_store.outer_repository import write_folder
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.project_root import CONFIG
@@ -175,7 +175,7 @@ def _read(
         Problem(path, 0, 0, codes.FORBIDDEN_FILE, message, "commit the files themselves")
         for path in outside
     }
-    problems = tuple(sorted({*around.problems, *more}))
+    problems = in_order({*around.problems, *more})
     return ProjectSnapshot(commit, config, toolsets, problems, digests, outside)
 
 

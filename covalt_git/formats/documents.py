@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic_core import to_json
 
 from covalt_git import yaml_text
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.json_values import canonical_json
 from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
@@ -83,7 +83,7 @@ class Document:
 
 def refuse(path: str, problems: Iterable[Problem]) -> FormatError:
     """Return the error of a document with problems."""
-    found = sorted(set(problems))
+    found = in_order(problems)
     count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
     return FormatError(f"{count} in {path!r}; nothing was written", problems=found)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import credentials, masked
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, in_order
 from covalt_git.json_values import leaves
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER
 from covalt_git.manifests.model_errors import Loc, model_errors, name_place
@@ -145,7 +145,7 @@ def _problems(
                 item=masked(place, values),
             )
         )
-    return tuple(sorted(set(problems)))
+    return in_order(problems)
 
 
 def _beyond_json(document: yaml_text.YamlDocument) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from covalt_git.bundles.archive import MAX_FILES, pack_files
 from covalt_git.bundles.archive_reader import BadBundleError, digest_of_entries, read_folder
 from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.values import Mask
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.problems import codes
@@ -84,7 +84,7 @@ def pack_bundle(
         raise NotExportedError(
             f"the toolset {toolset.id!r} cannot be exported",
             hint=_hint(toolset, problems),
-            problems=sorted(set(problems)),
+            problems=in_order(problems),
         )
     return pack_files((one.path, one.content, one.executable) for one in entries)
 

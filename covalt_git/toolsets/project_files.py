@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from covalt_git.access.approval_required import is_about
 from covalt_git.access.shell_arguments import is_shell_argument, is_shell_argument_of
 from covalt_git.checks.text_files import check_text, without
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, in_order
 from covalt_git.manifests.data_folder import data_problems
 from covalt_git.manifests.machine_folders import link_problems
 from covalt_git.manifests.override_keys import namespace_of
@@ -130,7 +130,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
     problems += _lock_problems(root, toolsets)
     problems += data_problems(root)
     problems += link_problems(root)
-    return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
+    return ProjectReading(root, config.value, toolsets, in_order(problems))
 
 
 def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:

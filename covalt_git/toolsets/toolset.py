@@ -25,7 +25,7 @@ from covalt_git.checks.text_files import (
     without,
 )
 from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sources
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, in_order
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.manifests.skills import read_skills, skill_resources
@@ -253,7 +253,7 @@ def read_toolset(
         skills=skills,
         locks=locks,
         server_tools=server_tools,
-        problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
+        problems=in_order(without(credentials | in_state, once_for_each_cause(problems))),
     )
 
 
@@ -290,7 +290,7 @@ def _read_registered(
         state_reading=state,
         files=files,
         server_tools=registry.tools,
-        problems=tuple(sorted(set(without(in_state, problems)))),
+        problems=in_order(without(in_state, problems)),
     )
 
 

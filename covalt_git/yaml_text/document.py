@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,6 @@ class YamlProblems(CovaltError):  # noqa: N818 - it contains one or more problem
     code = "invalid_yaml"
 
     def __init__(self, path: str, problems: Sequence[Problem]) -> None:
-        found = sorted(set(problems))
+        found = in_order(problems)
         count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
         super().__init__(f"{count} in {path!r}", problems=found)
