@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.http_requests import check_http
@@ -23,6 +24,7 @@ from covalt_git.models.tool_properties import Example
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 from covalt_git.problems import codes
 from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
+from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
@@ -49,6 +51,7 @@ def read_sources(
     """Read the definitions of the manifest's tools from their Python source, without running it."""
     sources: Sources = {}
     problems: list[Problem] = []
+    known = Modules(partial(_module_source, files, contents))
     imports: dict[str, tuple[Loc, str]] = {}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
@@ -68,12 +71,15 @@ def read_sources(
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
         try:
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
-            sources[tool.id] = found = read_tool(source, function)._replace(module=module)
+            found = read_tool(source, function, known, module)._replace(module=module)
+            sources[tool.id] = found
             if found.defect:
                 message = f"no call can run {function!r} of {path}: it {found.defect}"
                 problems.append(
                     manifest.problem(codes.NOT_CALLABLE, loc, message, hint=found.remedy)
                 )
+            if found.unread and tool.input_schema is None:
+                problems.append(_unread(manifest, loc, tool.id, function, found))
             for name in imported_packages(source):
                 imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)
@@ -94,6 +100,30 @@ def read_sources(
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
     problems += _check_imports(manifest, imports, files.modules)
     return sources, problems
+
+
+def _module_source(files: BundleFiles, contents: Contents, module: str) -> ModuleSource | None:
+    """Return the text of a module of a toolset; that of a folder without ``__init__.py`` is empty."""
+    path = files.module_path(module)
+    if path is None:
+        is_package = any(file.startswith(f"{module.replace('.', '/')}/") for file in files.modules)
+        return ModuleSource(b"", is_package=True) if is_package else None
+    try:
+        source = contents.read(path, MAX_SOURCE_BYTES + 1)
+    except OSError:
+        return None
+    return ModuleSource(source, is_package=path.endswith("/__init__.py"))
+
+
+def _unread(
+    reading: Reading[ToolsetManifest], loc: Loc, tool_id: str, function: str, source: ToolDefinition
+) -> Problem:
+    """Return the warning that a call may refuse, or accept, other arguments than the schema of a function says."""
+    message = (
+        f"the schema of {function}() does not say all that calls check: {', '.join(source.unread)}"
+    )
+    hint = f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too"
+    return reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
 
 
 def _check_imports(

@@ -1,100 +1,124 @@
 """JSON Schema of Python type annotations, read without running them.
 
-The schema accepts every value that Python would accept.  An annotation that is not fully understood becomes
-``{}``, which accepts any value.  The schemas have the form of pydantic's, so that they can be compared.
+The schemas have the form of pydantic's, and accept what a call accepts.  A type that is not understood becomes ``{}``,
+which accepts any value, and is noted as not read; so is a type that accepts less than its schema.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
+from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
+from covalt_git.python_reader.enums import enum_members
+from covalt_git.python_reader.known_types import (
+    ANY,
+    CONSTRAINED_BY_CALL,
+    INTEGER_TEXT,
+    NARROWER,
+    NOT_WRITTEN,
+    SIMPLE,
+    SPELLINGS,
+    WRITTEN,
+)
 from covalt_git.python_reader.module_text import parse_expression
-from covalt_git.python_reader.names import UnknownError, literal
+from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.python_reader.names import ModuleNames
+    from covalt_git.python_reader.modules import Module, Modules, Target
 
 BUDGET = 200_000
 """Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
 
 MAX_DEPTH = 40
 
-_SIMPLE: dict[str, JsonObject] = {
-    "builtins.str": {"type": "string"},
-    "builtins.int": {"type": "integer"},
-    "builtins.float": {"type": "number"},
-    "builtins.bool": {"type": "boolean"},
-    "builtins.list": {"type": "array", "items": {}},
-    "builtins.tuple": {"type": "array", "items": {}},
-    "builtins.set": {"type": "array", "items": {}, "uniqueItems": True},
-    "builtins.frozenset": {"type": "array", "items": {}, "uniqueItems": True},
-    "builtins.dict": {"type": "object", "additionalProperties": True},
-    "datetime.date": {"type": "string", "format": "date"},
-    "datetime.datetime": {"type": "string", "format": "date-time"},
-    "datetime.time": {"type": "string", "format": "time"},
-    "pathlib.Path": {"type": "string", "format": "path"},
-    "uuid.UUID": {"type": "string", "format": "uuid"},
-}
-_SPELLINGS = {
-    "typing.Dict": "builtins.dict",
-    "typing.FrozenSet": "builtins.frozenset",
-    "typing.List": "builtins.list",
-    "typing.Mapping": "builtins.dict",
-    "typing.Sequence": "builtins.list",
-    "typing.Set": "builtins.set",
-    "typing.Tuple": "builtins.tuple",
-}
-_TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
+_MOST_NOTES = 20
+_SHOWN = 60
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
-_READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
-_IGNORED = frozenset(
-    {
-        *("title", "examples", "deprecated", "repr", "frozen", "serialization_alias", "strict"),
-        *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"),
-    }
-)
-"""Keywords of ``Field`` that only restrict values, or do not concern callers."""
-_NULL: JsonObject = {"type": "null"}
+_PLAIN_KEYS = frozenset({"builtins.str", *ANY})
+_TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 @dataclass(slots=True)
-class SchemaReader:
-    """Reader of the annotations of one module; ``definitions`` collects the schemas of its classes.
+class SchemaDocument:
+    """What all parts of one schema share.
 
-    ``class_schema`` returns the schema of a class of the module.
+    Attributes:
+        definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
+        unread: the texts of types that were not read, or accept less than their schema, in their order.
+        size: of the schema, in nodes and characters.
+        depth: of the annotation that is read now.
     """
 
-    names: ModuleNames
-    class_schema: Callable[[ast.ClassDef, SchemaReader], JsonObject]
-    definitions: dict[str, JsonObject] = field(default_factory=dict)
-    _size: int = 0
-    _depth: int = 0
+    definitions: dict[str, JsonObject | None] = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
+    size: int = 0
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeArgument:
+    """The type that stands for a type variable, in the module that names it."""
+
+    annotation: ast.expr
+    reader: SchemaReader
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReader:
+    """Reader of the annotations of one module.
+
+    Attributes:
+        class_schema: returns the schema of a class.
+        serializes: whether it reads the types of results, as which pydantic writes some types differently.
+        arguments: the types for the type variables of the class or alias that is read.
+    """
+
+    modules: Modules
+    module: Module
+    class_schema: Callable[[Definition, SchemaReader], JsonObject]
+    document: SchemaDocument = field(default_factory=SchemaDocument)
+    serializes: bool = False
+    arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
+
+    def within(
+        self, module: Module, arguments: Mapping[str, TypeArgument] | None = None
+    ) -> SchemaReader:
+        """Return the reader of another module for the same schema."""
+        return replace(self, module=module, arguments=arguments or {})
 
     def read(self, annotation: ast.expr | None) -> JsonObject:
         """Return the schema of an annotation; ``{}`` if it is missing or unknown."""
         if annotation is None:
             return {}
-        self._depth += 1
+        self.document.depth += 1
         try:
             self.spend(1)
             return self._read(annotation)
         except UnknownError:
+            self.note(_written(annotation))
             return {}
         finally:
-            self._depth -= 1
+            self.document.depth -= 1
+
+    def note(self, text: str) -> None:
+        """Note a type or a constraint that the schema does not say."""
+        if len(self.document.unread) < _MOST_NOTES:
+            self.document.unread[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
 
     def or_null(self, schema: JsonObject) -> JsonObject:
         """Return a schema that also accepts null."""
-        return _either([schema, _NULL])
+        return either([schema, NULL])
 
     def choice(self, values: Iterable[Any]) -> JsonObject:
         """Return the schema of an enumeration of constants.
@@ -125,21 +149,50 @@ class SchemaReader:
             return ""
         return expression.value
 
-    def unwrap(self, annotation: ast.expr | None) -> ast.expr | None:
-        """Return an annotation without quotes, and with aliases resolved.
+    def constant(self, expression: ast.expr) -> Any:
+        """Return the JSON value of a literal, of a name of one, or of a member of an Enum.
+
+        Raises:
+            UnknownError: if it has to be computed.
+        """
+        target, reader = self.resolve(expression), self
+        for _ in range(MAX_DEPTH):
+            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
+                break
+            reader = self.within(target.module)
+            expression, target = target.node, reader.resolve(target.node)
+        if isinstance(expression, ast.Attribute):
+            owner = reader.resolve(expression.value)
+            if isinstance(owner, Definition) and isinstance(owner.node, ast.ClassDef):
+                return reader.member(owner, expression.attr)
+        return literal(expression)
+
+    def member(self, owner: Definition, name: str) -> Any:
+        """Return the value of a member of an Enum.
+
+        Raises:
+            UnknownError: if the class is no Enum, or has no such member.
+        """
+        members = enum_members(owner, self.within(owner.module))
+        if name not in members:
+            raise UnknownError
+        return members[name]
+
+    def unwrap(self, annotation: ast.expr | None) -> tuple[ast.expr | None, SchemaReader]:
+        """Return an annotation without quotes and with aliases resolved, and the reader of its module.
 
         Raises:
             UnknownError: if quotes do not contain an expression, or aliases are circular.
         """
+        reader = self
         for _ in range(MAX_DEPTH):
             if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
                 annotation = _parse_quoted(annotation.value)
-            elif isinstance(annotation, ast.Name) and isinstance(
-                alias := self.names.definition(annotation.id), ast.expr
-            ):
-                annotation = alias
-            else:
-                return annotation
+                continue
+            target = reader.resolve(annotation)
+            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
+                return annotation, reader
+            annotation, reader = target.node, reader.within(target.module)
         raise UnknownError
 
     def spend(self, amount: int) -> None:
@@ -148,31 +201,40 @@ class SchemaReader:
         Raises:
             UnknownError: if the schema is now too large or too deep.
         """
-        self._size += amount
-        if self._size > BUDGET or self._depth > MAX_DEPTH:
+        self.document.size += amount
+        if self.document.size > BUDGET or self.document.depth > MAX_DEPTH:
             raise UnknownError
 
-    def arguments(self, annotation: ast.Subscript) -> list[ast.expr]:
+    def parts(self, annotation: ast.Subscript) -> list[ast.expr]:
         """Return the type arguments of ``Name[...]``.
 
         Raises:
-            UnknownError: if the brackets are empty, or an argument is unpacked.
+            UnknownError: if an argument is unpacked.
         """
         inner = annotation.slice
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-        if not parts or any(isinstance(part, ast.Starred) for part in parts):
+        if any(isinstance(part, ast.Starred) for part in parts):
             raise UnknownError
         return parts
 
-    def origin(self, annotation: ast.expr) -> str:
-        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
-        origin = self.names.origin(annotation) or ""
-        return _SPELLINGS.get(origin, origin)
+    def resolve(self, expression: ast.AST | None) -> Target:
+        """Return what an expression names; see :meth:`.Modules.resolve`."""
+        return self.modules.resolve(expression, self.module)
 
-    def collect_definitions(self, schema: JsonObject) -> dict[str, JsonObject]:
-        """Return the definitions that a schema references, directly or indirectly."""
-        found: dict[str, JsonObject] = {}
-        pending: list[Any] = [schema] if self.definitions else []
+    def origin(self, annotation: ast.AST | None) -> str:
+        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
+        target = self.resolve(annotation)
+        return SPELLINGS.get(target, target) if isinstance(target, str) else ""
+
+    def definition_of(self, schema: JsonObject) -> JsonObject:
+        """Return the definition that a schema refers to; ``{}`` if it is no reference, or not read."""
+        name = pointer.name_of(schema)
+        return self.document.definitions.get(name) or {}
+
+    def with_definitions(self, schema: JsonObject) -> JsonObject:
+        """Return a schema with the definitions that it refers to, under the names that pydantic gives them."""
+        reached: dict[str, JsonObject] = {}
+        pending: list[Any] = [schema] if self.document.definitions else []
         while pending:
             part = pending.pop()
             if isinstance(part, list):
@@ -180,128 +242,254 @@ class SchemaReader:
             if not isinstance(part, dict):
                 continue
             pending.extend(part.values())
-            name = pointer.name_of(part)
-            if name in self.definitions and name not in found:
-                found[name] = self.definitions[name]
-                pending.append(found[name])
-        return dict(sorted(found.items()))
+            key = pointer.name_of(part)
+            if key in self.document.definitions and key not in reached:
+                reached[key] = self.document.definitions[key] or {}
+                pending.append(reached[key])
+        if not reached:
+            return schema
+        names = _short_names(reached)
+        defined = {names[key]: _renamed(part, names) for key, part in reached.items()}
+        found: JsonObject = _renamed(schema, names)
+        return found | {"$defs": dict(sorted(defined.items()))}
 
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
-            return dict(_NULL)
+            return dict(NULL)
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             return self.read(_parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
-            return _either([self.read(part) for part in _union_parts(annotation)])
+            return either([self.read(part) for part in _union_parts(annotation)])
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation)
-        origin = self.origin(annotation)
-        if origin in _SIMPLE:
-            return dict(_SIMPLE[origin])
-        if isinstance(annotation, ast.Name):
-            return self._local(annotation.id)
+        if isinstance(annotation, ast.Call):
+            return self._called(annotation)
+        if isinstance(annotation, ast.Name) and annotation.id in self.arguments:
+            argument = self.arguments[annotation.id]
+            return argument.reader.read(argument.annotation)
+        target = self.resolve(annotation)
+        if isinstance(target, str):
+            return self._known(SPELLINGS.get(target, target))
+        if isinstance(target, Definition):
+            return self._defined(target, None)
         raise UnknownError
 
+    def _known(self, origin: str) -> JsonObject:
+        if origin in ANY:
+            return {}
+        if self.serializes:
+            if origin in NOT_WRITTEN:
+                raise UnknownError
+            if origin in WRITTEN:
+                return dict(WRITTEN[origin])
+        if origin not in SIMPLE:
+            raise UnknownError
+        if origin in NARROWER:
+            self.note(origin.removeprefix("builtins."))
+        return dict(SIMPLE[origin])
+
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
-        parts = self.arguments(annotation)
+        parts = self.parts(annotation)
+        target = self.resolve(annotation.value)
+        if isinstance(target, Definition):
+            return self._defined(target, parts)
         match self.origin(annotation.value), parts:
-            case "typing.Literal", _:
-                return self.choice(literal(part) for part in parts)
+            case "typing.Literal", [_, *_]:
+                return self.choice(self.constant(part) for part in parts)
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)
             case "typing.Optional", [inner]:
-                return _either([self.read(inner), _NULL])
-            case "typing.Union", _:
-                return _either([self.read(part) for part in parts])
+                return either([self.read(inner), NULL])
+            case "typing.Union", [_, *_]:
+                return either([self.read(part) for part in parts])
+            case (("typing.Final" | "typing.ReadOnly"), [inner]):
+                return self.read(inner)
             case "builtins.tuple", [inner, ast.Constant(value=value)] if value is ...:
                 return {"type": "array", "items": self.read(inner)}
             case "builtins.tuple", _:
                 items = [self.read(part) for part in parts]
                 size = {"minItems": len(items), "maxItems": len(items)}
-                return {"type": "array", "prefixItems": items} | size
-            case "builtins.dict", [_, inner]:
-                return {"type": "object", "additionalProperties": self.read(inner) or True}
+                return {"type": "array"} | ({"prefixItems": items} if items else {}) | size
+            case "builtins.dict", [key, inner]:
+                return self._mapping(key, inner)
+            case "collections.Counter", [key]:
+                return self._mapping(key, ast.Name("int")) | SIMPLE["collections.Counter"]
             case str(origin), [inner] if origin in _ONE_PART:
-                return _SIMPLE[origin] | {"items": self.read(inner)}
+                return SIMPLE[origin] | {"items": self.read(inner)}
         raise UnknownError
+
+    def _mapping(self, key: ast.expr, inner: ast.expr) -> JsonObject:
+        """Return the schema of a dict; JSON has only texts as keys, from which pydantic reads the type of the keys."""
+        unwrapped, reader = self.unwrap(inner)
+        says_any = reader.origin(unwrapped) in ANY
+        schema: JsonObject = {
+            "type": "object",
+            "additionalProperties": True if says_any else self.read(inner),
+        }
+        unwrapped, reader = self.unwrap(key)
+        origin = reader.origin(unwrapped)
+        if origin in _PLAIN_KEYS:
+            return schema
+        if origin == "builtins.int":
+            return schema | {"propertyNames": {"pattern": INTEGER_TEXT}}
+        names = self.read(key)
+        texts = self.definition_of(names) or names
+        if texts.get("type") == "string":
+            is_class = pointer.REF in names
+            rest = {name: value for name, value in names.items() if name != "type"}
+            return schema | ({"propertyNames": names if is_class else rest} if rest else {})
+        self.note(f"keys of dict[{_written(key)}, ...]")
+        # An empty schema, so that it is visible that the keys are not just texts.
+        return schema | {"propertyNames": {}}
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
-        if any(is_field(self, part) and may_be_shell(field_keywords(part)) for part in metadata):
+        schema = self.read(inner)
+        try:
+            for part in metadata:
+                schema = self._with_metadata(schema, part)
+        except UnknownError:
+            # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
+            if not any("json_schema_extra" in _written(part) for part in metadata):
+                raise
+            self.note(_written(metadata[0]))
             return {SHELL_SCHEMA: True}
-        if not all(_only_narrows(self, part) for part in metadata):
+        return schema
+
+    def _with_metadata(self, schema: JsonObject, metadata: ast.expr) -> JsonObject:
+        expression, reader = (
+            self.unwrap(metadata) if isinstance(metadata, ast.Name) else (None, self)
+        )
+        return with_metadata(reader, schema, expression or metadata)
+
+    def _called(self, call: ast.Call) -> JsonObject:
+        """Return the schema of ``conint(gt=0)``, and of what is assigned by ``NewType`` or ``Enum``."""
+        origin = self.origin(call.func)
+        if origin == "typing.NewType" and len(call.args) == 2:  # noqa: PLR2004 - its name and its type
+            return self.read(call.args[1])
+        if origin not in CONSTRAINED_BY_CALL:
             raise UnknownError
-        return self.read(inner)
+        keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
+        schema = self._known(CONSTRAINED_BY_CALL[origin])
+        item = call.args[0] if call.args else keywords.pop("item_type", None)
+        if item is not None:
+            if "items" not in schema:
+                raise UnknownError
+            schema |= {"items": self.read(item)}
+        ignored = ("strip_whitespace", "to_upper", "to_lower")
+        kept = {name: value for name, value in keywords.items() if name not in ignored}
+        return with_keywords(self, schema, kept)
 
-    def _local(self, name: str) -> JsonObject:
-        """Return the schema of a class or an alias of the module."""
-        node = self.names.definition(name)
-        if isinstance(node, ast.expr):
-            return self.read(node)
-        if not isinstance(node, ast.ClassDef):
+    def _defined(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+        """Return the schema of a class or an alias of the toolset, with type arguments if it has ``parts``."""
+        node = definition.node
+        reader = self.within(definition.module)
+        if isinstance(node, ast.ClassDef):
+            return self._class(definition, parts)
+        if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
+            return self._type_alias(definition, parts)
+        if not isinstance(node, ast.expr):
             raise UnknownError
-        if name not in self.definitions:
-            self.definitions[name] = {}  # the class may contain itself
-            self.definitions[name] = self.class_schema(node, self)
-        return pointer.reference_to("$defs", name)
+        if isinstance(node, ast.Call):
+            called = reader.origin(node.func)
+            if called in _TYPE_VARIABLES:
+                return reader.type_variable(node)
+            if called.startswith("enum."):
+                return self._class(definition, parts)
+        if parts is not None:
+            names = reader.type_variables(node)
+            if len(names) != len(parts):
+                raise UnknownError
+            arguments = {
+                name: TypeArgument(part, self) for name, part in zip(names, parts, strict=True)
+            }
+            reader = reader.within(definition.module, arguments)
+        return reader.read(node)
 
+    def _type_alias(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+        """Return a reference to ``type X = ...``, which pydantic defines as it defines classes."""
+        node: Any = definition.node
+        names = [parameter.name for parameter in node.type_params]
+        arguments = self._type_arguments(names, parts)
+        key = _key(definition, parts)
+        if key not in self.document.definitions:
+            self.document.definitions[key] = {}  # it may contain itself
+            reader = self.within(definition.module, arguments)
+            self.document.definitions[key] = reader.read(node.value)
+        return pointer.reference_to("$defs", key)
 
-class ResultReader(SchemaReader):
-    """Reader of return annotations; classes except TypedDict are unknown: they may serialize to any JSON."""
-
-    def _local(self, name: str) -> JsonObject:
-        node = self.names.definition(name)
-        if isinstance(node, ast.ClassDef) and not any(
-            self.origin(base) in _TYPED_DICTS for base in node.bases
-        ):
+    def _class(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+        key = _key(definition, parts)
+        if key not in self.document.definitions:
+            self.document.definitions[key] = {}  # the class may contain itself
+            reader = self.within(definition.module)
+            if parts is not None:
+                names = reader.class_parameters(definition.node)
+                arguments = self._type_arguments(names, parts)
+                reader = reader.within(definition.module, arguments)
+            try:
+                schema = self.class_schema(definition, reader)
+            except UnknownError:
+                self.document.definitions[key] = None
+                raise
+            if parts is not None and "title" in schema:
+                schema = schema | {"title": key.partition(":")[2]}
+            self.document.definitions[key] = schema
+        elif self.document.definitions[key] is None:
             raise UnknownError
-        return super()._local(name)
+        return pointer.reference_to("$defs", key)
+
+    def _type_arguments(
+        self, names: list[str], parts: list[ast.expr] | None
+    ) -> dict[str, TypeArgument]:
+        if parts is None:
+            return {}
+        if len(parts) != len(names):
+            raise UnknownError
+        return {name: TypeArgument(part, self) for name, part in zip(names, parts, strict=True)}
+
+    def class_parameters(self, node: ast.AST) -> list[str]:
+        """Return the names of the type variables of a class: ``class Box[T]``, or those of ``Generic[T]``.
+
+        Raises:
+            UnknownError: if the class has none.
+        """
+        assert isinstance(node, ast.ClassDef)
+        names = [parameter.name for parameter in getattr(node, "type_params", [])]
+        for base in node.bases:
+            if isinstance(base, ast.Subscript):
+                is_generic = self.origin(base.value) in {"typing.Generic", "typing.Protocol"}
+                own = self.type_variables(base)
+                names = own if is_generic else [*names, *(one for one in own if one not in names)]
+                if is_generic:
+                    break
+        if not names:
+            raise UnknownError
+        return names
+
+    def type_variables(self, node: ast.AST) -> list[str]:
+        """Return the names of the type variables in an expression, in the order of the text."""
+        named = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        named.sort(key=lambda part: (part.lineno, part.col_offset))
+        found = [part.id for part in named if self._is_type_variable(part)]
+        return list(dict.fromkeys(found))
+
+    def _is_type_variable(self, name: ast.Name) -> bool:
+        target = self.resolve(name)
+        return (
+            isinstance(target, Definition)
+            and isinstance(target.node, ast.Call)
+            and self.within(target.module).origin(target.node.func) in _TYPE_VARIABLES
+        )
+
+    def type_variable(self, call: ast.Call) -> JsonObject:
+        """Return the schema of a type variable without a type: its default, its bound, or any of its constraints."""
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if inner := keywords.get("default") or keywords.get("bound"):
+            return self.read(inner)
+        return either([self.read(part) for part in call.args[1:]]) if call.args[1:] else {}
 
 
-def is_known_field(keywords: Mapping[str, ast.expr]) -> bool:
-    """Return whether every keyword of a ``Field`` is read, or does not invalidate the schema of its type."""
-    return keywords.keys() <= _READ | _IGNORED
-
-
-def may_be_shell(keywords: Mapping[str, ast.expr]) -> bool:
-    """Return whether ``json_schema_extra`` of a ``Field`` says that a shell reads the argument, or cannot be read."""
-    extra = keywords.get("json_schema_extra")
-    if extra is None or (isinstance(extra, ast.Constant) and extra.value is None):
-        return False
-    try:
-        value = literal(extra)
-    except UnknownError:
-        return True  # a function or a computed value: a waiver must not depend on a guess
-    return not isinstance(value, dict) or bool(value.get(SHELL_SCHEMA))
-
-
-def is_field(reader: SchemaReader, expression: ast.expr) -> bool:
-    """Return whether an expression is a call of pydantic's ``Field``."""
-    return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
-
-
-def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return the arguments of a call of ``Field``, the first one as ``default``.
-
-    Raises:
-        UnknownError: if it has unpacked or more positional arguments.
-    """
-    if not isinstance(call, ast.Call):
-        return {}
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    unpacked = len(keywords) < len(call.keywords) or len(call.args) > 1
-    if unpacked or any(isinstance(argument, ast.Starred) for argument in call.args):
-        raise UnknownError
-    return keywords | ({"default": call.args[0]} if call.args else {})
-
-
-def _only_narrows(reader: SchemaReader, metadata: ast.expr) -> bool:
-    """Return whether metadata of ``Annotated`` does not invalidate the schema of its type."""
-    if isinstance(metadata, ast.Constant):
-        return True  # a comment, which pydantic ignores
-    return is_field(reader, metadata) and is_known_field(field_keywords(metadata))
-
-
-def _either(schemas: Iterable[JsonObject]) -> JsonObject:
+def either(schemas: Iterable[JsonObject]) -> JsonObject:
     """Return the union of schemas."""
     choices: dict[str, JsonObject] = {}
     for schema in schemas:
@@ -312,6 +500,46 @@ def _either(schemas: Iterable[JsonObject]) -> JsonObject:
         says_shell = any(choice.get(SHELL_SCHEMA) for choice in found)
         return {SHELL_SCHEMA: True} if says_shell else {}
     return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _key(definition: Definition, parts: list[ast.expr] | None) -> str:
+    arguments = f"[{', '.join(map(ast.unparse, parts))}]" if parts is not None else ""
+    return f"{definition.module.name}:{definition.name}{arguments}"
+
+
+def _short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return the names of definitions: that of the class alone, or with its module if two classes have it."""
+    keys = list(keys)
+    short = {key: _as_name(re.sub(r"[^.\[\], ]+\.", "", key.partition(":")[2])) for key in keys}
+    names = list(short.values())
+    return {
+        key: name if names.count(name) == 1 else _as_name(key.replace(":", ".")).replace(".", "__")
+        for key, name in short.items()
+    }
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9.\-_]", "_", text)
+
+
+def _renamed(part: Any, names: Mapping[str, str]) -> Any:
+    """Return a part of a schema with the final names of the definitions that it refers to."""
+    if isinstance(part, list):
+        return [_renamed(item, names) for item in part]
+    if isinstance(part, dict):
+        return {key: _renamed(value, names) for key, value in part.items()}
+    if isinstance(part, str) and part.startswith("#/$defs/"):
+        name = pointer.name_of({pointer.REF: part})
+        return f"#/$defs/{names[name]}" if name in names else part
+    return part
+
+
+def _written(annotation: ast.expr) -> str:
+    """Return the text of an annotation."""
+    try:
+        return ast.unparse(annotation)
+    except (RecursionError, ValueError):
+        return "a type that is nested too deeply"
 
 
 def _parse_quoted(text: str) -> ast.expr:
