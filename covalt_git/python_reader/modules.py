@@ -80,16 +80,22 @@ Target = str | Module | Definition | None
 class Modules:
     """The modules of a toolset; ``load`` returns the text of one by its dotted name, or None if it has none.
 
-    Each is parsed once.  ``read`` has the texts of all that were read so far, by their names.
+    Each is parsed once.
+
+    Attributes:
+        read: the texts of the modules that were read, by their names.
+        asked: the names of those that were needed since it was last emptied.
     """
 
     def __init__(self, load: Callable[[str], ModuleSource | None] = lambda _: None) -> None:
         self._load = load
         self._known: dict[str, Module | None] = {}
         self.read: dict[str, bytes] = {}
+        self.asked: set[str] = set()
 
     def module(self, name: str) -> Module | None:
         """Return a module of the toolset; None if it has none of this name, or one that is not Python."""
+        self.asked.add(name)
         if name not in self._known:
             self._known[name] = None  # if it is not Python
             loaded = self._load(name) if len(self._known) <= _MOST_MODULES else None

@@ -83,6 +83,7 @@ class ToolDefinition(NamedTuple):
         defect: why no call can run it, as a clause about the function; empty if calls may run it.
         remedy: how to change the function so that calls can run it.
         unread: the parameters about which ``input_schema`` does not say everything, each with the types that it leaves out.
+        modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
     name: str | None
@@ -97,6 +98,7 @@ class ToolDefinition(NamedTuple):
     defect: str = ""
     remedy: str = ""
     unread: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
 def read_tool(
@@ -116,6 +118,7 @@ def read_tool(
     """
     try:
         known = modules or Modules()
+        known.asked.clear()
         home = known.module(module) if modules else None
         if home is None:
             home = Module(module, is_package=False, names=names_of(source))
@@ -180,6 +183,7 @@ def _read_definitions(
         if certain
         else None,
         unread=tuple(reader.document.unread) if certain else ("the signature",),
+        modules=tuple(sorted(modules.asked & modules.read.keys())),
         line=node.lineno,
         col=_column(source, node),
         defect=defect,
