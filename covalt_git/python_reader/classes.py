@@ -89,8 +89,6 @@ def class_schema(definition: Definition, reader: SchemaReader) -> JsonObject:
     """
     name = definition.name.rpartition(".")[2]
     if is_enum(definition, reader):
-        if isinstance(definition.node, ast.Call):  # whose first argument is the name of the class
-            name = str(literal(definition.node.args[0]))
         schema = enum_schema(definition, reader) | {"title": name}
         return schema | _description(definition.node, reader)
     if not isinstance(definition.node, ast.ClassDef):
@@ -311,14 +309,13 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
             options = {str(keyword.arg): keyword.value for keyword in value.keywords}
             if value.args or not options.keys() <= _DATACLASS_FIELD:
                 raise UnknownError
-            if "init" in options and not literal(options["init"]):
-                continue
+            is_computed = "init" in options and not literal(options["init"])  # accepted and ignored
             yield read_parameter(
                 reader,
                 name,
                 annotation=statement.annotation,
                 default=options.get("default"),
-                is_optional="default_factory" in options,
+                is_optional=is_computed or "default_factory" in options,
             )
         else:
             yield read_parameter(reader, name, annotation=statement.annotation, default=value)

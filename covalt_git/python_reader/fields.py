@@ -158,6 +158,7 @@ def _alias(reader: SchemaReader, keywords: dict[str, ast.expr]) -> str:
 
 def _may_be_none(reader: SchemaReader, default: ast.expr) -> bool:
     """Return whether a default may be None, so that callers may pass null too."""
+    default, reader = reader.assigned(default)
     if isinstance(default, ast.Constant):
         return default.value is None
     if isinstance(default, _DISPLAYS):
@@ -184,6 +185,7 @@ def _value(reader: SchemaReader, default: ast.expr) -> Any:
     Raises:
         UnknownError: if it has to be computed.
     """
+    default, reader = reader.assigned(default)
     if isinstance(default, ast.Call) and (make := _MADE.get(reader.origin(default.func))):
         args = [literal(part) for part in default.args]
         keywords = {str(keyword.arg): literal(keyword.value) for keyword in default.keywords}

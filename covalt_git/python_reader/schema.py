@@ -155,17 +155,22 @@ class SchemaReader:
         Raises:
             UnknownError: if it has to be computed.
         """
-        target, reader = self.resolve(expression), self
-        for _ in range(MAX_DEPTH):
-            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
-                break
-            reader = self.within(target.module)
-            expression, target = target.node, reader.resolve(target.node)
+        expression, reader = self.assigned(expression)
         if isinstance(expression, ast.Attribute):
             owner = reader.resolve(expression.value)
             if isinstance(owner, Definition) and isinstance(owner.node, ast.ClassDef):
                 return reader.member(owner, expression.attr)
         return literal(expression)
+
+    def assigned(self, expression: ast.expr) -> tuple[ast.expr, SchemaReader]:
+        """Return the expression that is assigned to a name, through other names, and the reader of its module."""
+        reader = self
+        for _ in range(MAX_DEPTH):
+            target = reader.resolve(expression)
+            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
+                break
+            expression, reader = target.node, reader.within(target.module)
+        return expression, reader
 
     def member(self, owner: Definition, name: str) -> Any:
         """Return the value of a member of an Enum.
@@ -393,8 +398,9 @@ class SchemaReader:
             called = reader.origin(node.func)
             if called in _TYPE_VARIABLES:
                 return reader.type_variable(node)
-            if called.startswith("enum."):
-                return self._class(definition, parts)
+            if called.startswith("enum.") and node.args:
+                name = str(literal(node.args[0]))  # of the class, which may not be that of the variable
+                return self._class(definition._replace(name=name), parts)
         if parts is not None:
             names = reader.type_variables(node)
             if len(names) != len(parts):
