@@ -83,6 +83,27 @@ class TypeChecker:
         if isinstance(value, list):
             yield from self._item_mismatches(value, schema, place=place)
 
+    def part_at(self, schema: Any, place: str) -> Schema:
+        """Return the part of a schema that is about a place of a value, or about the nearest one above it."""
+        found: Schema = schema
+        for part in json_path.parts(place):
+            below = next(self._below(found, part), None)
+            if below is None:
+                break
+            found = below
+        return self._target(found) if found.keys() == {"$ref"} else found
+
+    def _below(self, schema: Schema, part: str | int) -> Iterator[Schema]:
+        """Yield the schemas of a key or an item, with those in alternatives last."""
+        candidates = [schema.get("properties", {}).get(part), schema.get("additionalProperties")]
+        if isinstance(part, int):
+            candidates = [*schema.get("prefixItems", ())[part : part + 1], schema.get("items")]
+        yield from (one for one in candidates if isinstance(one, Mapping))
+        if "$ref" in schema:
+            yield from self._below(self._target(schema), part)
+        for inner in (*schema.get("allOf", ()), *_choices(schema)):
+            yield from self._below(inner, part)
+
     def _key_mismatches(
         self, value: dict[str, Any], schema: Schema, *, place: str
     ) -> Iterator[ArgumentProblem]:

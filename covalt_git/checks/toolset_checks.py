@@ -78,8 +78,6 @@ def read_sources(
                 problems.append(
                     manifest.problem(codes.NOT_CALLABLE, loc, message, hint=found.remedy)
                 )
-            if found.unread and tool.input_schema is None:
-                problems.append(_unread(manifest, loc, tool.id, function, found))
             for name in imported_packages(source):
                 imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)
@@ -87,6 +85,8 @@ def read_sources(
                 message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
+            elif found.unread and not found.defect and tool.input_schema is None:
+                problems.append(_unread(manifest, loc, tool.id, function, found))
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(

@@ -399,7 +399,9 @@ class SchemaReader:
             if called in _TYPE_VARIABLES:
                 return reader.type_variable(node)
             if called.startswith("enum.") and node.args:
-                name = str(literal(node.args[0]))  # of the class, which may not be that of the variable
+                name = str(
+                    literal(node.args[0])
+                )  # of the class, which may not be that of the variable
                 return self._class(definition._replace(name=name), parts)
         if parts is not None:
             names = reader.type_variables(node)

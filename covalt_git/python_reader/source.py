@@ -254,6 +254,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         input_schema=_unknown_signature(),
         line=1,
         col=1,
+        unread=("the signature",),
         defect="is a value, not a function" if is_data else "",
         remedy=f"define {function} with def" if is_data else "",
     )

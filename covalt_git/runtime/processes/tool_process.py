@@ -21,6 +21,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.json_values.schema_rules import with_rule
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.limits import open_reserve
 
@@ -198,14 +199,17 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:
     import covalt_toolset  # noqa: PLC0415 - in the sandbox
     from covalt_toolset.files import save  # noqa: PLC0415 - in the sandbox
-    from covalt_toolset.invoke import result_problems  # noqa: PLC0415 - in the sandbox
+    from covalt_toolset.invoke import result_problems, rule_of  # noqa: PLC0415 - in the sandbox
 
     try:
         result = covalt_toolset.invoke(function, request["args"])
     except covalt_toolset.InvalidToolArguments as error:
         if _own_frames(error, folder):  # the tool had begun and raised it itself
             return failure("tool_raised", error, folder)
-        problems = [[problem.path, problem.message] for problem in error.problems]
+        problems = [
+            [problem.path, with_rule(problem.message, rule_of(function, problem))]
+            for problem in error.problems
+        ]
         return {"status": "invalid_arguments", "problems": problems}
     except covalt_toolset.ToolSignatureError as error:
         return failure("cannot_load", error, folder)
