@@ -55,13 +55,16 @@ class SchemaDocument:
 
     Attributes:
         definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
-        unread: the texts of types that were not read, or accept less than their schema, in their order.
+        notes: the texts of types that were not read, or accept less than their schema, in their order, of the parameter
+            that is read now.
+        unread: those of each parameter, by its name.
         size: of the schema, in nodes and characters.
         depth: of the annotation that is read now.
     """
 
     definitions: dict[str, JsonObject | None] = field(default_factory=dict)
-    unread: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
 
@@ -113,8 +116,8 @@ class SchemaReader:
 
     def note(self, text: str) -> None:
         """Note a type or a constraint that the schema does not say."""
-        if len(self.document.unread) < _MOST_NOTES:
-            self.document.unread[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
+        if len(self.document.notes) < _MOST_NOTES:
+            self.document.notes[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
 
     def or_null(self, schema: JsonObject) -> JsonObject:
         """Return a schema that also accepts null."""

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
@@ -82,7 +83,8 @@ class ToolDefinition(NamedTuple):
         module: the module with its package, relative to the toolset; empty if the reader did not find the file.
         defect: why no call can run it, as a clause about the function; empty if calls may run it.
         remedy: how to change the function so that calls can run it.
-        unread: the parameters about which ``input_schema`` does not say everything, each with the types that it leaves out.
+        unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
+            name if nothing is known about the signature.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
@@ -97,7 +99,7 @@ class ToolDefinition(NamedTuple):
     module: str = ""
     defect: str = ""
     remedy: str = ""
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = MappingProxyType({})
     modules: tuple[str, ...] = ()
 
 
@@ -182,7 +184,7 @@ def _read_definitions(
         )
         if certain
         else None,
-        unread=tuple(reader.document.unread) if certain else ("the signature",),
+        unread=reader.document.unread if certain else {"": "the signature"},
         modules=tuple(sorted(modules.asked & modules.read.keys())),
         line=node.lineno,
         col=_column(source, node),
@@ -254,7 +256,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         input_schema=_unknown_signature(),
         line=1,
         col=1,
-        unread=("the signature",),
+        unread={"": "the signature"},
         defect="is a value, not a function" if is_data else "",
         remedy=f"define {function} with def" if is_data else "",
     )
@@ -360,7 +362,7 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
 def _read_signature(node: FunctionNode, reader: SchemaReader, docstring: _Docstring) -> JsonObject:
     """Return the schema of the arguments that callers can pass."""
     if getattr(node, "type_params", []):  # def f[T](x: T): T is not a class
-        reader.note("the type parameters")
+        reader.document.unread[""] = "type parameters"
         return _unknown_signature()
     try:
         arguments = [
@@ -369,7 +371,7 @@ def _read_signature(node: FunctionNode, reader: SchemaReader, docstring: _Docstr
             if not _is_workspace(argument, reader)
         ]
     except UnknownError:
-        reader.note("the name of an argument")
+        reader.document.unread[""] = "the name of an argument"
         return _unknown_signature()
     schema: JsonObject = {
         "type": "object",
@@ -385,20 +387,19 @@ def _read_argument(
 ) -> Parameter:
     """Return a parameter; what its schema does not say is noted under its name."""
     document = reader.document
-    known, document.unread = document.unread, {}
-    try:
-        return read_parameter(
-            reader,
-            argument.arg,
-            annotation=argument.annotation,
-            default=default,
-            text=docstring.arguments.get(argument.arg, ""),
-            takes_none=True,
-        )
-    finally:
-        if document.unread:
-            known[f"{argument.arg} ({', '.join(document.unread)})"] = None
-        document.unread = known
+    before, document.notes = document.notes, {}
+    parameter = read_parameter(
+        reader,
+        argument.arg,
+        annotation=argument.annotation,
+        default=default,
+        text=docstring.arguments.get(argument.arg, ""),
+        takes_none=True,
+    )
+    if document.notes:
+        document.unread[parameter.name] = ", ".join(document.notes)
+    document.notes = before
+    return parameter
 
 
 def _read_result(node: FunctionNode, reader: SchemaReader) -> JsonObject | None:
