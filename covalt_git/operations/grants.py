@@ -135,6 +135,10 @@ class GrantsRevoked(Result):
     toolset_id: str
     revoked: tuple[str, ...]
     left: Grant | None
+    withdrawn: tuple[str, ...] = Field(
+        description="The permissions that are no longer trusted on this machine, also those that a pull has taken out"
+        " of the state file."
+    )
 
 
 @operation(errors=(404,), admin="list grants")
@@ -185,18 +189,24 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
 
 @operation(changes=True, errors=(404,), admin="revoke grants")
 def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
-    """Revoke the grants of a toolset, or a part of them."""
+    """Revoke the grants of a toolset, or a part of them, and end the trust in them on this machine.
+
+    The trust ends also if a pull has taken the grant out of the state file: a pull that restores it needs trust again.
+    """
     root = context.project.root
-    revoked, left = list[str](), None
     if request.all:
-        revoked = decisions.revoke_all(root, request.toolset_id)
+        done = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
         raise invalid_field("key", "name a grant, or use all: true")
     else:
-        left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
-        revoked = [] if left else [request.key]
+        done = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
     context.update_toolset_index()
-    return GrantsRevoked(toolset_id=request.toolset_id, revoked=tuple(revoked), left=left)
+    return GrantsRevoked(
+        toolset_id=request.toolset_id,
+        revoked=done.keys,
+        left=done.left,
+        withdrawn=done.withdrawn,
+    )
 
 
 def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:

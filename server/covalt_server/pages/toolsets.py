@@ -25,6 +25,7 @@ from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
+from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout
@@ -50,6 +51,9 @@ _LONGEST_PATCH = 200_000
 
 _MOST_RENAMED = 10
 """Renamed tools in a message, which a cookie has to hold."""
+
+_MOST_ENDED = 300
+"""Characters of the permissions that a message says are no longer trusted, for the same reason."""
 
 
 @pages.get("/toolsets")
@@ -123,8 +127,10 @@ def grant_again(toolset_id: str) -> Response:
 def revoke(toolset_id: str) -> Response:
     """Revoke a grant, or one of its hosts."""
     key, hosts = request.form.get("key", ""), tuple(request.form.getlist("host"))
-    ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
-    return _back(toolset_id, "grants", "Revoked.")
+    done = ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
+    ended = display.shorten("; ".join(done.withdrawn), _MOST_ENDED)
+    trust = f" No longer trusted on this machine: {ended}." if ended else ""
+    return _back(toolset_id, "grants", f"Revoked.{trust}")
 
 
 @pages.post("/toolsets/<toolset_id>/refresh")
