@@ -23,6 +23,7 @@ from covalt_git.trust import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -151,6 +152,18 @@ def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
         consents.narrow(permission)
 
 
+def withdraw_calls(root: Path, toolset_id: str, after: Toolset | None) -> None:
+    """End the trust in calls without approval that a toolset without a revoked grant no longer has.
+
+    Args:
+        root: The folder of the project.
+        toolset_id: The toolset.
+        after: The toolset; None if it does not exist.
+    """
+    remaining = {permission.key for permission in _all(after)} if after is not None else set[str]()
+    Consents.of(root).distrust_earlier(toolset_id, lambda fact: "free_calls" in fact, remaining)
+
+
 def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
     """Return whether a tool needs no approval because the project says so, though it would by default."""
     if tool.confirmation:
@@ -197,7 +210,7 @@ def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[Js
 
     def ends(fact: JsonObject) -> bool:
         if "free_calls" in fact:
-            return True  # such as of an earlier entry of a registered tool
+            return True  # such as of an earlier entry of a registered tool, or of grants that a pull has removed
         if no_grant_is_left and "grant" in fact:
             return True
         return any((name, fact.get(name)) in parts for name in ("grant", "accepted"))

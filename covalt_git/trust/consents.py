@@ -29,7 +29,7 @@ from covalt_git.trust.own_data import (
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
@@ -56,6 +56,13 @@ class NotTrustedError(CovaltError):
             f"the project asks for permissions that are not trusted on this machine: {shown}{more}",
             hint="covalt-git trust",
         )
+
+
+class TrustedFact(NamedTuple):
+    """A fact that the user has trusted, and the words that described it then."""
+
+    fact: JsonObject
+    words: str
 
 
 class Consents(NamedTuple):
@@ -175,16 +182,16 @@ class Consents(NamedTuple):
         earlier definition of a server would otherwise count again when a later pull restores that definition.
         """
         remaining_files = {_file_name(key) for key in remaining}
-        for file in self.folder.glob("*.json"):
-            if file.name in remaining_files:
-                continue
-            consent = Consent(file, {"project": str(self.root)})
-            try:
-                permits = (consent.content() or {}).get("permits")
-            except UnreadableConsentError:
-                continue  # it permits nothing
-            if isinstance(permits, dict) and permits.get("toolset") == toolset_id and ends(permits):
+        for consent, content in self._about(toolset_id):
+            if consent.file.name not in remaining_files and ends(content["permits"]):
                 consent.withdraw()
+
+    def about(self, toolset_id: str) -> dict[str, TrustedFact]:
+        """Return what the user has trusted about a toolset, whatever the project's files contain, by unique names."""
+        return {
+            consent.file.name: TrustedFact(content["permits"], str(content.get("words", "")))
+            for consent, content in self._about(toolset_id)
+        }
 
     def narrow(self, permission: Permission) -> None:
         """Withdraw the trust in what a permission no longer reaches, so that a pull that restores it needs trust."""
@@ -214,6 +221,18 @@ class Consents(NamedTuple):
         if not isinstance(reach, dict):
             return {}
         return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
+
+    def _about(self, toolset_id: str) -> Iterator[tuple[Consent, JsonObject]]:
+        """Yield the consents to facts about a toolset, and what they contain."""
+        for file in sorted(self.folder.glob("*.json")):
+            consent = Consent(file, {"project": str(self.root)})
+            try:
+                content = consent.content() or {}
+            except UnreadableConsentError:
+                continue  # it permits nothing
+            permits = content.get("permits")
+            if isinstance(permits, dict) and permits.get("toolset") == toolset_id:
+                yield consent, content
 
     def _of(self, permission: Permission) -> Consent:
         fact = {**self._project(), "permits": permission.fact}
