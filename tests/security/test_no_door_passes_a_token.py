@@ -403,7 +403,7 @@ def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
 def test_a_value_with_a_mark_is_seen_at_each_place(place: str, value: str) -> None:
     fragment = named(place, value)
 
-    assert credentials(json.dumps(fragment)) or list(announced_credentials(fragment))
+    assert credentials(json.dumps(fragment)) or any(announced_credentials(fragment))
     for document in ({"mcpServers": {"a": {"command": "npx", **fragment}}}, {"x-note": fragment}):
         assert value not in json.dumps(replace_credentials(document)[0])
 
