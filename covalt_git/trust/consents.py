@@ -102,6 +102,25 @@ class Consents(NamedTuple):
         """Return whether ``data/`` belongs to this user; create it if it does not exist."""
         return is_own(self.root) or self.cover_everything
 
+    @property
+    def project(self) -> JsonObject:
+        """The fact that names the project in every consent and login: its path, and the id in its ``data/``.
+
+        With the path alone, another project at the path of a deleted one would have what the user gave to that one.
+        """
+        return {"project": str(self.root), "folder": folder_id(self.root)}
+
+    def identify(self) -> JsonObject:
+        """Return :attr:`project`, after giving it an id if it has none, as in a trusted folder.
+
+        Raises:
+            NotTrustedError: if ``data/`` is another user's, which a decision about something else does not change.
+        """
+        self.check_data()
+        if folder_id(self.root) is None:
+            adopt(self.root)
+        return self.project
+
     def lacking(self, permissions: Iterable[Permission]) -> list[Permission]:
         """Return the permissions, or the parts of them, that the user has not trusted.
 
@@ -142,9 +161,7 @@ class Consents(NamedTuple):
         Raises:
             NotTrustedError: if ``data/`` is another user's, which a decision about something else does not change.
         """
-        self.check_data()
-        if folder_id(self.root) is None:  # a trusted folder covers it
-            adopt(self.root)
+        self.identify()
         for permission in permissions:
             reach = self._reach(permission)
             new = permission.beyond(reach)
@@ -158,7 +175,7 @@ class Consents(NamedTuple):
         Raises:
             NotTrustedError: if ``data/`` is another user's.
         """
-        self.check_data()
+        self.identify()
         self._origin().give()
 
     def distrust(self, permissions: Iterable[Permission]) -> None:
@@ -216,17 +233,14 @@ class Consents(NamedTuple):
         return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
 
     def _of(self, permission: Permission) -> Consent:
-        fact = {**self._project(), "permits": permission.fact}
+        fact = {**self.project, "permits": permission.fact}
         return Consent(self.folder / _file_name(permission.key), fact, permission.text)
-
-    def _project(self) -> dict[str, str | None]:
-        return {"project": str(self.root), "folder": folder_id(self.root)}
 
     def _is_all_own(self) -> bool:
         return self._origin().exists and is_all_own(self.root)
 
     def _origin(self) -> Consent:
-        fact = {**self._project(), "made_here": True}
+        fact = {**self.project, "made_here": True}
         words = "this project was made on this machine"
         return Consent(self.folder / "made-here.json", fact, words)
 

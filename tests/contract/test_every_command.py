@@ -24,6 +24,7 @@ from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
 from covalt_git.serving.server_registry import register
 from covalt_git.toolsets.new_project import create_project
+from covalt_git.trust import Consents
 from tests.command import REPOSITORY, Piped, commands
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
@@ -152,7 +153,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / path).write_bytes(text.encode())
     (root / "toolsets/demo/tools/a.py").chmod(0o755)
     commit_all(root)
-    login = StoredLogin.model_validate({"project": str(root), **LOGIN})
+    login = StoredLogin.model_validate(Consents.of(root).identify() | LOGIN)
     SignInFile.of(Name(root, "demo", "far", "c1"), login.url).write(login)
     with register(root, "http://127.0.0.1:8787"):
         yield root
