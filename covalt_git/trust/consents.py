@@ -9,8 +9,10 @@ read and delete them.  ``trusted-folders`` lists folders whose projects need no 
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git import timestamps
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system import atomic_write
@@ -258,8 +260,10 @@ def foreign_data() -> Permission:
     return Permission({"data": "foreign"}, words)
 
 
-def trust_folder(folder: Path) -> None:
+def trust_folder(folder: Path, reason: str | None = None) -> None:
     """Trust all projects in a folder and below it, also those that do not exist yet.
+
+    The ``reason`` that a script stated is a line above the folder, which begins with ``#``.
 
     Raises:
         CovaltError: if its path has a line break, which the file of folders cannot store.
@@ -267,9 +271,14 @@ def trust_folder(folder: Path) -> None:
     path = str(folder.resolve())
     if "\n" in path:
         raise CovaltError(f"the path {path!r} has a line break", code="invalid_folder")
-    lines = dict.fromkeys([*_trusted_folders(), path])
-    text = "".join(f"{line}\n" for line in lines)
-    atomic_write.replace(user_folder() / _TRUSTED_FOLDERS, text, private=True)
+    if path in _trusted_folders():
+        return
+    file = user_folder() / _TRUSTED_FOLDERS
+    text = read_private(file, UnreadableConsentError) or ""
+    # As JSON in ASCII, because a line break in the reason would begin a line that is another folder.
+    note = f"# {timestamps.now()} {json.dumps(reason)}\n" if reason else ""
+    begun = "\n" if text and not text.endswith("\n") else ""
+    atomic_write.replace(file, f"{text}{begun}{note}{path}\n", private=True)
 
 
 def _trusted_folders() -> list[str]:
