@@ -26,6 +26,8 @@ def print_approval(approval: ApprovalDetail) -> None:
     """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
     where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
     output.say(display.in_line(where), bold=True)
+    if approval.alias_of is not None:
+        output.say(display.in_line(f"it forwards the call to {approval.alias_of}"))
     if approval.description:
         output.say(approval.description, prose=True)
     effects = _effects(approval.annotations)
