@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, ask_to_print
+from covalt_git.cli.context import ask, ask_to_print, check_user, print_json
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
@@ -245,13 +244,16 @@ def _grant_all(
         if reason is None and not wants_json() and not click.confirm("grant this?"):
             output.say("nothing was granted")
             raise SystemExit(1)
-    done = ask_to_print(
-        operation,
-        toolset_id=toolset.id,
-        digest=toolset.digest,
-        permissions=tuple(permission.digest for permission in permissions),
-        reason=reason,
-    )
+        done = ask(
+            operation,
+            toolset_id=toolset.id,
+            digest=toolset.digest,
+            permissions=tuple(permission.digest for permission in permissions),
+            reason=reason,
+        )
+    else:  # nothing to decide
+        done = grants.GrantList(grants=())
+    print_json(done)
     for one in done.grants:
         _print_grant(one)
     return {one.key for one in done.grants}

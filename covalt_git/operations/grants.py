@@ -24,7 +24,14 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
 )
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
+from covalt_git.operations.registry import (
+    TRUSTING,
+    Request,
+    Result,
+    ToolsetRequest,
+    invalid_field,
+    operation,
+)
 from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
 
@@ -151,7 +158,7 @@ def list_grants(context: Context, request: ListGrants) -> GrantList:
     return GrantList(grants=tuple(_row(*one) for one in found))
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
     """Grant a host, a secret, an MCP server, a registered tool, or permission to run without a sandbox.
 
@@ -169,7 +176,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     return row
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
 
@@ -179,7 +186,7 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     return _add(context, request, requested_grants, _review(request))
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def renew_grants(context: Context, request: GrantAll) -> GrantList:
     """Renew the grants of a toolset that ended because its files changed.
 

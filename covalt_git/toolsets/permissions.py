@@ -127,9 +127,12 @@ def is_trusted(toolset: Toolset, key: str) -> bool:
     return not Consents.of(toolset.root).lacking(permissions)
 
 
-def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
+def trust_waiver(
+    toolset: Toolset, config: ProjectConfig, tool: Tool, reason: str | None = None
+) -> None:
     """Trust that a tool runs without approval, after the user's override of it."""
-    Consents.of(toolset.root).trust(_without_approval(toolset, _requiring(config), [tool]))
+    waived = _without_approval(toolset, _requiring(config), [tool])
+    Consents.of(toolset.root).trust(waived, reason)
 
 
 def withdraw_removed(before: Toolset, after: Toolset | None) -> None:

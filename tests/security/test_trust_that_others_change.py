@@ -628,6 +628,22 @@ def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -
     assert len(Project.open(own).config.approvals) == 1
 
 
+@pytest.mark.parametrize("store", [".hg", ".jj", ".svn"])
+@pytest.mark.parametrize("place", [".", "..", "toolsets/gift"])
+@pytest.mark.parametrize("has_git", [False, True])
+def test_a_checkout_of_another_system_needs_trust(
+    own: Path, store: str, place: str, *, has_git: bool
+) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    if not has_git:
+        shutil.rmtree(own / ".git")
+    assert len(Project.open(own).config.approvals) == 1
+
+    (own / place / store).mkdir(parents=True)
+
+    assert Project.open(own).config.approvals == ()
+
+
 def _merge_fetched(own: Path, theirs: Path) -> None:
     git(own, "fetch", "-q", "--no-write-fetch-head", str(theirs), "main")
     git(own, "merge", "-q", git(theirs, "rev-parse", "HEAD"))

@@ -200,7 +200,9 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_an_import_with_trust_shows_what_it_trusts(root: Path, cli_in: Cli, source: Path) -> None:
-    code, printed = cli_in(root, "bundle", "import", str(source), "--trust", "--yes")
+    code, printed = cli_in(
+        root, "bundle", "import", str(source), "--trust", "--no-terminal", "a test"
+    )
 
     assert code == 0, printed
     question, _, _ = printed.partition("is imported and enabled")
