@@ -136,7 +136,9 @@ _KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
 _SIGN = r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
-        ["'`]? (?:(?:bearer|basic|token)\s{1,3})?"""
+        ["'`]? (?:[a-z][a-z0-9_-]{0,30}\s{1,3})?"""
+"""What is between a name and its value; a header has a scheme before it, of which each service invents its own."""
+
 _SPACE = r"""\s{1,3} ["'`]? (?!-)"""
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
 
