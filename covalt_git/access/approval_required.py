@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.access.argument_values import ANY_VALUE, MISSING, possible_values, value_at
+from covalt_git.access.argument_values import (
+    ANY_VALUE,
+    MISSING,
+    has_other_names,
+    possible_values,
+    value_at,
+)
 from covalt_git.access.shell_arguments import is_shell_argument_of, may_run_more
 from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.json_values.pointer import BadReferenceError
@@ -99,7 +105,7 @@ def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) 
                 and any(_is_like(*form) for form in _forms(found, wanted))
             )
             for tool in called
-            for found in possible_values(tool, args, path)
+            for found in possible_values(tool, args, path, wanted)
         )
     except BadReferenceError:  # a default that cannot be read may be the value
         return True
@@ -124,7 +130,10 @@ def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, wanted: A
     found = value_at(args, path)
     if found is MISSING or not all(_is_like(*form) for form in _forms(found, wanted)):
         return False
-    return not any(_runs_more(tool, path, found, wanted) for tool in called)
+    return not any(
+        _runs_more(tool, path, found, wanted) or has_other_names(tool, args, path)
+        for tool in called
+    )
 
 
 def _has_form_of(found: object, wanted: Any) -> bool:

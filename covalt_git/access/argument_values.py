@@ -2,7 +2,8 @@
 
 A caller chooses the form of the arguments.  So a rule that requires approval must match a value that the tool takes
 from a list, from an object, or from the default of a missing argument.  Python also parses: a UUID or a date has many
-spellings, and a text can become a number.  Where the value that a function gets is not known, it counts as any value.
+spellings, and a text can become a number.  So can the keys of a ``dict[UUID, str]``.  Where the value that a function
+gets is not known, it counts as any value.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
+from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +32,23 @@ _MAX_INDEX_DIGITS = 9
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """Keys of a schema that permit every value."""
 
+_OF_A_TEXT: Final = _ANNOTATIONS | {"type", "format", "minLength", "maxLength"}
+"""Keys of a schema of the keys of an object whose spellings are known.
+
+A pattern, a choice or a union may stand for numbers or booleans: the keys of a ``dict[int, str]`` are texts in JSON.
+"""
+
+_KINDS: Final = frozenset({"type", "enum", "const"})
+"""Keys of a schema that say which values Python takes as they are."""
+
+UNKNOWN_SIGNATURE: Final = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": True,
+}
+"""The schema of a Python function whose parameters cannot be read."""
+
 _SPELLED_AS_WRITTEN: Final = frozenset({"path"})
 """Formats of texts that Python does not parse, or whose spellings are compared elsewhere."""
 
@@ -43,21 +63,45 @@ def value_at(args: JsonObject, path: str) -> Any:
     return value
 
 
-def possible_values(tool: Tool, args: JsonObject, path: str) -> Iterator[Any]:
+def possible_values(tool: Tool, args: JsonObject, path: str, wanted: Any) -> Iterator[Any]:
     """Yield every value that a tool may find at a dotted path of its arguments, and the values inside of each.
 
-    A name on the path also means that part of each item of a list.  The keys of objects count as values.
+    A name on the path also means that part of each item of a list.  The keys of objects count as values.  ``wanted`` is
+    what the values are compared with.
 
     Raises:
         BadReferenceError: if a missing argument may have a default in a schema that cannot be followed.
     """
     names = path.split(".")
+    has_parts = isinstance(wanted, dict | list)
+    for schema, is_of_function in _schemas(tool):
+        values = _Values(schema, is_of_function=is_of_function, compares_parts=has_parts)
+        yield from values.at(args, names)
+
+
+def has_other_names(tool: Tool, args: JsonObject, path: str) -> bool:
+    """Return whether Python may read another key of the arguments as a name on a dotted path.
+
+    Of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the last value.
+    """
+    names = path.split(".")
+    if len(names) == 1:  # the names of parameters are never parsed
+        return False
+    try:
+        return any(
+            _Values(schema, is_of_function=is_of_function).has_other_names(args, names)
+            for schema, is_of_function in _schemas(tool)
+        )
+    except BadReferenceError:  # a schema that cannot be followed waives nothing
+        return True
+
+
+def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
+    """Yield the schemas of a tool, and whether each has the types of a Python function."""
     for schema in (tool.input_schema, tool.function_schema):
         if schema is not None:
-            is_of_function = tool.kind == "python" and (
-                schema is tool.function_schema or not tool.schema_is_declared
-            )
-            yield from _Values(schema, is_of_function=is_of_function).at(args, names)
+            is_read = schema is tool.function_schema or not tool.schema_is_declared
+            yield schema, tool.kind == "python" and is_read
 
 
 def _part(value: Any, name: str) -> Any:
@@ -75,9 +119,12 @@ def _is_index(name: str) -> bool:
 class _Values:
     """Walks through arguments and their schemas at once."""
 
-    def __init__(self, root: JsonObject, *, is_of_function: bool) -> None:
+    def __init__(
+        self, root: JsonObject, *, is_of_function: bool, compares_parts: bool = False
+    ) -> None:
         self._subschemas = Subschemas(root)
         self._is_of_function = is_of_function
+        self._compares_parts = compares_parts
         # Each default is looked into once: that of a recursive schema may contain itself.
         self._expanded: set[tuple[int, int]] = set()
         self._args: JsonObject = {}
@@ -87,40 +134,88 @@ class _Values:
         self._args = args
         return self._at(args, self._subschemas.of_all(), names)
 
+    def has_other_names(self, args: JsonObject, names: Sequence[str]) -> bool:
+        """Return whether an object on a path has a key that Python may read as the name on the path."""
+        value: Any = args
+        schemas = self._subschemas.of_all()
+        for name in names:
+            if isinstance(value, dict) and any(self._other_names(value, schemas, name)):
+                return True
+            value, schemas = _part(value, name), self._subschemas.below(schemas, name)
+        return False
+
     def _at(self, value: Any, schemas: Sequence[JsonObject], names: Sequence[str]) -> Iterator[Any]:
         if not names:
             yield from self._inside(value, schemas)
             return
         name, rest = names[0], names[1:]
-        if self._is_of_function and isinstance(value, str):  # such as the JSON text of a model
-            yield from (part for part in _parsed(value, schemas) if part is ANY_VALUE)
+        if self._may_become_any(value, schemas, name):
+            yield ANY_VALUE
+            return
         if isinstance(value, list) and not _is_index(name):
             for item, of_item in self._items(value, schemas):
                 yield from self._at(item, of_item, names)
             return
+        if isinstance(value, dict):
+            for key in self._other_names(value, schemas, name):
+                yield from self._at(value[key], self._subschemas.below(schemas, key), rest)
         part, of_part = _part(value, name), self._subschemas.below(schemas, name)
         if part is not MISSING:
             yield from self._at(part, of_part, rest)
         elif value is MISSING or isinstance(value, dict):
-            if self._is_of_function and value is not self._args and _says_nothing(schemas):
-                yield ANY_VALUE
             yield from self._defaults(schemas, name, of_part, rest)
+
+    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject], name: str) -> bool:
+        """Return whether Python may make any value of a value, such as of the JSON text of a model.
+
+        A list may become an object too: the fields of a named tuple have names and positions.
+        """
+        if not self._is_of_function:
+            return False
+        if value is self._args:
+            # Of a signature that cannot be read, the defaults and the other names of parameters are unknown.
+            return name not in self._args and UNKNOWN_SIGNATURE in schemas
+        if value is MISSING:
+            return _says_nothing(schemas)
+        return any(part is ANY_VALUE for part in _parsed(value, schemas))
+
+    def _other_names(
+        self, value: JsonObject, schemas: Sequence[JsonObject], name: str
+    ) -> Iterator[str]:
+        """Yield the other keys of an object that Python may read as a name."""
+        of_names = self._of_names(schemas)
+        for key in value if of_names else ():
+            spellings = {key, *_parsed_key(key, of_names)} if key != name else set()
+            paths = {normal_path(one) for one in spellings if isinstance(one, str)}
+            if ANY_VALUE in spellings or normal_path(name) in paths:
+                yield key
+
+    def _of_names(self, schemas: Sequence[JsonObject]) -> Sequence[JsonObject]:
+        return self._subschemas.of_names(schemas) if self._is_of_function else ()
 
     def _inside(self, value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
         if value is MISSING:
             return
         yield value
         if self._is_of_function and value is not self._args:
-            yield from _parsed(value, schemas)
+            yield from self._spelled(_parsed(value, schemas))
         if isinstance(value, list):
             for item, of_item in self._items(value, schemas):
                 yield from self._inside(item, of_item)
         elif isinstance(value, dict):
+            of_names = self._of_names(schemas)
             for key, part in value.items():
                 yield key
+                if of_names:
+                    yield from self._spelled(_parsed_key(key, of_names))
                 yield from self._inside(part, self._subschemas.below(schemas, key))
             for name in _properties(schemas) - value.keys():
                 yield from self._defaults(schemas, name, self._subschemas.below(schemas, name), ())
+
+    def _spelled(self, parsed: Iterator[Any]) -> Iterator[Any]:
+        """Yield what Python may get for a value; any value if it is compared as a part of a list or an object."""
+        for value in parsed:
+            yield ANY_VALUE if self._compares_parts else value
 
     def _items(
         self, value: list[Any], schemas: Sequence[JsonObject]
@@ -150,7 +245,7 @@ class _Values:
                 yield from self._at(one["default"], of_part, rest)
         if self._is_of_function and not stating and _is_optional(schemas, name):
             yield ANY_VALUE
-        elif rest:
+        elif rest and (name in _properties(schemas) or not self._is_of_function):
             yield from self._at(MISSING, of_part, rest)
 
 
@@ -164,14 +259,32 @@ def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
     if any(not schema.keys() - _ANNOTATIONS for schema in schemas):
         yield ANY_VALUE  # a type that was not read, such as one with a validator
         return
-    types = {name for one in schemas for name in _listed(one.get("type"))}
-    if types and not types & _types_of(value):
-        yield ANY_VALUE  # Python converts it to one of these types
+    stating = [one for one in schemas if not _KINDS.isdisjoint(one)]
+    if stating and not any(_takes(one, value) for one in stating):
+        yield ANY_VALUE  # Python converts it to one of these types or choices
         return
     formats = {one["format"] for one in schemas if isinstance(one.get("format"), str)}
     if isinstance(value, str):
         for name in formats - _SPELLED_AS_WRITTEN:
             yield from _spellings(value, name)
+
+
+def _parsed_key(key: str, of_names: Sequence[JsonObject]) -> Iterator[Any]:
+    """Yield what a Python function may get for a key of an object other than the key itself."""
+    if any(schema.keys() - _OF_A_TEXT for schema in of_names):
+        yield ANY_VALUE
+    else:
+        yield from _parsed(key, of_names)
+
+
+def _takes(schema: JsonObject, value: Any) -> bool:
+    """Return whether a schema states the type, or the choice, that a value is."""
+    types = _listed(schema.get("type"))
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    is_choice = not isinstance(choices, list) or any(
+        type(one) is type(value) and one == value for one in choices
+    )
+    return is_choice and (not types or not _types_of(value).isdisjoint(types))
 
 
 def _spellings(text: str, name: str) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.access.argument_values import UNKNOWN_SIGNATURE
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.models.tool_properties import SHELL_SCHEMA
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
 """Names of arguments that a shell or an interpreter reads, in lower case."""
-
-_UNKNOWN: Final = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": True,
-}
-"""The schema of a Python function whose parameters cannot be read: a shell may read any of them."""
 
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """Keys of a schema that say nothing about the values."""
@@ -55,13 +48,14 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
 def is_shell_argument_of(tool: Tool, path: str) -> bool:
     """Return whether a shell may read an argument of a tool: its declared schema or that of its function says so.
 
-    The type of a Python parameter may be one that cannot be read, such as one from another module.  It may have ``x-shell``.
+    The type of a Python parameter may be one that cannot be read, such as one from another module.  It may have ``x-shell``,
+    and so may the parameters of a function whose signature cannot be read.
     """
     schemas = [one for one in (tool.input_schema, tool.function_schema) if one is not None]
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
     return tool.kind == "python" and any(
-        schema == _UNKNOWN or _is_unknown(schema, path.split(".")) for schema in schemas
+        schema == UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
     )
 
 

@@ -53,13 +53,21 @@ def check_found(
             continue
         is_called = tool.toolset_id == found.toolset.id
         toolset = found.toolset if is_called else read_toolset(root, tool.toolset_id)
-        sandboxed = tool.kind != "python" or sandbox_levels.is_sandbox(at)
+        sandboxed = tool.kind != "python" or is_confined(tool, at)
         check_trusted(toolset, tool, config, sandboxed=sandboxed)
     if found.tool.kind == "mcp":
         server = tool_grants.server_of(found.toolset, found.tool.server)
         tool_grants.check_server_grant(found.toolset, server)
     elif found.tool.kind == "python":
         ToolsetCopy.of(found.toolset).make()
+
+
+def is_confined(tool: Tool, at: SandboxLevel | None = None) -> bool:
+    """Return whether a tool runs in a sandbox at a level, by default the strongest of this machine.
+
+    At the level ``process`` its code can do what the user can do, as can the programs of MCP servers.
+    """
+    return tool.kind == "python" and sandbox_levels.is_sandbox(at)
 
 
 def check_space(tool: Tool, chat: ChatStore) -> None:

@@ -1,8 +1,9 @@
 """Runs of tools' examples, each in a scratch chat, with a comparison of actual and expected results.
 
 An example is a normal call: it passes the access check, runs in the sandbox and is recorded.  Its chat is new
-and temporary (a scratch chat), so a tool that only changes the chat's files needs no approval.  A tool with
-granted hosts or secrets still needs approval, because the user wants to see its requests first.
+and temporary (a scratch chat), so a tool that only changes the chat's files needs no approval.  A tool that may
+do more still needs it, because the author of the example chose its arguments: one with granted hosts or secrets,
+and any tool on a machine without a sandbox.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git.access import acting, allowed_roles
 from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.calls import preconditions
 from covalt_git.calls.approvals import Approvals
 from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import DisabledToolError
@@ -113,7 +115,7 @@ def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
         others = allowed_roles(engine.config, "approve", tool)
         return f"it needs approval, which {who} may not give", others
     may = granted(toolset.id, toolset.state, toolset.digest)
-    if tool.kind != "python" or may.reach.rules or may.secrets:
+    if may.reach.rules or may.secrets or not preconditions.is_confined(tool, engine.level):
         return "it requires approval, and may reach beyond the scratch chat", hint
     return None
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.approvals import ApprovalRenewedError, OtherBranchError
-from covalt_git.cli.approving import check_user, print_approval
+from covalt_git.cli.approving import print_approval
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.calls import exit_code
 from covalt_git.cli.calls import show as show_call
-from covalt_git.cli.context import ask, ask_to_print, context, print_json
+from covalt_git.cli.context import ask, ask_to_print, check_user, context, print_json
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following

@@ -1,12 +1,10 @@
-"""Approval of calls on the command line: at a terminal, or without one and with a recorded reason."""
+"""What would run, as a user reads it on the command line before approving it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.cli.context import can_ask
 from covalt_git.cli.terminal import output
-from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 
@@ -24,29 +22,12 @@ _EFFECTS = {
 }
 
 
-def check_user(
-    reason: str | None,
-    what: str = "permissions are granted and trusted",
-    *,
-    elsewhere: str = "",
-) -> None:
-    """Refuse a decision of a user without a terminal or a reason: agents run commands without a terminal.
-
-    Raises:
-        CovaltError: ``terminal_needed``, when there is neither.
-    """
-    if reason is None and not can_ask():
-        raise CovaltError(
-            f"{what} by a user at a terminal",
-            hint=f"run this at a terminal{', or ' + elsewhere if elsewhere else ''}; --help has the option for scripts",
-            code="terminal_needed",
-        )
-
-
 def print_approval(approval: ApprovalDetail) -> None:
     """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
     where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
     output.say(display.in_line(where), bold=True)
+    if approval.alias_of is not None:
+        output.say(display.in_line(f"it forwards the call to {approval.alias_of}"))
     if approval.description:
         output.say(approval.description, prose=True)
     effects = _effects(approval.annotations)

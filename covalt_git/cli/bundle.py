@@ -11,7 +11,8 @@ import click
 
 from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, ask_to_print, can_ask, context
+from covalt_git.cli.call import reason_option
+from covalt_git.cli.context import ask, ask_to_print, check_user, context
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.toolset_update import is_unresolved, print_update
@@ -115,8 +116,17 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
     is_flag=True,
     help="Print what would be trusted and ask; then also grant it, enable the toolset and connect its MCP servers.",
 )
-@click.option("--yes", is_flag=True, help="With --trust: do not ask.")
-def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: Any) -> None:
+@click.option("--yes", is_flag=True, help="With --trust, at a terminal: do not ask.")
+@reason_option
+def import_(
+    source: str,
+    *,
+    signer: str | None,
+    trusts: bool,
+    yes: bool,
+    reason: str | None,
+    **how: Any,
+) -> None:
     """Import a toolset, disabled and without grants.
 
     FILE is a ZIP, or a document in a format of `covalt-git formats`; URL is the https URL of a ZIP.  None
@@ -125,17 +135,18 @@ def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: 
     imported before is updated, as by `toolset update`.
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
-    connects.  It is refused for updates, and on a machine without a sandbox.
+    connects.  It is refused for updates, and on a machine without a sandbox.  A script without a terminal
+    states a reason for --trust and --trust-signer with --no-terminal.
 
     Example: covalt-git bundle import weather.zip
     """
     if signer is not None:
         if how["unsigned"] or how["dry_run"]:
             raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
-        how["trusted_signer"] = _trusted_signer(source, signer, **how)
+        how["trusted_signer"] = _trusted_signer(source, signer, reason=reason, **how)
     if trusts and not how["dry_run"]:
-        how["trust"] = _reviewed(source, yes=yes, **how)
-    imported = ask(toolset_imports.import_toolset_from, source=source, **how)
+        how["trust"] = _reviewed(source, yes=yes, reason=reason, **how)
+    imported = ask(toolset_imports.import_toolset_from, source=source, reason=reason, **how)
     if wants_json():
         output.as_json(imported)
     elif imported.trusted:
@@ -150,8 +161,8 @@ def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: 
         raise click.exceptions.Exit(1)
 
 
-def _trusted_signer(source: str, name: str, **how: Any) -> str:
-    """Print the key that signed a bundle, ask at a terminal, and return its line for ``signers``."""
+def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -> str:
+    """Print the key that signed a bundle, ask unless there is a reason, and return its line for ``signers``."""
     found = ask(toolset_imports.import_toolset_from, source=source, **how | {"dry_run": True})
     if not found.unknown_key:
         signed = f"signed by {found.signer.principal!r}" if found.signer else "not signed"
@@ -162,13 +173,14 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
     assert found.signer_problem is not None
     output.say(found.signer_problem.error_description, err=True)
     output.say(f"`signers` in covalt.yaml gets: {line}", err=True)
-    if can_ask() and not click.confirm("trust this key?"):
+    check_user(reason, "signers are trusted")
+    if reason is None and not click.confirm("trust this key?", err=wants_json()):
         raise click.exceptions.Abort
     return line
 
 
-def _reviewed(source: str, *, yes: bool, **how: Any) -> str:
-    """Print the grants of an import with --trust, ask unless ``yes``, and return the reviewed digest."""
+def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
+    """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return the reviewed digest."""
     dry = how | {"dry_run": True, "trusted_signer": None}
     found = ask(toolset_imports.import_toolset_from, source=source, **dry)
     if not wants_json():
@@ -178,10 +190,11 @@ def _reviewed(source: str, *, yes: bool, **how: Any) -> str:
         if found.permissions:
             output.say("This would be trusted on this machine:")
             print_permissions(found.permissions)
-    if yes or found.update is not None:
+    check_user(reason)
+    if yes or reason is not None or found.update is not None:
         return found.digest
-    if wants_json() or not can_ask():
-        raise click.UsageError("--trust needs a terminal to ask; in a script, add --yes")
+    if wants_json():
+        raise click.UsageError("--trust --json prints no question; add --yes")
     if not click.confirm(
         "import it, enable it and add these grants?" if found.grants else "import and enable it?"
     ):

@@ -96,10 +96,10 @@ def command(
         raise WrongCallError("name a chat and a tool: covalt-git call CHAT TOOL")
     sandbox_levels.begin()
     # The fork server starts in parallel, and takes as long as these imports.
-    from covalt_git.cli import approving, call_batch, calls  # noqa: PLC0415
+    from covalt_git.cli import call_batch, calls, context  # noqa: PLC0415
 
     if yes:
-        approving.check_user(
+        context.check_user(
             reason, "a call is approved or denied", elsewhere="open /approvals of the server"
         )
     if batch is not None:

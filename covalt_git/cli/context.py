@@ -12,9 +12,10 @@ from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.cli.trust_question import offer_trust
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
+from covalt_git.operations.registry import TRUSTING
 from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def context(**options: Any) -> Context:
                     "waiting": waiting,
                     "report_notes": notes,
                     "report": _report,
+                    "check_user": check_user,
                     **options,
                 },
             )
@@ -112,6 +114,22 @@ def waiting(holder: str) -> None:
 def can_ask() -> bool:
     """Return whether a user at a terminal can answer a question."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def check_user(reason: str | None, what: str = TRUSTING, *, elsewhere: str = "") -> None:
+    """Refuse a decision of a user without a terminal or a reason: agents run commands without a terminal.
+
+    Each operation that gives a consent or accepts a signer asks for this.  Commands ask before their questions, too.
+
+    Raises:
+        CovaltError: ``terminal_needed``, when there is neither.
+    """
+    if reason is None and not can_ask():
+        raise CovaltError(
+            f"{what} by a user at a terminal",
+            hint=f"run this at a terminal{', or ' + elsewhere if elsewhere else ''}; --help has the option for scripts",
+            code="terminal_needed",
+        )
 
 
 def _report(step: str) -> None:

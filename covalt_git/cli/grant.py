@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, ask_to_print
+from covalt_git.cli.context import ask, ask_to_print, check_user, print_json
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
@@ -141,7 +140,7 @@ def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
     """Revoke a grant of TOOLSET, or hosts of a grant.
 
     KIND and NAME are those of `grant add`; the KIND all revokes every grant.  With HOSTs, only these are
-    revoked.
+    revoked.  The trust on this machine ends first, also in a grant that a pull has taken out of the state file.
 
     Example: covalt-git grant revoke weather network api.example.com
     """
@@ -150,14 +149,22 @@ def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
         done = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, all=True)
         keys = ", ".join(done.revoked)
         output.say(f"revoked from {toolset_id}: {keys}" if keys else f"{toolset_id} has no grants")
+        _print_withdrawn(done)
         return
     key = grant_key(kind, name)
     done = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
-    if isinstance(done.left, NetworkGrant | SecretGrant):
+    if done.revoked:
+        output.say(f"revoked from {toolset_id}: {key}")
+    elif isinstance(done.left, NetworkGrant | SecretGrant):
         may = "reach" if kind == "network" else f"send {name} to"
         output.say(f"{toolset_id} may {may} {', '.join(done.left.hosts)} only")
-    else:
-        output.say(f"revoked from {toolset_id}: {key}")
+    _print_withdrawn(done)
+
+
+def _print_withdrawn(done: grants.GrantsRevoked) -> None:
+    """Print what is no longer trusted: more than the state file had, if a pull has changed it."""
+    for permission in done.withdrawn:
+        output.say(f"no longer trusted on this machine: {permission}")
 
 
 def _parts(kind: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -237,13 +244,16 @@ def _grant_all(
         if reason is None and not wants_json() and not click.confirm("grant this?"):
             output.say("nothing was granted")
             raise SystemExit(1)
-    done = ask_to_print(
-        operation,
-        toolset_id=toolset.id,
-        digest=toolset.digest,
-        permissions=tuple(permission.digest for permission in permissions),
-        reason=reason,
-    )
+        done = ask(
+            operation,
+            toolset_id=toolset.id,
+            digest=toolset.digest,
+            permissions=tuple(permission.digest for permission in permissions),
+            reason=reason,
+        )
+    else:  # nothing to decide
+        done = grants.GrantList(grants=())
+    print_json(done)
     for one in done.grants:
         _print_grant(one)
     return {one.key for one in done.grants}

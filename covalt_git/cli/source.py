@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, ask_to_print, can_ask, print_json
+from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user, print_json
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, context, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
@@ -44,18 +45,21 @@ tool_argument = click.argument("tool_id", metavar="TOOL")
 @click.option(
     "--clear", is_flag=True, help="Remove the overrides of FIELD..., or all of this project."
 )
+@reason_option
 def override(
     tool_id: str,
     fields: tuple[str, ...],
     *,
     clear: bool,
     renderer_config: str | None,
+    reason: str | None,
     **options: str | bool | None,
 ) -> None:
     """Override the name, description, renderer or approval of TOOL, or enable it, in this project.
 
     Without options, show the overrides of this project and of the toolset.  FIELD is one of name,
-    description, renderer, renderer-config, confirm and enabled.
+    description, renderer, renderer-config, confirm and enabled.  Without a terminal, --no-confirm needs
+    --no-terminal and a reason.
 
     Example: covalt-git tool override data-lab:summarize --name Summary
     """
@@ -68,7 +72,7 @@ def override(
     if not changes and not clear:
         _print(ask(overrides.get_overrides, tool_id=tool_id))
         return
-    _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes))
+    _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, reason=reason, **changes))
 
 
 @click.command("enable", cls=JsonCommand)

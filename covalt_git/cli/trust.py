@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, print_json
+from covalt_git.cli.context import ask, check_user, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.cli.trust_question import confirm_trust
@@ -57,7 +56,7 @@ def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | No
                 output.say(f"  {text}")
     elif below is not None:
         check_user(reason)
-        done = ask(trust.trust_projects_below, folder=str(below.resolve()))
+        done = ask(trust.trust_projects_below, folder=str(below.resolve()), reason=reason)
         print_json(done)
         output.say(f"trusted: every project in {done.folder}")
     else:

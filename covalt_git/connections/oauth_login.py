@@ -37,6 +37,7 @@ from covalt_git.hosts import BadHostError, Reach, WebOrigin, is_local, is_loopba
 from covalt_git.http_client.oauth_requests import CheckedAuth
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 from covalt_git.text import display
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -101,6 +102,8 @@ def sign_in(
 async def _sign_in(
     definition: Definition, callbacks: LoginCallbacks, choice: ClientChoice | None, wait_s: float
 ) -> StoredLogin:
+    # In a folder that the user trusts, the project may have no id yet, which the login is stored for.
+    Consents.of(definition.name.root).identify()
     file = SignInFile.of(definition.name, definition.url)
     login = _Login(definition, callbacks, choice, file.read())
     try:
@@ -292,7 +295,7 @@ class _Login:
         generated = None if self._secret else client.client_secret
         return with_token(
             StoredLogin(
-                project=str(name.root.resolve()),
+                **Consents.of(name.root).project,
                 toolset_id=name.toolset_id,
                 server_id=name.server_id,
                 url=self.definition.url,

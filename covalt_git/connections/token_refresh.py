@@ -47,12 +47,16 @@ class StoredTokens:
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
-        self._file = SignInFile.of(definition.name, definition.url)
         self.why = ""
         """Why the token does not work."""
         self.needs_token = False
         """Whether the server requires a token, or one with more scopes."""
         self._refreshing: set[asyncio.Task[str]] = set()
+
+    @property
+    def _file(self) -> SignInFile:
+        # Not kept: the project gets its id with the first login at the latest, while a connection may be waiting.
+        return SignInFile.of(self._definition.name, self._definition.url)
 
     async def current(self) -> str:
         """Return the token, refreshed if it expires soon, or "" without a login.

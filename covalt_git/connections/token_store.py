@@ -1,7 +1,8 @@
 """Token store: a file for each login to an MCP server, in the user's folder, readable only by the user.
 
 The key of a file is the project, toolset, server and URL.  So a token is never sent to another server, and
-a toolset that declares the URL of another toolset's server does not get its tokens.
+a toolset that declares the URL of another toolset's server does not get its tokens.  The project is its path and the
+id in its ``data/``, so that another project at the same path does not get them either.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.system import atomic_write, file_lock
 from covalt_git.system.private_files import read_private, user_folder
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from covalt_git.connections.definition import Definition
+    from covalt_git.json_values import JsonObject
 
 _FOLDER = "sign-ins"
 
@@ -54,7 +57,7 @@ class StoredLogin(StrictModel):
     """Login to a server: its tokens, and the client and endpoints to refresh them.
 
     Attributes:
-        project: the project's folder; ``url`` is the server's URL at the login.
+        project: the project's path; ``folder`` is the id in its ``data/``, and ``url`` the server's URL at the login.
         issuer: the authorization server; ``origins`` are those that a refresh may use.
         client_secret: the secret of a client that was registered during the login.
         expires_at: the token's expiry, in seconds since 1970.
@@ -62,6 +65,7 @@ class StoredLogin(StrictModel):
     """
 
     project: str
+    folder: str | None = None
     toolset_id: str
     server_id: str
     url: str
@@ -98,7 +102,7 @@ class SignInFile(NamedTuple):
     @classmethod
     def of(cls, name: Name, url: str) -> SignInFile:
         """Return the file for a server at a URL."""
-        key = {"project": _project(name), "toolset": name.toolset_id, "server": name.server_id}
+        key = {**_project(name.root), "toolset": name.toolset_id, "server": name.server_id}
         digest = canonical_json.digest(key | {"url": url}).partition(":")[2]
         return cls(user_folder() / _FOLDER / f"{digest}.json", name, url)
 
@@ -111,8 +115,9 @@ class SignInFile(NamedTuple):
         stored = _read(self.path)
         if stored is None:
             return None
-        key = (stored.project, stored.toolset_id, stored.server_id, stored.url)
-        if key != (_project(self.name), self.name.toolset_id, self.name.server_id, self.url):
+        key = (stored.toolset_id, stored.server_id, stored.url)
+        is_same = key == (self.name.toolset_id, self.name.server_id, self.url)
+        if not is_same or not _is_of(stored, _project(self.name.root)):
             raise SignInFileError(
                 f"the file {str(self.path)!r} contains a login to another server",
                 hint=f"delete it and log in again: rm {self.path}",
@@ -150,9 +155,10 @@ def stored_logins(root: Path) -> Iterator[tuple[SignInFile, StoredLogin]]:
         SignInFileError: if one cannot be used.
     """
     found = []
+    project = _project(root)
     for path in (user_folder() / _FOLDER).glob("*.json"):
         stored = _read(path)
-        if stored is not None and stored.project == str(root.resolve()):
+        if stored is not None and _is_of(stored, project):
             file = SignInFile(path, Name(root, stored.toolset_id, stored.server_id), stored.url)
             found.append((file, stored))
     yield from sorted(found, key=lambda one: (one[1].toolset_id, one[1].server_id, one[1].url))
@@ -177,5 +183,9 @@ def _read(path: Path) -> StoredLogin | None:
         raise SignInFileError(f"{str(path)!r} is not a valid login", hint=f"rm {path}") from None
 
 
-def _project(name: Name) -> str:
-    return str(name.root.resolve())
+def _project(root: Path) -> JsonObject:
+    return Consents.of(root).project
+
+
+def _is_of(stored: StoredLogin, project: JsonObject) -> bool:
+    return {"project": stored.project, "folder": stored.folder} == project

@@ -21,7 +21,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system import links, programs
 from covalt_git.system.private_files import user_folder
-from covalt_git.trust import Consent, UnreadableConsentError
+from covalt_git.trust import Consent, Consents, UnreadableConsentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,8 +92,10 @@ class SecretCommand(NamedTuple):
 
         Raises:
             SecretCommandError: if its program does not exist, or it uses a file of the project.
+            NotTrustedError: if ``data/`` of the project is another user's.
         """
         self._checked(self.argv)
+        Consents(self.root).identify()
         self._consent.give(reason)
 
     def forbid(self) -> bool:
@@ -139,7 +141,7 @@ class SecretCommand(NamedTuple):
 
     @property
     def _consent(self) -> Consent:
-        fact = {"argv": list(self.argv), "project": str(self.root)}
+        fact = {"argv": list(self.argv), **Consents(self.root).project}
         name = f"{canonical_json.digest(fact).partition(':')[2]}.json"
         return Consent(user_folder() / _FOLDER / name, fact)
 

@@ -135,32 +135,47 @@ _WORDS_BEFORE = 12
 _KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_VALUE = re.compile(
-    r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
-        ["'`]? (?:(?:bearer|basic|token)\s{1,3})?
-        (?P<value> [A-Za-z0-9+/_.~-]{16,200}+ ={0,2} ) (?![\w(\[{<$%*.=])""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_VALUE_OF_A_FLAG = re.compile(
-    r"""\s{1,3} ["'`]? (?!-) (?P<value> [A-Za-z0-9+/_.~-]{16,200}+ ={0,2} ) (?![\w(\[{<$%*.=])""",
-    re.VERBOSE,
-)
-"""What follows ``--api-key`` without a sign between them; elsewhere a space separates words of a sentence."""
+_SIGN = r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
+        ["'`]? (?:[a-z][a-z0-9_-]{0,30}\s{1,3})?"""
+"""What is between a name and its value; a header has a scheme before it, of which each service invents its own."""
+
+_SPACE = r"""\s{1,3} ["'`]? (?!-)"""
+"""What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
+
+_LETTERS = r"[A-Za-z0-9+/_.~-]{16,200}+"
+_LETTERS_AND_MARKS = r"[A-Za-z0-9+/_.~!@-][A-Za-z0-9+/_.~!@$-]{15,199}+"
+"""The same for a password that a program has generated.  ``$`` at the beginning is that of a variable."""
+
+
+def _value_after(sign: str) -> tuple[re.Pattern[str], ...]:
+    """Return the patterns for a value after a sign, the longer value first."""
+    return tuple(
+        re.compile(
+            rf"{sign} (?P<value> {letters} ={{0,2}} ) (?![\w(\[{{<$%*.=])",
+            re.VERBOSE | re.IGNORECASE,
+        )
+        for letters in (_LETTERS_AND_MARKS, _LETTERS)
+    )
+
+
+_VALUES = _value_after(_SIGN)
+_VALUES_OF_A_FLAG = _value_after(_SPACE)
 
 _USER_ALONE = re.compile(
-    r"""(?P<value>[A-Za-z0-9+_.~%-]{16,200})(?::[^\s/@"'`<>{}]{0,100})?@(?=[A-Za-z0-9\[])""",
+    r"""(?P<value>[A-Za-z0-9+_.~%!-][A-Za-z0-9+_.~%!$-]{15,199})(?::[^\s/@"'`<>{}]{0,100})?@(?=[A-Za-z0-9\[])""",
 )
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
     r"""(?P<user>[^\s/:@"'`<>{}$%*]{1,100}):
-        (?P<value>[^\s/:@"'`<>{}$*\\]{6,200})@(?=[A-Za-z0-9\[])""",
+        (?P<value>(?!(?:\$[A-Za-z_]\w*[.-]?)+@)[^\s/:@"'`<>{}*\\]{6,200})@(?=[A-Za-z0-9\[])""",
     re.VERBOSE,
 )
+"""A password can have a ``$``; variables alone are references."""
 
 _CONNECTION_PASSWORD = re.compile(
     r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}
-        (?P<value> [^;\s"'`<>{}$*\\]{6,200} ) (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
+        (?P<value> (?!\$[A-Za-z_]\w*(?:[;\s"'`]|\Z)) [^;\s"'`<>{}*\\]{6,200} ) (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
     re.VERBOSE | re.IGNORECASE,
 )
 """A password in a connection string, whose line also has a semicolon."""
@@ -313,15 +328,20 @@ def _assigned(text: str) -> Iterator[Credential]:
             ends = at + len(word)
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
-            found = _VALUE.match(text, ends)
-            if found is None and before.startswith("-"):
-                found = _VALUE_OF_A_FLAG.match(text, ends)
-            if found is None or not _is_random(found["value"]):
+            patterns = (*_VALUES, *_VALUES_OF_A_FLAG) if before.startswith("-") else _VALUES
+            found = _random_value(patterns, text, ends)
+            if found is None:
                 continue
             words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
             if word != "key" or re.search(_KEY_OF_A_LOCK, words):
                 kind = _kind(text[at - len(before) : at + len(word)])
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
+
+
+def _random_value(patterns: Iterable[re.Pattern[str]], text: str, at: int) -> re.Match[str] | None:
+    """Return the first match of the patterns at a place of a text whose value looks generated."""
+    matches = (pattern.match(text, at) for pattern in patterns)
+    return next((found for found in matches if found and _is_random(found["value"])), None)
 
 
 def _kind(name: str) -> str:
@@ -366,8 +386,8 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 def value_after_name(text: str, name: str) -> Credential | None:
     """Return the random value at the start of a text whose ``name``, which is elsewhere, says that it is a credential."""
-    found = _VALUE.match(f":{text}")
-    if found is None or not _is_random(found["value"]):
+    found = _random_value(_VALUES, f":{text}", 0)
+    if found is None:
         return None
     return Credential(found.start("value") - 1, _kind(name), found["value"], certain=False)
 
@@ -393,7 +413,7 @@ def _is_random(value: str) -> bool:
         return _bits(value) >= _KNOWN_BITS
     if _bits(value) < _RANDOM_BITS:
         return False
-    parts = [part for part in re.split(r"[_.~/+=-]", value) if part]
+    parts = [part for part in re.split(r"[_.~/+=!@$-]", value) if part]
     if all(re.fullmatch(_WORDS, part) for part in parts):
         return False
     return len(re.findall(_SWITCH, value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two

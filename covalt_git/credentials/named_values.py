@@ -37,7 +37,7 @@ _SECRET_NAME = re.compile(
 """
 
 _ALWAYS_SECRET = re.compile(
-    r"(?:^|_|(?<=[a-z]))(?:password|passwd|passphrase|client_?secret|api_?key|(?:access|auth)_?token"
+    r"(?:^|_|(?<=[a-z]))(?:password|passwd|passphrase|client_?secret|api_?key|(?:access|auth|authorization|bearer)_?token"
     r"|(?:secret|private)_?key)$",
     re.IGNORECASE,
 )

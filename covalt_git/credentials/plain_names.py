@@ -8,7 +8,7 @@ from typing import Final
 MAX_NAME: Final = 100
 """Length in characters up to which a text is read as a name."""
 
-_SEPARATORS: Final = re.compile(r"[\s.:/_-]+")
+_SEPARATORS: Final = re.compile(r"[\s.:/_\[\]-]+")
 
 
 def plain_name(name: str) -> str:

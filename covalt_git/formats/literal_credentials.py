@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -21,6 +22,7 @@ from covalt_git.credentials.named_values import (
     is_secret,
     named_texts,
 )
+from covalt_git.credentials.plain_names import plain_name
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
@@ -38,7 +40,18 @@ CONNECTIONS: Final = frozenset(
 )
 """Keys of objects whose values can be credentials because of their names."""
 
-_SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+", re.IGNORECASE)
+_OTHER_NAMES: Final = {
+    **dict.fromkeys(("env_vars", "env_variables", "environment_variables", "envs"), "env"),
+    **dict.fromkeys(("request_headers", "custom_headers", "extra_headers"), "headers"),
+    **dict.fromkeys(("command", "runtime_args"), "args"),
+}
+"""Names of connections that other formats have, with ``_`` between their words."""
+
+_WORDS_OF_CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_SCHEME = re.compile(
+    r"(?:bearer|basic|token|api-?key|key|bot|ssws|geniekey|splunk)\s+", re.IGNORECASE
+)
 _ANNOUNCED_BY_SCHEME = re.compile(
     r"\A(?P<before>(?:bearer|basic)\s+)(?P<value>(?!(?:auth\w*|tokens?)\Z)\S+)\s*\Z", re.IGNORECASE
 )
@@ -70,7 +83,7 @@ _HEADERS = (
 )
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
-_PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[\w.-]+)=)(?P<value>[^&#\s]+)")
+_PARAMETER = re.compile(r"(?P<before>[?&#](?P<name>[\w.%\[\]-]+)=)(?P<value>[^&#\s]+)")
 _NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w.-]*)"
 _ASSIGNMENT = re.compile(
     r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_][\w.:-]*)=)(?P<value>.+)", re.DOTALL
@@ -82,7 +95,7 @@ _ASSIGNMENTS = (
     re.compile(rf'(?P<before>{_NAME}=")(?P<value>[^"]+)'),
     re.compile(rf"(?P<before>{_NAME}=)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"),
     re.compile(  # csh and fish
-        r"(?P<before>\b(?:setenv|set\s+-\w*x\w*)\s+(?P<name>[A-Za-z_]\w*)\s+['\"]?)(?P<value>[^\s'\"`$;&|()<>]+)"
+        r"(?P<before>\b(?:setenv|set\s+-\w*x\w*)\s+(?P<name>[A-Za-z_]\w*)\s+['\"]?)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"
     ),
 )
 """The same in a line for a shell, or in a connection string."""
@@ -109,9 +122,23 @@ _PASSWORDS = (
 """``mysql -pVALUE`` and ``docker login -p VALUE``; for other programs ``-p`` is a port or a project."""
 
 _SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
-_REFERENCE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\{env:[^}]*\}|\{\{[^}]*\}\}")
+_JOINS = r"\s\"'`;:,/=@&|()<>.+-"
+_INSIDE = r"(?:[^{}]|\{[^{}]*\})*+"
+_REFERENCE = re.compile(
+    rf"""(?:(?<![^{_JOINS}])[\w.-]{{1,64}}=["']?)?
+        (?: \$?\{{\{{[^{{}}]*\}}\}} | \{{env:[^{{}}]*\}}
+          | \$?\$\{{ (?:[^{{}}:]|:(?!-))*+ (?::-(?P<default>{_INSIDE}))? \}}
+          | (?<![^{_JOINS}])\$?\$[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*(?![^{_JOINS}]) )""",
+    re.VERBOSE,
+)
+"""A reference, also as ``name=reference``.  ``$NAME`` only as a whole word: passwords have a ``$`` too.
+
+``toolset.yaml`` writes the references of others with ``$$``.
+"""
+
+_URL = re.compile(r"[A-Za-z][\w+.:-]*://")
 _PLACEHOLDER = re.compile(
-    r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\..*", re.IGNORECASE
+    r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
 )
 _NAMING = ("name", "id", "tool_id")
 _DISTINCT = 8
@@ -124,9 +151,34 @@ _GENERIC = CONNECTIONS | {
 
 
 def is_literal(text: str) -> bool:
-    """Return whether a value of a connection is text of its own, not a reference or a placeholder."""
+    """Return whether a value of a connection has text of its own, beside references, placeholders and a scheme."""
     rest = _SCHEME.sub("", text, count=1).strip()
-    return bool(rest) and not _REFERENCE.search(rest) and not _PLACEHOLDER.fullmatch(rest)
+    if not rest or _PLACEHOLDER.fullmatch(rest):
+        return False
+    if not _REFERENCE.search(rest):
+        return True
+    if _is_document(rest):  # its members are read by themselves
+        return False
+    if _URL.match(rest):
+        return _has_login(rest)
+    parts = [part.partition("=") for part in re.split("[;&]", rest)]
+    secret = [value for name, is_set, value in parts if is_set and is_secret(name)]
+    if len(parts) > 1 and secret:  # a connection string
+        return any(map(is_literal, secret))
+    left = _REFERENCE.sub(_literal_default, rest)
+    return any(not _PLACEHOLDER.fullmatch(word) for word in re.split(f"[{_JOINS}]+", left) if word)
+
+
+def _literal_default(reference: re.Match[str]) -> str:
+    default = reference["default"] or ""
+    return f" {default} " if is_literal(default) else " "
+
+
+def _is_document(text: str) -> bool:
+    try:
+        return text[:1] in {"{", "["} and isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
 
 
 def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
@@ -191,7 +243,8 @@ class _Replacer:
             program = value.get("command")
             for key, one in value.items():
                 connection = _connection(key, place.connection)
-                is_owner = isinstance(one, dict) and key.lower() not in _GENERIC
+                is_generic = key.lower() in _GENERIC or _connection_name(key) in CONNECTIONS
+                is_owner = isinstance(one, dict) and not is_generic
                 around = (*owners, key) if is_owner else owners
                 inner = _Place((*place.loc, key), around, key, connection)
                 inner = inner._replace(program=program if isinstance(program, str) else "")
@@ -324,8 +377,9 @@ class _Replacer:
             if is_literal(one["value"]):
                 yield one["before"], one["value"], one["name"]
         for one in _named_values(text, place):
-            if is_secret(one["name"]) and is_literal(one["value"]):
-                yield one["before"], one["value"], one["name"]
+            name = unquote(one["name"])
+            if is_secret(name) and is_literal(one["value"]):
+                yield one["before"], one["value"], name
         for pattern in _PASSWORDS if place.connection == "args" else ():
             for one in pattern.finditer(text):
                 if is_literal(one["value"]):
@@ -429,9 +483,20 @@ def _has_login(text: str) -> bool:
 
 
 def _connection(key: str, above: str) -> str:
-    if key in {"args", "command"}:
-        return "args"
-    return above if above in CONNECTIONS and key not in CONNECTIONS else key
+    name = _connection_name(key)
+    if name == "args":
+        return name
+    return above if above in CONNECTIONS and name not in CONNECTIONS else name
+
+
+@lru_cache(maxsize=4096)
+def _connection_name(key: str) -> str:
+    """Return the key of a connection that a key means: ``envVars`` and ``Env`` are ``env``; otherwise the key."""
+    if key in CONNECTIONS:
+        return key
+    name = plain_name(_WORDS_OF_CAMEL_CASE.sub("_", key)).lower()
+    name = _OTHER_NAMES.get(name, name)
+    return name if name in CONNECTIONS | {"args"} else key
 
 
 def _is_argument_of(flag: Any, value: Any) -> bool:
@@ -443,7 +508,8 @@ def _is_argument_of(flag: Any, value: Any) -> bool:
 
 def _secret_name(name: str, place: _Place) -> str:
     """Return a name for a secret: that of its variable, or of its owner and its header."""
-    in_variables = not {"env", "environment"}.isdisjoint(place.loc)
+    keys = {_connection_name(key) for key in place.loc if isinstance(key, str)}
+    in_variables = not keys.isdisjoint({"env", "environment"})
     if in_variables and re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
     owners = [owner for owner in place.owners if owner != name]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,9 +26,6 @@ _MOST = 0xFFF
 """The length of a name in an index, at most; longer names have this one."""
 
 _POINTER = b"gitdir: "
-
-_WORK_TREE = re.compile(rb"^\s*worktree\s*=(.*)$", re.IGNORECASE | re.MULTILINE)
-"""The setting ``core.worktree``, and any other setting of this name."""
 
 
 class TrackedDataError(CovaltError):
@@ -122,17 +118,25 @@ def _modules(repository: Repository) -> str:
 
 
 def _work_trees(git: Path) -> Iterator[str]:
-    """Yield the real paths of the work tree that the settings of a repository name."""
+    """Yield the real paths of the work tree that the settings of a repository name.
+
+    Raises:
+        UnreadableIndexError: if a file of settings cannot be read, so that the work tree may be anywhere.
+    """
+    # Git quotes and escapes values in several ways, and the author of a submodule chooses its path.
+    from dulwich.config import ConfigFile  # noqa: PLC0415 - every command comes here, few need it
+
     for file in (git / "config", git / "config.worktree"):
         try:
-            text = file.read_bytes()
-        except OSError:
+            with file.open("rb") as lines:
+                settings = ConfigFile.from_file(lines, expand_includes=False)
+        except FileNotFoundError:
             continue
-        for found in _WORK_TREE.finditer(text):
-            value = found[1].strip()
-            if value.startswith(b'"'):  # with letters that git escapes
-                value = re.sub(rb"\\(.)", rb"\1", value.strip(b'"'))
-            yield os.path.realpath(git / os.fsdecode(value))
+        except (OSError, ValueError) as error:
+            raise UnreadableIndexError(file) from error
+        with contextlib.suppress(KeyError):  # neither file needs the section
+            for value in settings.get_multivar((b"core",), b"worktree"):
+                yield os.path.realpath(git / os.fsdecode(value))
 
 
 def _is_below(path: str, folder: Path) -> bool:

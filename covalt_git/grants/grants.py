@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.grants.plans import GrantPlan, Review, WantedGrant, plan_grants
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
+from covalt_git.toolsets.permissions import withdraw_calls
 from covalt_git.toolsets.state_store import changeable, find_toolset, state_file, update_state
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
@@ -16,10 +17,12 @@ from covalt_git.toolsets.version_store import store_current_version
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.grants.plans import GrantKind
+    from covalt_git.json_values import JsonObject
+    from covalt_git.trust import TrustedFact
 
 
 def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str, Grant]]:
@@ -93,42 +96,99 @@ def add_grant(
     return wanted.key, plan.grants[wanted.key]
 
 
-@locks_toolsets
-def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
-    """Revoke the grant with the key ``key``, or only some of its hosts; return the remaining grant.
+class Revocation(NamedTuple):
+    """What a user has revoked.
 
-    The toolset may have errors; only its state file must be readable.
+    Attributes:
+        keys: The keys of the grants that are gone, from the state file or from what the user had trusted.
+        left: The remaining grant if only some hosts were revoked.
+        withdrawn: The permissions that are no longer trusted on this machine, in the words of the decision.
+    """
+
+    keys: tuple[str, ...]
+    left: Grant | None = None
+    withdrawn: tuple[str, ...] = ()
+
+
+@locks_toolsets
+def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Revocation:
+    """Revoke the grant with the key ``key``, or only some of its hosts.
+
+    The toolset may have errors; only its state file must be readable.  First the trust of this machine ends, also
+    in a grant that a pull has taken out of the state file, or whose toolset it has removed: a later pull that
+    restores it needs trust again.
 
     Raises:
-        UnknownNameError: if the grant does not exist or does not contain a host.
-        CovaltError: if the state file cannot be read; it is unchanged.
+        UnknownNameError: if the grant does not exist or does not contain a host, and neither was trusted.
+        CovaltError: if the state file cannot be read; it is unchanged, but the trust has ended.
     """
-    toolset = changeable(root, toolset_id)
-    remaining = dict(toolset.state.grants)
+    consents = Consents.of(root)
+    trusted = consents.about(toolset_id)
+    facts = [one.fact for one in trusted.values() if one.fact.get("grant") == key]
+    toolset = _toolset(root, toolset_id, may_be_gone=bool(facts))
+    grants = toolset.state.grants if toolset is not None else {}
+    grant = grants.get(key)
     list_with = f"covalt-git grant list {toolset_id}"
-    if key not in remaining:
-        raise UnknownNameError("grant", key, remaining, list_with=list_with)
-    grant = remaining.pop(key)
-    rest: Grant | None = None
-    if hosts and isinstance(grant, NetworkGrant | SecretGrant):
-        for host in hosts:
-            if host not in grant.hosts:
-                raise UnknownNameError("host", host, grant.hosts, list_with=list_with)
-        others = tuple(host for host in grant.hosts if host not in hosts)
-        if others:
-            rest = remaining[key] = grant.model_copy(update={"hosts": others})
-    update_state(root, toolset, {"grants": remaining})
-    return rest
+    if grant is None and not facts:
+        changeable(root, toolset_id)
+        raise UnknownNameError("grant", key, grants, list_with=list_with)
+    granted = set(grant.hosts) if isinstance(grant, NetworkGrant | SecretGrant) else set[str]()
+    known = granted | {fact["host"] for fact in facts if "host" in fact}
+    revoked = set(hosts) if known else set[str]()  # other grants have no hosts
+    for host in sorted(revoked - known):
+        raise UnknownNameError("host", host, known, list_with=list_with)
+    rest = (granted if grant is not None else known) - revoked if revoked else set[str]()
+
+    def ends(fact: JsonObject) -> bool:
+        return fact.get("grant") == key and (not rest or fact.get("host") in revoked)
+
+    consents.distrust_earlier(toolset_id, ends, ())
+    left: Grant | None = None
+    if toolset is not None:
+        changeable(root, toolset_id)
+        if grant is not None:
+            remaining = {name: one for name, one in grants.items() if name != key}
+            if rest and isinstance(grant, NetworkGrant | SecretGrant):
+                others = tuple(host for host in grant.hosts if host in rest)
+                left = remaining[key] = grant.model_copy(update={"hosts": others})
+            update_state(root, toolset, {"grants": remaining})
+    if not rest:
+        withdraw_calls(root, toolset_id, toolset and read_toolset(root, toolset_id))
+    return Revocation(() if rest else (key,), left, _withdrawn(trusted, consents, toolset_id))
 
 
 @locks_toolsets
-def revoke_all(root: Path, toolset_id: str) -> list[str]:
-    """Revoke all grants of a toolset; return their keys.
+def revoke_all(root: Path, toolset_id: str) -> Revocation:
+    """Revoke all grants of a toolset, as :func:`revoke`.
 
     Raises:
-        CovaltError: if the state file cannot be read; it is unchanged.
+        UnknownNameError: if the toolset does not exist, and no grant of it was trusted.
+        CovaltError: if the state file cannot be read; it is unchanged, but the trust has ended.
     """
-    toolset = changeable(root, toolset_id)
-    if toolset.state.grants:
-        update_state(root, toolset, {"grants": {}})
-    return sorted(toolset.state.grants)
+    consents = Consents.of(root)
+    trusted = consents.about(toolset_id)
+    keys = {str(one.fact["grant"]) for one in trusted.values() if "grant" in one.fact}
+    toolset = _toolset(root, toolset_id, may_be_gone=bool(keys))
+    consents.distrust_earlier(toolset_id, lambda fact: "grant" in fact, ())
+    if toolset is not None:
+        changeable(root, toolset_id)
+        keys |= toolset.state.grants.keys()
+        if toolset.state.grants:
+            update_state(root, toolset, {"grants": {}})
+    withdraw_calls(root, toolset_id, toolset and read_toolset(root, toolset_id))
+    return Revocation(tuple(sorted(keys)), None, _withdrawn(trusted, consents, toolset_id))
+
+
+def _toolset(root: Path, toolset_id: str, *, may_be_gone: bool) -> Toolset | None:
+    """Return a toolset; None for one that does not exist, if it may be gone."""
+    if may_be_gone and toolset_id not in toolset_ids(root / "toolsets"):
+        return None
+    return find_toolset(root, toolset_id)
+
+
+def _withdrawn(
+    before: Mapping[str, TrustedFact], consents: Consents, toolset_id: str
+) -> tuple[str, ...]:
+    """Return the words of what is no longer trusted."""
+    gone = before.keys() - consents.about(toolset_id).keys()
+    return tuple(sorted(before[name].words for name in gone))

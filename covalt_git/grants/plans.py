@@ -6,7 +6,7 @@ again when the toolsets are locked, so that what is trusted is what was shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from covalt_git.trust import Permission
 
 GrantKind = Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
+
+ANY_HOST: Final = "host.invalid"
+"""In place of the hosts that a user has still to type, in the plan that a form shows; no host has this name (RFC 2606)."""
 
 _GRANT: TypeAdapter[Grant] = TypeAdapter(Grant)
 

@@ -30,6 +30,7 @@ from covalt_git.toolsets.permissions import is_trusted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from covalt_git.access.grants import Granted
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.tool import Tool
@@ -68,6 +69,22 @@ class MissingGrant(NamedTuple):
         """The command that grants it."""
         words = ("covalt-git grant add", self.toolset_id, self.kind, self.name, self.host)
         return " ".join(filter(None, words))
+
+
+def acting_grants(toolset: Toolset, tool: Tool | None = None) -> Granted:
+    """Return the grants of a toolset, or of one ``tool`` of it, that act on this machine.
+
+    They are for its current files, and the user of this machine has trusted them.  A call checks both before it
+    runs.  Everything else that acts by a grant asks here: the author of the state file chose its hosts.
+
+    Raises:
+        BadHostError: if a grant contains an invalid host.
+    """
+    trusted = {
+        key: grant for key, grant in toolset.state.grants.items() if is_trusted(toolset, key)
+    }
+    state = toolset.state.model_copy(update={"grants": trusted})
+    return granted(toolset.id, state, toolset.digest, tool)
 
 
 def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:

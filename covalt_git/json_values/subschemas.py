@@ -1,12 +1,13 @@
 """The schemas that apply to a part of a value, wherever a JSON Schema has them.
 
 A schema applies if it could apply: of ``anyOf``, ``if`` or ``patternProperties``, each schema counts, and keywords
-beside ``$ref`` do too.  So a mark in any of them is found, which is what checks of a call need.
+beside ``$ref`` do too.  So a mark in any of them is found, which is what checks of a call need.  ``true`` is ``{}``:
+both say that there is a value, and nothing about it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.json_values import pointer
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
+
+_ANYTHING: Final[dict[str, Any]] = {}
+"""The schema that ``true`` stands for; one object, so that it is returned once."""
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("if", "then", "else", "not")
@@ -44,12 +48,22 @@ class Subschemas:
         """
         return self._with_parts([inner for one in schemas for inner in _below(one, name)])
 
+    def of_names(self, schemas: Iterable[JsonObject]) -> list[JsonObject]:
+        """Return the schemas of the keys of a value to which ``schemas`` apply.
+
+        Raises:
+            BadReferenceError: if a reference cannot be followed.
+        """
+        return self._with_parts([one["propertyNames"] for one in schemas if "propertyNames" in one])
+
     def _with_parts(self, schemas: list[Any]) -> list[JsonObject]:
         """Return schemas, and the schemas in them that apply to the same value."""
         reached: dict[int, JsonObject] = {}
         waiting = list(reversed(schemas))
         while waiting:
             schema = waiting.pop()
+            if schema is True:
+                schema = _ANYTHING
             if not isinstance(schema, dict) or id(schema) in reached:
                 continue
             if "$dynamicRef" in schema or "$recursiveRef" in schema:

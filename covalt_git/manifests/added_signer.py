@@ -6,6 +6,7 @@ the new line.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 _MARK = "\ufeff"
 
 
-def add_signer(root: Path, line: str) -> None:
-    """Add a line of OpenSSH's allowed-signers format to ``signers``.
+def add_signer(root: Path, line: str, reason: str | None = None) -> None:
+    """Add a line of OpenSSH's allowed-signers format to ``signers``, and the ``reason`` of a script as a comment.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` has errors.
@@ -33,7 +34,7 @@ def add_signer(root: Path, line: str) -> None:
     content = file.read_bytes()
     before = yaml_text.load(content, CONFIG)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
-    text = mark + _with_signer(before, line)
+    text = mark + _with_signer(before, line, reason)
     wanted = before.data | {"signers": [*before.data.get("signers", ()), line]}
     try:
         added = same(yaml_text.load(text.encode(), CONFIG).data, wanted)
@@ -49,8 +50,11 @@ def add_signer(root: Path, line: str) -> None:
     atomic_write.replace(file, text)
 
 
-def _with_signer(document: yaml_text.YamlDocument, line: str) -> str:
+def _with_signer(document: yaml_text.YamlDocument, line: str, reason: str | None) -> str:
     item = yaml_text.dump([line])
+    if reason is not None:
+        # As JSON in ASCII, because a line break would end the comment.
+        item = f"{item.rstrip()}  # added without a terminal: {json.dumps(reason)}\n"
     signers = document.data.get("signers")
     if not signers:
         return f"{document.text.rstrip()}\n\nsigners:\n  {item}"

@@ -94,6 +94,9 @@ class ApprovalDetail(ApprovalRow):
     If something has changed, approving the call runs nothing, but requests another approval.
     """
 
+    alias_of: str | None = Field(
+        description="The tool to which this one forwards the call; null if it is removed or hidden."
+    )
     description: str = Field(description="The tool's; empty if the tool is removed or hidden.")
     annotations: Annotations = Field(
         description="The effects that the tool declares; none if the tool is removed or hidden."
@@ -161,6 +164,7 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
     same = found is not None and found.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
         approval,
+        alias_of=found.tool.tool_id if found is not None and found.alias is not None else None,
         description=found.tool.description if found else "",
         annotations=found.tool.annotations if found else Annotations(),
         code=_code(context, found) if found and same else None,

@@ -46,6 +46,10 @@ class ForbiddenError(CovaltError):
     http_status = 403
 
 
+def _is_user(_reason: str | None, _decision: str) -> None:
+    """Check nothing."""
+
+
 class Context:
     """A project with the index and the chats that operations opened; each is opened on first use.
 
@@ -61,6 +65,8 @@ class Context:
         report_notes: Called after each write, also a failed one, with the new notes on the workspace: paths that
             are not stored or not portable, and that no earlier commit recorded.
         report: Called with a text for each step of a long operation, such as "downloading the bundle".
+        check_user: Called before a request that only a user may decide, with the reason that a script states, if any,
+            and what is decided; raises an error if there is neither.  By default the caller is the user, as at a page.
     """
 
     def __init__(
@@ -73,10 +79,12 @@ class Context:
         follower: Follower | None = None,
         report_notes: Callable[[WorkspaceNotes], None] | None = None,
         report: Callable[[str], None] = _LOG.info,
+        check_user: Callable[[str | None, str], None] = _is_user,
     ) -> None:
         self.root = root
         self.progress = progress
         self.report = report
+        self.check_user = check_user
         self._open_project = open_project
         self.waiting = waiting
         self._follower = follower

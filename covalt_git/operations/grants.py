@@ -8,7 +8,14 @@ from pydantic import Field
 
 from covalt_git.access.grants import ports
 from covalt_git.grants import grants as decisions
-from covalt_git.grants.plans import Review, WantedGrant, ended_grants, requested_grants
+from covalt_git.grants.plans import (
+    ANY_HOST,
+    Review,
+    WantedGrant,
+    ended_grants,
+    plan_grants,
+    requested_grants,
+)
 from covalt_git.grants.status import shown_changes
 from covalt_git.models.toolset_state import (
     Grant,
@@ -17,12 +24,19 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
 )
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
+from covalt_git.operations.registry import (
+    TRUSTING,
+    Request,
+    Result,
+    ToolsetRequest,
+    invalid_field,
+    operation,
+)
 from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from covalt_git.toolsets.toolset import Toolset
 
@@ -54,7 +68,21 @@ class ListGrants(Request):
     toolset_id: str | None = Field(None, max_length=200)
 
 
-class AddGrant(ToolsetRequest):
+class GrantAll(ToolsetRequest):
+    """A toolset that gets grants, and what the user has reviewed: its digest, and the permissions."""
+
+    digest: str | None = Field(
+        None, max_length=100, description="The toolset's digest that the user has reviewed."
+    )
+    permissions: tuple[str, ...] | None = Field(
+        None,
+        max_length=_MOST_PERMISSIONS,
+        description="Digests of the permissions that the user has reviewed, such as those of get_toolset; null: all.",
+    )
+    reason: Reason = None
+
+
+class AddGrant(GrantAll):
     """Request: the grant to add to a toolset."""
 
     kind: Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
@@ -68,24 +96,6 @@ class AddGrant(ToolsetRequest):
         max_length=_MOST_HOSTS,
         description="Hosts to reach, or to which HTTP tools send the secret: api.example.com, *.example.com.",
     )
-    digest: str | None = Field(
-        None, max_length=100, description="The toolset's digest that the user has reviewed."
-    )
-    reason: Reason = None
-
-
-class GrantAll(ToolsetRequest):
-    """A toolset that gets grants, and what the user has reviewed: its digest, and the permissions."""
-
-    digest: str | None = Field(
-        None, max_length=100, description="The toolset's digest that the user has reviewed."
-    )
-    permissions: tuple[str, ...] | None = Field(
-        None,
-        max_length=_MOST_PERMISSIONS,
-        description="Digests of the permissions that the user has reviewed, of get_toolset; null: all.",
-    )
-    reason: Reason = None
 
 
 class RevokeGrant(ToolsetRequest):
@@ -135,6 +145,10 @@ class GrantsRevoked(Result):
     toolset_id: str
     revoked: tuple[str, ...]
     left: Grant | None
+    withdrawn: tuple[str, ...] = Field(
+        description="The permissions that are no longer trusted on this machine, also those that a pull has taken out"
+        " of the state file."
+    )
 
 
 @operation(errors=(404,), admin="list grants")
@@ -144,25 +158,25 @@ def list_grants(context: Context, request: ListGrants) -> GrantList:
     return GrantList(grants=tuple(_row(*one) for one in found))
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
     """Grant a host, a secret, an MCP server, a registered tool, or permission to run without a sandbox.
 
     The grant is for the current files of the toolset, the declaration of an MCP server or the entry of a
     registered tool, and ends when these change.  Hosts are added to those that were granted before.  Only the
-    toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is granted and
-    the answer is 409 ``moved``.
+    toolset's state file is written.  If ``digest`` is not the toolset's current digest, or ``permissions`` are not
+    exactly what the grant permits now, nothing is granted and the answer is 409 ``moved``.
     """
     if request.kind in _NAMED and not request.name:
         raise invalid_field("name", f"name the {_NAMED[request.kind]}")
     if request.kind == "network" and not request.hosts:
         raise invalid_field("hosts", "name at least one host")
     wanted = WantedGrant(request.kind, request.name or "", request.hosts)
-    (row,) = _add(context, request, lambda _: [wanted], Review(request.digest)).grants
+    (row,) = _add(context, request, lambda _: [wanted], _review(request)).grants
     return row
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
 
@@ -172,7 +186,7 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     return _add(context, request, requested_grants, _review(request))
 
 
-@operation(changes=True, errors=(404, 409), admin="grant anything")
+@operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
 def renew_grants(context: Context, request: GrantAll) -> GrantList:
     """Renew the grants of a toolset that ended because its files changed.
 
@@ -185,18 +199,43 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
 
 @operation(changes=True, errors=(404,), admin="revoke grants")
 def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
-    """Revoke the grants of a toolset, or a part of them."""
+    """Revoke the grants of a toolset, or a part of them, and end the trust in them on this machine.
+
+    The trust ends also if a pull has taken the grant out of the state file: a pull that restores it needs trust again.
+    """
     root = context.project.root
-    revoked, left = list[str](), None
     if request.all:
-        revoked = decisions.revoke_all(root, request.toolset_id)
+        done = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
         raise invalid_field("key", "name a grant, or use all: true")
     else:
-        left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
-        revoked = [] if left else [request.key]
+        done = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
     context.update_toolset_index()
-    return GrantsRevoked(toolset_id=request.toolset_id, revoked=tuple(revoked), left=left)
+    return GrantsRevoked(
+        toolset_id=request.toolset_id,
+        revoked=done.keys,
+        left=done.left,
+        withdrawn=done.withdrawn,
+    )
+
+
+def typed_permissions(
+    context: Context, toolset_id: str, wanted: WantedGrant, shown: Collection[str]
+) -> tuple[str, ...]:
+    """Return the digests of what a grant permits, after a form has shown all of it but the hosts, which its user typed.
+
+    ``shown`` are the digests of the form's plan, which is for :data:`.plans.ANY_HOST`.  Both plans are made from one
+    reading of the toolset, so that they differ in nothing but the hosts.
+
+    Raises:
+        StaleError: if the form's plan is another one now.
+        CovaltError: as :func:`.plans.plan_grants`.
+    """
+    toolset, config = find_toolset(context.root, toolset_id), context.project.config
+    of_form = plan_grants(toolset, config, [wanted._replace(hosts=(ANY_HOST,))])
+    Review(permissions=shown).check_plan(toolset, of_form)
+    plan = plan_grants(toolset, config, [wanted])
+    return tuple(permission.digest for permission in plan.permissions)
 
 
 def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
@@ -230,7 +269,7 @@ def _review(request: GrantAll) -> Review:
 
 def _add(
     context: Context,
-    request: AddGrant | GrantAll,
+    request: GrantAll,
     choose: Callable[[Toolset], Iterable[WantedGrant]],
     review: Review,
 ) -> GrantList:

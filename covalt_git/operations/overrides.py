@@ -8,12 +8,15 @@ from pydantic import Field, StrictBool
 
 from covalt_git.json_values import JsonObject
 from covalt_git.operations.context import Context
+from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import ToolRequest, operation
 from covalt_git.toolsets import overrides
 from covalt_git.toolsets.overrides import ToolOverridden, ToolOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+_WAIVING = "the approval of a tool's calls is waived"
 
 Overridable = Literal[
     "name_override",
@@ -37,6 +40,7 @@ class OverrideTool(ToolRequest):
     clear: tuple[Overridable, ...] = Field(
         (), max_length=100, description="The overrides of this project to remove."
     )
+    reason: Reason = None
 
 
 class EnableTool(ToolRequest):
@@ -53,15 +57,20 @@ def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
     return overrides.overrides(context.project.root, request.tool_id)
 
 
-@operation(changes=True, errors=(404,), admin="change tools")
+@operation(
+    changes=True,
+    errors=(404,),
+    admin="change tools",
+    decides=lambda request: _WAIVING if request.requires_confirmation is False else "",
+)
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change a tool's name, description, renderer or approval, or enable it, for this project.
 
     The values must also be valid in ``tool_overrides`` of a ``toolset.yaml``.  A new renderer removes the configuration of
     the previous renderer.  Only the toolset's state file is written.
     """
-    values = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
-    return _overridden(context, request.tool_id, values, request.clear)
+    values = request.model_dump(exclude={"tool_id", "clear", "reason"}, exclude_none=True)
+    return _overridden(context, request.tool_id, values, request.clear, request.reason)
 
 
 @operation(changes=True, errors=(404,), admin="change tools")
@@ -71,9 +80,13 @@ def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
 
 
 def _overridden(
-    context: Context, tool_id: str, values: JsonObject, clear: Collection[str]
+    context: Context,
+    tool_id: str,
+    values: JsonObject,
+    clear: Collection[str],
+    reason: str | None = None,
 ) -> ToolOverridden:
     root = context.project.root
-    found = overrides.override_tool(root, tool_id, values, clear)
+    found = overrides.override_tool(root, tool_id, values, clear, reason=reason)
     context.update_toolset_index()
     return found

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from covalt_git.operations.context import Context
 
 
+TRUSTING = "permissions are granted and trusted"
+"""What users decide by most requests that need them."""
+
 MANAGE_CHATS = "chats: manage"
 """The need of operations that change chats and that no built-in tool does."""
 
@@ -186,6 +189,8 @@ class Operation(Generic[RequestT, ResultT]):
             each object itself.
         upload_limit: For a request with uploads, its maximum size in bytes.
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
+        decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
+            signer, and otherwise ""; None if no request does.  The context checks that there is a user.
     """
 
     run: Callable[[Context, RequestT], ResultT]
@@ -198,6 +203,7 @@ class Operation(Generic[RequestT, ResultT]):
     needs: tuple[str, ...]
     upload_limit: Callable[[Context], int] | None
     local: bool
+    decides: Callable[[Any], str] | None
 
     def __call__(self, context: Context, /, **fields: object) -> ResultT:
         """Validate a request and perform it.
@@ -217,6 +223,7 @@ class Operation(Generic[RequestT, ResultT]):
 
         Raises:
             ForbiddenError: if the role may not perform it.
+            CovaltError: ``terminal_needed``, when a user has to decide and may not be there.
             CovaltError: as :attr:`run`.
         """
         if self.admin:
@@ -226,6 +233,9 @@ class Operation(Generic[RequestT, ResultT]):
                 context.require_chat_management()
             else:
                 context.require_tool(need)
+        decision = self.decides(request) if self.decides is not None else ""
+        if decision:
+            context.check_user(getattr(request, "reason", None), decision)
         if not self.changes:
             return self.run(context, request)
         from covalt_git.toolsets.update_lock import checked_after_wait  # noqa: PLC0415 - lists read only
@@ -257,6 +267,7 @@ def operation(
     needs: tuple[str, ...] = (),
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
+    decides: str | Callable[[Any], str] | None = None,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
     """Turn a function into an operation; its second parameter has one request type, or a union of two."""
 
@@ -266,7 +277,17 @@ def operation(
         _, hint = hints.values()
         request, alternative = get_args(hint) or (hint, None)
         return Operation(
-            run, request, alternative, result, changes, errors, admin, needs, upload_limit, local
+            run,
+            request,
+            alternative,
+            result,
+            changes,
+            errors,
+            admin,
+            needs,
+            upload_limit,
+            local,
+            (lambda _: decides) if isinstance(decides, str) else decides,
         )
 
     return decorate

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_TOOLS = 10_000
+_ACCEPTING = "tools are accepted"
 
 
 class ListSources(Request):
@@ -192,7 +193,12 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     return found
 
 
-@operation(changes=True, errors=(404,), admin="refresh sources")
+@operation(
+    changes=True,
+    errors=(404,),
+    admin="refresh sources",
+    decides=lambda request: _ACCEPTING if request.accept else "",
+)
 def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
     """List the tools of several MCP servers, one after the other; a failure does not stop the others."""
     if request.check and request.accept:
@@ -207,7 +213,12 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     return SourcesRefreshed(sources=outcomes)
 
 
-@operation(changes=True, errors=(404, 409), admin="accept tools")
+@operation(
+    changes=True,
+    errors=(404, 409),
+    admin="accept tools",
+    decides=lambda request: _ACCEPTING if request.tools else "",
+)
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
@@ -223,9 +234,11 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     )
 
 
-def trust_toolset(context: Context, toolset: Toolset) -> tuple[RefreshOutcome, ...]:
+def trust_toolset(
+    context: Context, toolset: Toolset, reason: str | None
+) -> tuple[RefreshOutcome, ...]:
     """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
-    add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest)
+    add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
     enable_toolset(context, toolset_id=toolset.id, enabled=True)
     if toolset.manifest is None or not toolset.manifest.mcp_servers:
         return ()

@@ -30,7 +30,9 @@ from covalt_git.operations.formats.conversions import (
     converted_upload,
     source_at,
 )
+from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import (
+    TRUSTING,
     Request,
     RequestFile,
     Result,
@@ -78,6 +80,7 @@ class ImportOptions(UpdateOptions):
         description="Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the "
         "toolset, and connect its MCP servers. It is refused for updates.",
     )
+    reason: Reason = None
 
 
 class ImportSent(ImportOptions):
@@ -114,6 +117,15 @@ class ImportToolsetFrom(ImportOptions):
         description="A line to add to signers in covalt.yaml, with the key that signed the bundle.",
     )
     unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
+
+
+def _decision(request: ImportOptions) -> str:
+    """Return what a user decides by an import, if it does more than to store the files."""
+    if request.dry_run:
+        return ""
+    if isinstance(request, ImportToolsetFrom) and request.trusted_signer is not None:
+        return "signers are trusted"
+    return TRUSTING if request.trust is not None else ""
 
 
 class UpdateToolset(ToolsetRequest, UpdateOptions):
@@ -244,6 +256,7 @@ class ToolsetUninstalled(Result):
     errors=(409, 422, 502),
     upload_limit=lambda _: MOST_FORM_BYTES,
     admin="import toolsets",
+    decides=_decision,
 )
 def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
     """Import the toolset of a ZIP or of a document in a format of list_formats, disabled and without grants.
@@ -262,7 +275,12 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     return _import(context, bundle, request)
 
 
-@operation(changes=True, admin="import toolsets", local=True)
+@operation(
+    changes=True,
+    admin="import toolsets",
+    local=True,
+    decides=_decision,
+)
 def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
     """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does.
 
@@ -277,7 +295,13 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
         if request.unsigned:
             source = replace(source, signature=None)
         elif request.trusted_signer is not None:
-            trust_signer(context, source, request.trusted_signer, dry_run=request.dry_run)
+            trust_signer(
+                context,
+                source,
+                request.trusted_signer,
+                dry_run=request.dry_run,
+                reason=request.reason,
+            )
     return _import(context, source, request)
 
 
@@ -333,11 +357,13 @@ def import_bundle(
     force: bool = False,
     accept_signer: bool = False,
     trust: str | None = None,
+    reason: str | None = None,
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
     A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.  With
-    ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected.
+    ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected; the ``reason``
+    that a script states is stored with them.
 
     Raises:
         CovaltError: ``trust_refused``, with ``trust``, if the toolset was imported before.
@@ -364,7 +390,7 @@ def import_bundle(
     result = _import_result(context, found, bundle, dry_run=dry_run)
     if trust is None or dry_run:
         return result
-    sources = trust_toolset(context, found.toolset)
+    sources = trust_toolset(context, found.toolset, reason)
     return result.model_copy(update={"trusted": True, "sources": sources})
 
 
@@ -374,8 +400,17 @@ def _import(context: Context, bundle: Bundle | Path, options: ImportOptions) -> 
     )
 
 
-def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
+def trust_signer(
+    context: Context,
+    bundle: Bundle,
+    line: str,
+    *,
+    dry_run: bool = False,
+    reason: str | None = None,
+) -> None:
     """Add a line to ``signers``, if its key signed the bundle and the bundle has no other problem.
+
+    The ``reason`` that a script states is a comment there.
 
     Raises:
         CovaltError: if the line is invalid, and as :func:`import_bundle`.
@@ -385,7 +420,7 @@ def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool =
     verify(bundle.content, bundle.signature, [line])
     import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
     if not dry_run:
-        add_signer(context.project.root, line)
+        add_signer(context.project.root, line, reason)
 
 
 def _check_signer_line(line: str) -> None:

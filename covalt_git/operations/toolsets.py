@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.grants.plans import ended_grants, plan_grants, requested_grants
+from covalt_git.grants.plans import ANY_HOST, ended_grants, plan_grants, requested_grants
 from covalt_git.grants.requested import GrantAsked, requested
 from covalt_git.grants.status import missing_grants, shown_changes
 from covalt_git.json_values import JsonObject
@@ -174,6 +174,17 @@ class ToolsetSwitched(Result):
     changed: bool
 
 
+class GrantOffer(NamedTuple):
+    """What a button that adds grants would trust on this machine, or the error if they cannot be added.
+
+    ``lines`` are those of the ``permissions``, without the hosts that the user has still to type.
+    """
+
+    permissions: tuple[PermissionRow, ...] = ()
+    lines: tuple[str, ...] = ()
+    error: CovaltError | None = None
+
+
 @operation()
 def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     """List the toolsets with a tool that the role may see.
@@ -284,15 +295,38 @@ def planned_permissions(
     context: Context, toolset: Toolset, choose: Callable[[Toolset], list[WantedGrant]]
 ) -> tuple[PermissionRow, ...]:
     """Return the permissions that adding some grants would give; none if they cannot be added, which says why."""
+    return offer(context, toolset, choose(toolset)).permissions
+
+
+def typed_offer(context: Context, toolset: Toolset, wanted: WantedGrant) -> GrantOffer:
+    """Return what a form would trust that adds a grant for hosts that its user has still to type."""
+    return _offer(context, toolset, [wanted._replace(hosts=(ANY_HOST,))], hidden=ANY_HOST)
+
+
+def offer(context: Context, toolset: Toolset, wanted: Iterable[WantedGrant]) -> GrantOffer:
+    """Return what a button that adds these grants would trust, or why they cannot be added."""
+    return _offer(context, toolset, wanted)
+
+
+def _offer(
+    context: Context, toolset: Toolset, wanted: Iterable[WantedGrant], *, hidden: str | None = None
+) -> GrantOffer:
     try:
-        plan = plan_grants(toolset, context.project.config, choose(toolset))
-    except CovaltError:
-        return ()
+        plan = plan_grants(toolset, context.project.config, wanted)
+    except CovaltError as error:
+        return GrantOffer(error=error)
     lacking = {part.key for part in Consents.of(context.root).lacking(plan.permissions)}
-    return tuple(
+    rows = tuple(
         PermissionRow.of_permission(permission, trusted=permission.key not in lacking)
         for permission in plan.permissions
     )
+    lines = tuple(
+        line
+        for permission in plan.permissions
+        if hidden is None or permission.fact.get("host") != hidden
+        for line in permission.lines
+    )
+    return GrantOffer(rows, lines)
 
 
 def _import_facts(toolset: Toolset) -> JsonObject:

@@ -16,7 +16,7 @@ from covalt_git.manifests.machine_folders import check_links
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import (
@@ -50,6 +50,9 @@ class TrustFolder(Request):
     """Request: a folder whose projects are trusted, whatever they contain."""
 
     folder: str
+    reason: str | None = Field(
+        None, min_length=1, max_length=1000, description="Stored with the folder."
+    )
 
 
 class PermissionRow(Result):
@@ -103,7 +106,7 @@ def list_permissions(context: Context, _: EmptyRequest) -> TrustList:
     )
 
 
-@operation(changes=True, errors=(409,), local=True)
+@operation(changes=True, errors=(409,), local=True, decides=TRUSTING)
 def trust_project(context: Context, request: TrustProject) -> TrustList:
     """Trust permissions of the project on this machine, exactly as they are now.
 
@@ -145,11 +148,11 @@ def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
         return TrustList(project=str(root.resolve()), permissions=())
 
 
-@operation(changes=True, local=True)
+@operation(changes=True, local=True, decides=TRUSTING)
 def trust_projects_below(context: Context, request: TrustFolder) -> FolderTrusted:
     """Trust all projects in a folder, whatever they contain, also those that do not exist yet."""
     folder: Path = (context.root / request.folder).resolve()
-    trust_folder(folder)
+    trust_folder(folder, request.reason)
     return FolderTrusted(folder=str(folder))
 
 

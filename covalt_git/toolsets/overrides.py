@@ -70,12 +70,18 @@ def overrides(root: Path, tool_id: str) -> ToolOverrides:
 
 @locks_toolsets
 def override_tool(
-    root: Path, tool_id: str, changes: Mapping[str, Any], clear: Collection[str] = ()
+    root: Path,
+    tool_id: str,
+    changes: Mapping[str, Any],
+    clear: Collection[str] = (),
+    *,
+    reason: str | None = None,
 ) -> ToolOverridden:
     """Override fields of a tool, and remove the project's overrides of the fields in ``clear``.
 
     A change of ``renderer`` also removes ``renderer_config``.  ``enabled: true`` is not stored if the
-    toolset enables the tool.  Only the toolset's state file is written.
+    toolset enables the tool.  Only the toolset's state file is written.  A waived approval is trusted on this machine,
+    with the ``reason`` that a script stated.
 
     Raises:
         UnknownNameError: if the tool does not exist; the hint has the most similar one.
@@ -102,7 +108,7 @@ def override_tool(
     withdraw_removed(toolset, current)
     tool, config = current.tool(tool_id), config_reading(root).value
     if changes.get("requires_confirmation") is False and tool is not None and config is not None:
-        trust_waiver(current, config, tool)
+        trust_waiver(current, config, tool, reason)
     return ToolOverridden(
         tool_id=tool_id,
         project=LocalOverride.model_validate(after),

@@ -23,6 +23,7 @@ from covalt_git.trust import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -126,9 +127,12 @@ def is_trusted(toolset: Toolset, key: str) -> bool:
     return not Consents.of(toolset.root).lacking(permissions)
 
 
-def trust_waiver(toolset: Toolset, config: ProjectConfig, tool: Tool) -> None:
+def trust_waiver(
+    toolset: Toolset, config: ProjectConfig, tool: Tool, reason: str | None = None
+) -> None:
     """Trust that a tool runs without approval, after the user's override of it."""
-    Consents.of(toolset.root).trust(_without_approval(toolset, _requiring(config), [tool]))
+    waived = _without_approval(toolset, _requiring(config), [tool])
+    Consents.of(toolset.root).trust(waived, reason)
 
 
 def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
@@ -149,6 +153,18 @@ def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
     consents.distrust_earlier(before.id, _ended(removed, after), keys)
     for permission in remaining:
         consents.narrow(permission)
+
+
+def withdraw_calls(root: Path, toolset_id: str, after: Toolset | None) -> None:
+    """End the trust in calls without approval that a toolset without a revoked grant no longer has.
+
+    Args:
+        root: The folder of the project.
+        toolset_id: The toolset.
+        after: The toolset; None if it does not exist.
+    """
+    remaining = {permission.key for permission in _all(after)} if after is not None else set[str]()
+    Consents.of(root).distrust_earlier(toolset_id, lambda fact: "free_calls" in fact, remaining)
 
 
 def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
@@ -197,7 +213,7 @@ def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[Js
 
     def ends(fact: JsonObject) -> bool:
         if "free_calls" in fact:
-            return True  # such as of an earlier entry of a registered tool
+            return True  # such as of an earlier entry of a registered tool, or of grants that a pull has removed
         if no_grant_is_left and "grant" in fact:
             return True
         return any((name, fact.get(name)) in parts for name in ("grant", "accepted"))

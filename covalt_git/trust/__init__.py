@@ -5,7 +5,13 @@ make these decisions for the user of this machine.
 """
 
 from covalt_git.trust.consent import Consent, UnreadableConsentError
-from covalt_git.trust.consents import Consents, NotTrustedError, foreign_data, trust_folder
+from covalt_git.trust.consents import (
+    Consents,
+    NotTrustedError,
+    TrustedFact,
+    foreign_data,
+    trust_folder,
+)
 from covalt_git.trust.permission import Permission, conditional
 from covalt_git.trust.permissions import (
     config_permissions,
@@ -20,6 +26,7 @@ __all__ = [
     "Consents",
     "NotTrustedError",
     "Permission",
+    "TrustedFact",
     "UnreadableConsentError",
     "conditional",
     "config_permissions",

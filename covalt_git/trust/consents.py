@@ -9,8 +9,10 @@ read and delete them.  ``trusted-folders`` lists folders whose projects need no 
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git import timestamps
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system import atomic_write
@@ -29,7 +31,7 @@ from covalt_git.trust.own_data import (
 from covalt_git.trust.permission import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
@@ -56,6 +58,13 @@ class NotTrustedError(CovaltError):
             f"the project asks for permissions that are not trusted on this machine: {shown}{more}",
             hint="covalt-git trust",
         )
+
+
+class TrustedFact(NamedTuple):
+    """A fact that the user has trusted, and the words that described it then."""
+
+    fact: JsonObject
+    words: str
 
 
 class Consents(NamedTuple):
@@ -102,6 +111,25 @@ class Consents(NamedTuple):
         """Return whether ``data/`` belongs to this user; create it if it does not exist."""
         return is_own(self.root) or self.cover_everything
 
+    @property
+    def project(self) -> JsonObject:
+        """The fact that names the project in every consent and login: its path, and the id in its ``data/``.
+
+        With the path alone, another project at the path of a deleted one would have what the user gave to that one.
+        """
+        return {"project": str(self.root), "folder": folder_id(self.root)}
+
+    def identify(self) -> JsonObject:
+        """Return :attr:`project`, after giving it an id if it has none, as in a trusted folder.
+
+        Raises:
+            NotTrustedError: if ``data/`` is another user's, which a decision about something else does not change.
+        """
+        self.check_data()
+        if folder_id(self.root) is None:
+            adopt(self.root)
+        return self.project
+
     def lacking(self, permissions: Iterable[Permission]) -> list[Permission]:
         """Return the permissions, or the parts of them, that the user has not trusted.
 
@@ -142,9 +170,7 @@ class Consents(NamedTuple):
         Raises:
             NotTrustedError: if ``data/`` is another user's, which a decision about something else does not change.
         """
-        self.check_data()
-        if folder_id(self.root) is None:  # a trusted folder covers it
-            adopt(self.root)
+        self.identify()
         for permission in permissions:
             reach = self._reach(permission)
             new = permission.beyond(reach)
@@ -158,7 +184,7 @@ class Consents(NamedTuple):
         Raises:
             NotTrustedError: if ``data/`` is another user's.
         """
-        self.check_data()
+        self.identify()
         self._origin().give()
 
     def distrust(self, permissions: Iterable[Permission]) -> None:
@@ -175,16 +201,16 @@ class Consents(NamedTuple):
         earlier definition of a server would otherwise count again when a later pull restores that definition.
         """
         remaining_files = {_file_name(key) for key in remaining}
-        for file in self.folder.glob("*.json"):
-            if file.name in remaining_files:
-                continue
-            consent = Consent(file, {"project": str(self.root)})
-            try:
-                permits = (consent.content() or {}).get("permits")
-            except UnreadableConsentError:
-                continue  # it permits nothing
-            if isinstance(permits, dict) and permits.get("toolset") == toolset_id and ends(permits):
+        for consent, content in self._about(toolset_id):
+            if consent.file.name not in remaining_files and ends(content["permits"]):
                 consent.withdraw()
+
+    def about(self, toolset_id: str) -> dict[str, TrustedFact]:
+        """Return what the user has trusted about a toolset, whatever the project's files contain, by unique names."""
+        return {
+            consent.file.name: TrustedFact(content["permits"], str(content.get("words", "")))
+            for consent, content in self._about(toolset_id)
+        }
 
     def narrow(self, permission: Permission) -> None:
         """Withdraw the trust in what a permission no longer reaches, so that a pull that restores it needs trust."""
@@ -215,18 +241,27 @@ class Consents(NamedTuple):
             return {}
         return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
 
-    def _of(self, permission: Permission) -> Consent:
-        fact = {**self._project(), "permits": permission.fact}
-        return Consent(self.folder / _file_name(permission.key), fact, permission.text)
+    def _about(self, toolset_id: str) -> Iterator[tuple[Consent, JsonObject]]:
+        """Yield the consents to facts about a toolset, and what they contain."""
+        for file in sorted(self.folder.glob("*.json")):
+            consent = Consent(file, {"project": str(self.root)})
+            try:
+                content = consent.content() or {}
+            except UnreadableConsentError:
+                continue  # it permits nothing
+            permits = content.get("permits")
+            if isinstance(permits, dict) and permits.get("toolset") == toolset_id:
+                yield consent, content
 
-    def _project(self) -> dict[str, str | None]:
-        return {"project": str(self.root), "folder": folder_id(self.root)}
+    def _of(self, permission: Permission) -> Consent:
+        fact = {**self.project, "permits": permission.fact}
+        return Consent(self.folder / _file_name(permission.key), fact, permission.text)
 
     def _is_all_own(self) -> bool:
         return self._origin().exists and is_all_own(self.root)
 
     def _origin(self) -> Consent:
-        fact = {**self._project(), "made_here": True}
+        fact = {**self.project, "made_here": True}
         words = "this project was made on this machine"
         return Consent(self.folder / "made-here.json", fact, words)
 
@@ -244,8 +279,10 @@ def foreign_data() -> Permission:
     return Permission({"data": "foreign"}, words)
 
 
-def trust_folder(folder: Path) -> None:
+def trust_folder(folder: Path, reason: str | None = None) -> None:
     """Trust all projects in a folder and below it, also those that do not exist yet.
+
+    The ``reason`` that a script stated is a line above the folder, which begins with ``#``.
 
     Raises:
         CovaltError: if its path has a line break, which the file of folders cannot store.
@@ -253,9 +290,14 @@ def trust_folder(folder: Path) -> None:
     path = str(folder.resolve())
     if "\n" in path:
         raise CovaltError(f"the path {path!r} has a line break", code="invalid_folder")
-    lines = dict.fromkeys([*_trusted_folders(), path])
-    text = "".join(f"{line}\n" for line in lines)
-    atomic_write.replace(user_folder() / _TRUSTED_FOLDERS, text, private=True)
+    if path in _trusted_folders():
+        return
+    file = user_folder() / _TRUSTED_FOLDERS
+    text = read_private(file, UnreadableConsentError) or ""
+    # As JSON in ASCII, because a line break in the reason would begin a line that is another folder.
+    note = f"# {timestamps.now()} {json.dumps(reason)}\n" if reason else ""
+    begun = "\n" if text and not text.endswith("\n") else ""
+    atomic_write.replace(file, f"{text}{begun}{note}{path}\n", private=True)
 
 
 def _trusted_folders() -> list[str]:

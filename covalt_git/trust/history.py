@@ -5,6 +5,7 @@ would never be complete.  So this module looks for the opposite: each entry of t
 was made here, or a move to such a commit, and HEAD and each ref below ``refs/`` must be at one: a push can create any
 ref.  ``git stash`` and ``git notes`` make commits that the reflog of HEAD does not have; their refs have reflogs of
 their own, where a push or a fetch is recorded as such.  ``refs/replace`` and grafts change what own commits contain.
+A checkout of another system, such as Mercurial, is never all own, because only git's history is read.
 ``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
 """
 
@@ -13,13 +14,13 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _COMMITS = (b"commit: ", b"commit (initial): ", b"commit (amend): ")
 _STASHES = (b"WIP on ", b"On ")
@@ -32,6 +33,13 @@ _UNFINISHED = (
     *("info/grafts", "shallow", "refs/replace", "reftable"),
 )
 """Files of a repository whose commits or changes may be from elsewhere, or whose refs are not read here."""
+
+_OTHER_SYSTEMS = frozenset(
+    {".hg", ".jj", ".svn", ".sl", ".bzr", ".pijul", "_darcs", "CVS", ".fslckout", "_FOSSIL_"}
+)
+"""Files and folders of other systems, whose history is not read here: what they check out may be anyone's."""
+
+_SYSTEMS = _OTHER_SYSTEMS | {".git"}
 
 _MOST_BYTES = 64 << 10
 """Size of a tag, at most; a larger one is not read."""
@@ -47,7 +55,11 @@ def is_all_own(root: Path) -> bool:
     """Return whether no commit of another user can have changed the project: its repository has made them all."""
     if any(_repositories_in(root)):
         return False
-    for folder in (root, *root.parents):
+    folders = (root, *root.parents)
+    # Also above a git repository: another system checks out files in it as in any folder.
+    if any(os.path.lexists(f"{folder}/{name}") for folder in folders for name in _OTHER_SYSTEMS):
+        return False
+    for folder in folders:
         git = folder / ".git"
         if git.is_dir():
             return _has_own_commits_only(git)
@@ -60,7 +72,8 @@ def _repositories_in(root: Path) -> Iterator[Path]:
     """Yield the repositories within the project: submodules and clones in its toolsets."""
     if (root / ".gitmodules").exists():
         yield root / ".gitmodules"
-    yield from (root / "toolsets").rglob(".git")
+    for folder, folders, files in os.walk(root / "toolsets"):
+        yield from (Path(folder, name) for name in _SYSTEMS.intersection((*folders, *files)))
 
 
 def _has_own_commits_only(git: Path) -> bool:

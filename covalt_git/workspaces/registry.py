@@ -123,12 +123,9 @@ class Chats:
             UnknownNameError: if it does not; the hint has the most similar one.
         """
         if not self.has(chat_id):
-            sees_all = self.maker is None and self.only is None
-            if sees_all and is_id(chat_id) and has_submodule(self.folder / chat_id):
-                raise TrackedDataError(
-                    f"the chat {chat_id!r} has the files of a submodule",
-                    f"if you did not make it: rm -rf {shlex.quote(str(self.folder / chat_id))}",
-                )
+            if self.maker is None and self.only is None and is_id(chat_id):
+                self._check_no_submodule(chat_id)
+                self._check_no_submodule(chat_id, "store.git")
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
 
     def path(self, chat_id: str) -> Path:
@@ -136,9 +133,12 @@ class Chats:
 
         Raises:
             LinkedFolderError: if a link is in place of a file or a folder of the chat.
+            TrackedDataError: if a submodule brought a folder of it.
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         self.check_exists(chat_id)
+        for name in _OWN_FOLDERS:
+            self._check_no_submodule(chat_id, name)
         # An unpacked archive can have links in place of the files of a chat; the workspace is entered by handles.
         check_entries(self.folder / chat_id, _OWN_FOLDERS, but={"workspace"})
         return self.folder / chat_id
@@ -310,6 +310,14 @@ class Chats:
         except FileNotFoundError:
             return []
 
+    def _check_no_submodule(self, chat_id: str, name: str = "") -> None:
+        folder = self.folder / chat_id
+        if has_submodule(folder / name):
+            raise TrackedDataError(
+                f"the chat {chat_id!r} has the files of a submodule",
+                f"if you did not make it: rm -rf {shlex.quote(str(folder))}",
+            )
+
     def _is_visible(self, chat_id: str) -> bool:
         """Return whether a chat in the folder is visible to the caller."""
         if self.maker is None and self.only is None:
@@ -328,7 +336,8 @@ class Chats:
 
 def _is_chat(folder: Path) -> bool:
     """Return whether a folder is that of a chat; one that a submodule of the project's repository brought is not."""
-    return os.path.isdir(f"{folder}/store.git") and not has_submodule(folder)  # noqa: PTH112 - each chat, in lists
+    store = f"{folder}/store.git"
+    return os.path.isdir(store) and not (has_submodule(folder) or has_submodule(store))  # noqa: PTH112 - of each chat
 
 
 def _unshared_size(folder: Path) -> int:

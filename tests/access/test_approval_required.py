@@ -128,14 +128,15 @@ def test_a_value_in_another_form_still_requires_approval_and_waives_none(
     assert confirmation(waives, tool, {"amount": sent})
 
 
-def test_a_name_that_a_parameter_of_an_unknown_type_may_take_requires_approval() -> None:
+def test_a_parameter_of_an_unknown_type_may_have_any_value_under_a_name() -> None:
     schema = {"type": "object", "properties": {"target": {"title": "Target"}}}
     tool = make_tool(input_schema=schema)
 
     config = make_config(rule(args={"target.p": "*.env"}))
 
     assert confirmation(config, tool, {"target": {"path": "prod.env"}})
-    assert not confirmation(config, tool, {"target": {"p": "notes.txt"}})
+    # What the type makes of the text is unknown too.
+    assert confirmation(config, tool, {"target": {"p": "notes.txt"}})
 
 
 def test_every_part_of_a_condition_must_hold() -> None:

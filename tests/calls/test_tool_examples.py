@@ -5,8 +5,10 @@ from textwrap import indent
 
 import pytest
 
+from covalt_git.calls.engine import Engine
 from covalt_git.calls.tool_examples import ExampleRun, run_example
 from covalt_git.grants.grants import add_grant
+from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.registry import Chats
@@ -67,6 +69,19 @@ def test_the_verdict_of_an_example(
     if verdict == "skipped":
         assert done.hint.startswith("covalt-git ")
         assert done.result is None
+
+
+def test_without_a_sandbox_an_example_that_requires_approval_is_skipped(
+    world: World, chats: Chats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "process")
+    monkeypatch.setattr(Engine, "run", None)
+
+    done = run(world, chats, f"entrypoint: tools:ask\n{ASKS}examples: [{{}}]\n")
+
+    assert done.verdict == "skipped"
+    assert done.reason == "it requires approval, and may reach beyond the scratch chat"
+    assert chats.ids() == []
 
 
 def test_a_role_that_may_not_approve_does_not_run_an_example_that_requires_approval(

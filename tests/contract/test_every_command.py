@@ -23,7 +23,9 @@ from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
 from covalt_git.serving.server_registry import register
+from covalt_git.system.private_files import user_folder
 from covalt_git.toolsets.new_project import create_project
+from covalt_git.trust import Consents
 from tests.command import REPOSITORY, Piped, commands
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
@@ -112,6 +114,12 @@ def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+def consents() -> set[Path]:
+    """Return the files with what the user has decided about projects."""
+    folders = ("trusted", "allowed-commands", "sign-ins")
+    return {file for name in folders for file in (user_folder() / name).rglob("*.json")}
+
+
 def performed(
     root: Path, args: list[str], lines: int, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
@@ -152,7 +160,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / path).write_bytes(text.encode())
     (root / "toolsets/demo/tools/a.py").chmod(0o755)
     commit_all(root)
-    login = StoredLogin.model_validate({"project": str(root), **LOGIN})
+    login = StoredLogin.model_validate(Consents.of(root).identify() | LOGIN)
     SignInFile.of(Name(root, "demo", "far", "c1"), login.url).write(login)
     with register(root, "http://127.0.0.1:8787"):
         yield root
@@ -181,7 +189,11 @@ def test_every_command_keeps_hand_written_files_and_the_keys_of_its_json(
         called = next((one for n in (3, 2, 1) if (one := " ".join(args[:n])) in WALK), name)
         if called in takes_json and not {"--json", *PRINTS_TEXT} & {*args}:
             args += ["--json"]
+        given = consents()
         code, out, err = performed(root, args, SERVERS.get(name, 0), capsys)
+        # See tests/security/test_decisions_need_a_user.py; a new project is its user's.
+        may_decide = "--no-terminal" in args or name == "init"
+        assert may_decide or consents() <= given, f"{line} gave a consent without a user"
         assert (line, code) == (line, {"! ": 1, "!4": 4}.get(line[:2], 0)), out + err
         is_api = any(f"{one} ".startswith(f"{called} ") for one in AS_THE_API)
         for answer in json_values(out) if "--json" in args else ():

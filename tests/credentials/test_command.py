@@ -166,7 +166,7 @@ def test_consent_is_a_private_file_outside_the_project(home: Path) -> None:
     (consent,) = (home / "config/covalt-git/allowed-commands").iterdir()
     assert consent.stat().st_mode & 0o777 == 0o600
     assert consent.parent.stat().st_mode & 0o777 == 0o700
-    assert not list((home / "project").iterdir())
+    assert [file.name for file in (home / "project").iterdir()] == ["data"]
     consent.chmod(0o620)
     assert failure(made).hint == f"chmod 600 {consent}"
     consent.chmod(0o600)

@@ -58,6 +58,8 @@ GUESSED = {
     "yaml": f"api_key: {made(24)}",
     "yaml-in-quotes": f'password: "{made(32)}"',
     "bearer": f"Authorization: Bearer {made(30)}",
+    "own scheme": f"Authorization: DeepL-Auth-Key {made(32, HEX)}",
+    "scheme in an own header": f'{{"X-Api-Key": "Key {made(32)}"}}',
     "basic": f"headers = {{'Authorization': 'Basic {made(40)}'}}",
     "python": f'CLIENT_SECRET = "{made(32)}"',
     "environ": f'os.environ.get("ACCESS_TOKEN", "{made(32)}")',

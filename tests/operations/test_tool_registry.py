@@ -315,6 +315,7 @@ def test_an_alias_needs_the_approval_of_its_tool(chat: Operations) -> None:
     # The role may approve calls of the alias, but not those of the tool that it runs.
     shown = writer("get_approval", execution_id=pending["execution_id"])
     assert (shown["tool_changed"], shown["may_settle"]) == (False, False)
+    assert shown["alias_of"] == "app-builder:run_command"
     refused = writer.error("approve_call", execution_id=pending["execution_id"])
     assert refused.code == "may_not_approve"
     done = chat.as_role("admin")("approve_call", execution_id=pending["execution_id"])

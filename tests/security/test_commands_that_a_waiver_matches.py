@@ -255,3 +255,15 @@ def test_a_function_says_that_a_shell_reads_an_argument(
 
     assert confirmation(config, tool, {"line": "git a; b"})
     assert not confirmation(config, tool, {"line": "git a"})
+
+
+@pytest.mark.parametrize("says_nothing", [True, {}], ids=str)
+def test_a_value_of_an_object_whose_type_is_not_read_counts_as_a_shells(
+    *, says_nothing: Any
+) -> None:
+    lines = {"type": "object", "additionalProperties": says_nothing}
+    schema = {"type": "object", "properties": {"lines": lines}}
+
+    for text, needs in (("echo 1; echo pwned", True), ("echo 1", False)):
+        args = {"lines": {"first": text}}
+        assert asks("echo *", args, path="lines.first", schema=schema) is needs

@@ -17,7 +17,9 @@ from tests.toolsets.projects import put
 TOOLS = '''
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 from datetime import date
 from covalt_toolset import tool
@@ -29,6 +31,25 @@ NAME = "prod.env"
 class Options:
     path: str = "prod.env"
     force: bool = False
+
+
+class Target(NamedTuple):
+    path: str
+    force: bool = False
+
+
+class Env(str, Enum):
+    PROD = "prod"
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls(value.lower())
+
+
+@tool
+def unread(prices: dict[str, Decimal], target: Target, other: Target | None, env: Env) -> str:
+    """Unread."""
+    return ""
 
 
 @tool
@@ -71,6 +92,7 @@ id: fs
 name: Fs
 version: "1"
 tools:
+  - {id: unread, entrypoint: "tools:unread"}
   - {id: read, entrypoint: "tools:read"}
   - {id: read_one, entrypoint: "tools:read_one"}
   - {id: read_path, entrypoint: "tools:read_path"}
@@ -252,6 +274,112 @@ def test_another_spelling_that_python_parses_requires_approval_too(
     tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any], *, requires: bool
 ) -> None:
     assert bool(confirmation(config(wanted), tools["parse"], args)) is requires
+
+
+@pytest.mark.parametrize(
+    ("wanted", "args"),
+    [
+        ({"prices.total": 1000}, {"prices": {"total": "1e3"}}),
+        ({"prices": 1000}, {"prices": {"total": "1e3"}}),
+        ({"target.path": "*.env"}, {"target": ["prod.env", True]}),
+        ({"target.path": "*.env"}, {"target": {"path": " prod.env "}}),
+        ({"target.force": True}, {"target": {"force": "yes"}}),
+        ({"target.path": "*.env"}, {"target": 1}),
+        ({"target.path": "*.env"}, {"target": None}),
+        ({"other.path": "*.env"}, {"other": ["prod.env", True]}),
+        ({"other.path": "*.env"}, {"other": {"Path": "prod.env"}}),
+        ({"env": "prod"}, {"env": "PROD"}),
+    ],
+)
+def test_a_value_of_a_type_that_is_not_read_counts_as_any_value(
+    tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any]
+) -> None:
+    assert confirmation(config(wanted), tools["unread"], args)
+
+
+def test_a_value_of_a_type_that_is_read_is_compared(tools: dict[str, Tool]) -> None:
+    assert not confirmation(config({"env": "dev"}), tools["unread"], {"env": "prod"})
+    assert not confirmation(config({"prices.total": 1}), tools["unread"], {"prices": {"x": 1}})
+
+
+@pytest.mark.parametrize("says_nothing", [True, {}], ids=str)
+@pytest.mark.parametrize("kind", ["python", "http"])
+def test_a_schema_that_says_nothing_leaves_only_the_values_of_python_open(
+    kind: str, *, says_nothing: Any
+) -> None:
+    prices = {"type": "object", "additionalProperties": says_nothing}
+    tool = make_tool({"properties": {"prices": prices}}, kind=kind)
+    args = {"prices": {"total": "1e3"}}
+
+    assert bool(confirmation(config({"prices.total": 1000}), tool, args)) is (kind == "python")
+
+
+def test_a_function_whose_parameters_are_not_read_may_have_any_default() -> None:
+    unread = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
+
+    assert confirmation(config({"path": "*.env"}), make_tool(unread, kind="python"), {})
+    assert not confirmation(config({"path": "*.env"}), make_tool(unread, kind="http"), {})
+
+
+NUMBERS = {"type": "string", "pattern": "^[0-9_]+$"}
+UUIDS = {"type": "string", "format": "uuid"}
+DATES = {"type": "string", "format": "date"}
+PATHS = {"type": "string", "format": "path"}
+
+
+def with_keys(of_names: Any, **changes: Any) -> Tool:
+    taken = {"type": "object", "propertyNames": of_names}
+    taken["additionalProperties"] = {"type": "string"}
+    return make_tool({"properties": {"d": taken}}, **({"kind": "python"} | changes))
+
+
+@pytest.mark.parametrize(
+    ("of_names", "wanted", "args", "requires"),
+    [
+        (NUMBERS, {"d": 1000}, {"01000": "x"}, True),
+        (NUMBERS, {"d.1000": "x"}, {"01000": "x"}, True),
+        (NUMBERS, {"d.1000": "y"}, {"01000": "x"}, False),
+        (NUMBERS, {"d": {"1000": "x"}}, {"01000": "x"}, True),
+        ({"enum": ["true", "yes"]}, {"d.true": "x"}, {"yes": "x"}, True),
+        ({"anyOf": [UUIDS, DATES]}, {"d.true": "x"}, {"yes": "x"}, True),
+        ({"type": "integer"}, {"d.1": "x"}, {"01": "x"}, True),
+        ({}, {"d.1": "x"}, {"01": "x"}, True),
+        (True, {"d.1": "x"}, {"01": "x"}, True),
+        (UUIDS, {"d": UUID_TEXT}, {UUID_TEXT.upper(): "x"}, True),
+        (UUIDS, {f"d.{UUID_TEXT}": "x"}, {UUID_TEXT.replace("-", ""): "x"}, True),
+        (UUIDS, {"d": {UUID_TEXT: "x"}}, {UUID_TEXT.upper(): "x"}, True),
+        (UUIDS, {f"d.{UUID_TEXT}": "x"}, {UUID_TEXT[:-1] + "1": "x"}, False),
+        (UUIDS, {f"d.{UUID_TEXT}": "x"}, {f"{{{UUID_TEXT}}}": "x"}, True),
+        (DATES, {"d.2026-01-01": "x"}, {"1767225600": "x"}, True),
+        (DATES, {"d.2026-01-01": "x"}, {"2026-01-02": "x"}, False),
+        (PATHS, {"d.prod/x": "x"}, {"./prod//x": "x"}, True),
+        (PATHS, {"d.prod/x": "x"}, {"prod/y": "x"}, False),
+        ({"type": "string"}, {"d.a": "x"}, {"A": "x"}, False),
+    ],
+)
+def test_a_key_that_python_parses_has_other_spellings_too(
+    of_names: Any, wanted: dict[str, Any], args: dict[str, Any], *, requires: bool
+) -> None:
+    assert bool(confirmation(config(wanted), with_keys(of_names), {"d": args})) is requires
+    assert not confirmation(config(wanted), with_keys(of_names, kind="http"), {"d": args})
+
+
+def test_a_uuid_in_an_object_is_compared_in_each_spelling() -> None:
+    taken = {"type": "object", "properties": {"id": UUIDS}}
+    tool = make_tool({"properties": {"d": taken}}, kind="python")
+
+    assert confirmation(config({"d": {"id": UUID_TEXT}}), tool, {"d": {"id": UUID_TEXT.upper()}})
+
+
+@pytest.mark.parametrize(("of_names", "asks"), [(NUMBERS, True), ({"type": "string"}, False)])
+def test_a_waiver_for_a_key_does_not_count_if_another_key_may_be_the_same(
+    of_names: Any, *, asks: bool
+) -> None:
+    tool = with_keys(of_names, confirmation=("toolset",))
+    waiver = config({"d.7": "ok"}, require=False)
+
+    assert not confirmation(waiver, tool, {"d": {"7": "ok"}})
+    assert bool(confirmation(waiver, tool, {"d": {"7": "ok", "07": "rm"}})) is asks
 
 
 def test_a_large_argument_is_compared_fast() -> None:

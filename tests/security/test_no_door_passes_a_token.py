@@ -12,8 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from covalt_git.credentials.leaks import is_token
+from covalt_git.credentials.leaks import credentials, is_token
+from covalt_git.credentials.named_values import announced_credentials
 from covalt_git.errors import CovaltError
+from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.problems import codes
 from tests.api_client import BEARER, HOME, Api
 from tests.credentials.test_leaks import LETTERS, made
@@ -392,6 +394,18 @@ def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
     assert response.status_code == 400
 
     assert [answer for answer in answers if value in answer] == []
+
+
+@pytest.mark.parametrize(
+    "value", ["q7ZxKp$2Lw4Vb8Nd3Rt6q7", "q7ZxKp$Lw4Vb8Nd3", "q7ZxKp!Lw4Vb8Nd3"]
+)
+@pytest.mark.parametrize("place", NAMED)
+def test_a_value_with_a_mark_is_seen_at_each_place(place: str, value: str) -> None:
+    fragment = named(place, value)
+
+    assert credentials(json.dumps(fragment)) or any(announced_credentials(fragment))
+    for document in ({"mcpServers": {"a": {"command": "npx", **fragment}}}, {"x-note": fragment}):
+        assert value not in json.dumps(replace_credentials(document)[0])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 from typing import Any
 
 import pytest
@@ -435,3 +436,149 @@ def test_a_conversion_copies_ports_and_plain_words(server: dict[str, Any]) -> No
     document = {"mcpServers": {"a": {"command": "x", **server}}}
 
     assert replace_credentials(document) == (document, [])
+
+
+WITH_DOLLARS = [
+    *("Tr0ub4dor$Zebra9!", "Tr0ub4dor$$Zebra9!", "x$Kp2Lw4Vb8Nd3Rt6q7Zx9", "s3$cretHorse"),
+    *("q7Zx$Kp2Lw4Vb8Nd3Rt6", "q7Zx$$Kp2Lw4Vb8Nd3Rt6", "abc$defGH12ijKL34mnOP"),
+]
+
+
+@pytest.mark.parametrize("password", WITH_DOLLARS)
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"args": ["--password", "CANARY"]},
+        {"args": ["--token=CANARY"]},
+        {"args": ["-c", "serve --token='CANARY' --port 80"]},
+        {"args": ["-c", "set -x API_KEY 'CANARY'"]},
+        {"args": ["postgres://app:CANARY@db.example/app"]},
+        {"args": ["Server=db;User Id=app;Password=CANARY"]},
+        {"args": ["-u", "ann:CANARY"]},
+        {"env": {"DB_PASSWORD": "CANARY"}},
+        {"env": {"DB_DSN": "postgres://app:CANARY@db.example/app?user=${USER}"}},
+        {"env": {"CONNECTION_STRING": "Server=${HOST};User Id=app;Password=CANARY"}},
+        {"env": {"DATABASE_URL": "postgres://app:CANARY@db.example/app"}},
+        {"env": {"OPENAPI_MCP_HEADERS": '{"Authorization": "Bearer CANARY", "X": "${X}"}'}},
+        {"headers": {"Authorization": "Bearer CANARY", "X-Api-Key": "CANARY"}},
+        {"url": "https://h.example/mcp?api_key=CANARY"},
+    ],
+    ids=str,
+)
+def test_a_password_with_a_dollar_sign_is_no_reference(
+    server: dict[str, Any], password: str
+) -> None:
+    filled = json.loads(json.dumps(server).replace("CANARY", password))
+
+    changed, notes = replace_credentials({"mcpServers": {"a": {"command": "x", **filled}}})
+
+    assert password not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("correcthorse${X}", "${X}correcthorse", "${X}$correcthorse!", "pa{{ x }}ss"),
+        *("${T:-correcthorse}", "${env:T:-correcthorse}", "Bearer ${T:-correcthorse}"),
+        *("$TOKEN9!", "$args.token9!", "correct horse ${X}", "id=correcthorse; csrf=${T}"),
+    ],
+)
+def test_text_beside_a_reference_is_a_credential(text: str) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "env": {"API_TOKEN": text}}}}
+
+    assert replace_credentials(document)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$TOKEN", "$$TOKEN", "${TOKEN}", "$${TOKEN}", "Bearer $TOKEN", 'Token token="${T}"'),
+        *("Key ${KEY}", "Basic ${A}", "${USER}:${PASSWORD}", "$USER:$PASSWORD", "${A}${B}"),
+        *("{env:TOKEN}", "Bearer {env:TOKEN}", "{{ token }}", "${{ secrets.TOKEN }}"),
+        *("${input:my-token}", "${env:TOKEN}", "${user_config.api-key}", "$env:TOKEN"),
+        *("${T:-}", "${T:-<YOUR_TOKEN>}", "${T:-${U}}", "$args.token", "Bearer $args.token"),
+        *("Server=db;User Id=app;Password=${P}", "postgres://app:${P}@db.example/app"),
+        *("postgres://app:$P@db.example/app", '{"user": "app", "password": "${P}"}'),
+    ],
+)
+def test_references_and_what_belongs_to_them_stay(text: str) -> None:
+    variables = {"API_TOKEN": text, "DB_DSN": text, "DB_PASSWORD": text}
+    document = {"mcpServers": {"a": {"command": "x", "env": variables}}}
+
+    assert replace_credentials(document) == (document, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${:-" * 50_000, "${" + ":-" * 100_000, "$$" + "{" * 100_000, "a." * 100_000, "a=" * 100_000],
+    ids=lambda text: text[:4],
+)
+def test_a_text_of_references_is_searched_fast(text: str) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "env": {"API_TOKEN": f"{text} ${{X}}"}}}}
+    began = time.process_time()
+
+    assert replace_credentials(document)[1]
+
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        *({key: {"TOKEN": "CANARY"}} for key in ("envVars", "env_vars", "Env", "ENV", "envs")),
+        {"environment-variables": {"TOKEN": "CANARY"}},
+        {"requestHeaders": {"Authorization": "Bearer CANARY"}},
+        {"custom_headers": {"X-Key": "CANARY"}},
+        {"Headers": {"Authorization": "CANARY"}},
+        *({"Args": ["--token", "CANARY"]}, {"runtimeArgs": ["--token", "CANARY"]}),
+        *({"bearerToken": "CANARY"}, {"bearer_token": "CANARY"}, {"authorization_token": "CANARY"}),
+        {"url": "https://h.example/?api%5Fkey=CANARY"},
+        {"url": "https://h.example/?auth[token]=CANARY"},
+        {"url": "https://h.example/?auth%5Bpass%5D=CANARY&a=b"},
+        {"url": "https://h.example/#token=CANARY"},
+    ],
+    ids=str,
+)
+def test_other_names_of_a_connection_announce_a_credential_too(server: dict[str, Any]) -> None:
+    filled = json.loads(json.dumps(server).replace("CANARY", "correcthorse"))
+
+    changed, notes = replace_credentials({"mcpServers": {"a": {"command": "x", **filled}}})
+
+    assert "correcthorse" not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize("mark", "!@$")
+@pytest.mark.parametrize(
+    "text",
+    ["password: {}", "DB_PASSWORD={}", '"api_key": "{}"', "--token {}", "Authorization: Bearer {}"],
+)
+def test_a_random_password_with_marks_is_seen_as_a_whole(text: str, mark: str) -> None:
+    password = f"q7Zx{mark}Kp2Lw4{mark}{mark}Vb8Nd3Rt6{mark}"
+
+    assert [one.value for one in credentials(text.format(password))] == [password]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgres://app:S3cr$tpw99xQ@db/app",
+        "postgres://app:S3cr$$tpw99xQ@db/app",
+        "Server=db;Uid=sa;PWD=S3cr$tpw99xQ",
+    ],
+)
+def test_a_password_with_a_dollar_sign_is_seen_in_an_address(text: str) -> None:
+    assert len(credentials(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("postgres://app:$PASSWORD@db/app", "postgres://app:$DB_HOST.$DB_PASS@db/app"),
+        *("Server=db;Uid=sa;PWD=$PASSWORD", "token=$a1b2c3d4e5f6g7h8", "secret: $(q7ZxKp2Lw4Vb8N)"),
+        *("auth: first.last@mail.example.com", "token = @babel/plugin-es2015-x"),
+    ],
+)
+def test_variables_and_names_with_marks_are_no_credentials(text: str) -> None:
+    assert credentials(text) == []

@@ -465,7 +465,8 @@ def gift(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "place", ["tokens", "chats/invoices", "chats/mine/store.git/refs/covalt/a#b"]
+    "place",
+    ["tokens", "chats/invoices", "chats/new/store.git", "chats/mine/store.git/refs/covalt/a#b"],
 )
 @pytest.mark.parametrize("in_folder", [False, True])
 def test_what_a_submodule_leaves_in_data_is_not_used(
@@ -475,9 +476,12 @@ def test_what_a_submodule_leaves_in_data_is_not_used(
     theirs, root = tmp_path / "theirs", own
     if in_folder:  # of a repository with more than the project
         git(tmp_path, "init", "-qb", "main", str(tmp_path / "all"))
-        own.rename(tmp_path / "all/own")
-        shutil.rmtree(tmp_path / "all/own/.git")
-        own, root = tmp_path / "all", tmp_path / "all/own"
+        root = (
+            tmp_path / 'all/my "own" \\x #1; '
+        )  # git quotes and escapes such a path in its settings
+        own.rename(root)
+        shutil.rmtree(root / ".git")
+        own = tmp_path / "all"
         git(own, "add", "-A")
         git(own, "commit", "-qm", "one")
     Operations(root)("create_chat", chat_id="mine")
@@ -504,14 +508,17 @@ def test_what_a_submodule_leaves_in_data_is_not_used(
     assert len(Operations(root)("list_chats")["chats"]) == 1
 
 
+@pytest.mark.parametrize("folder", ["", "store.git"])
 def test_a_chat_that_a_submodule_brought_is_none_also_when_its_repository_is_gone(
-    root: Path, cli_in: Callable[..., tuple[int, str]]
+    root: Path, cli_in: Callable[..., tuple[int, str]], folder: str
 ) -> None:
     operate = Operations(root, "owner")
     operate("create_chat", chat_id="c1")
     operate("call_tool", chat_id="c1", tool_id="ev:read", args={})
     operate("create_chat", chat_id="mine")
-    (root / "data/chats/c1/.git").write_text("gitdir: ../../../.git/modules/c1\n")
+    place = root / "data/chats/c1" / folder
+    place.mkdir(parents=True, exist_ok=True)
+    (place / ".git").write_text("gitdir: ../../../.git/modules/c1\n")
 
     assert [chat["id"] for chat in operate("list_chats")["chats"]] == ["mine"]
     code, printed = cli_in(root, "approval", "list")
@@ -519,7 +526,16 @@ def test_a_chat_that_a_submodule_brought_is_none_also_when_its_repository_is_gon
     error = operate.error("get_chat", chat_id="c1")
     assert error.code == "data_is_tracked"
     assert "rm -rf" in error.hint
-    assert cli_in(root, "validate")[0] == 1
+    if not folder:
+        assert cli_in(root, "validate")[0] == 1
+
+
+def test_no_chat_is_opened_with_a_submodule_in_its_store(root: Path) -> None:
+    operate = Operations(root, "owner")
+    operate("create_chat", chat_id="c1")
+    (root / "data/chats/c1/store.git/refs/covalt/.git").write_text("gitdir: x\n")
+
+    assert operate.error("read_conversation", chat_id="c1").code == "data_is_tracked"
 
 
 def test_a_submodule_elsewhere_does_not_prevent_the_use_of_data(own: Path, gift: Path) -> None:
@@ -610,6 +626,22 @@ def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -
     assert Project.open(own).config.approvals == ()
     git(own, "stash")
     assert len(Project.open(own).config.approvals) == 1
+
+
+@pytest.mark.parametrize("store", [".hg", ".jj", ".svn"])
+@pytest.mark.parametrize("place", [".", "..", "toolsets/gift"])
+@pytest.mark.parametrize("has_git", [False, True])
+def test_a_checkout_of_another_system_needs_trust(
+    own: Path, store: str, place: str, *, has_git: bool
+) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    if not has_git:
+        shutil.rmtree(own / ".git")
+    assert len(Project.open(own).config.approvals) == 1
+
+    (own / place / store).mkdir(parents=True)
+
+    assert Project.open(own).config.approvals == ()
 
 
 def _merge_fetched(own: Path, theirs: Path) -> None:

@@ -170,10 +170,13 @@ def test_the_page_shows_what_its_button_trusts(root: Path) -> None:
     page = server.get("/toolsets/ev", base_url=HOME, headers=BEARER).text
 
     assert "BASH_ENV=&#39;/tmp/evil.sh&#39;" in page
-    shown = re.findall(r'name="permission" value="([^"]+)"', page)
+    _, _, form_of_all = page.partition('action="/toolsets/ev/grants/requested"')
+    all_fields, _, _ = form_of_all.partition("</form>")
+    shown = re.findall(r'name="permission" value="([^"]+)"', all_fields)
+    (digest,) = re.findall(r'name="digest" value="([^"]+)"', all_fields)
 
     def press(permissions: list[str]) -> int:
-        url, form = "/toolsets/ev/grants/requested", {"permission": permissions}
+        url, form = "/toolsets/ev/grants/requested", {"permission": permissions, "digest": digest}
         return server.post(url, data=form, base_url=HOME, headers=BEARER).status_code
 
     assert press(shown[1:]) == 409
@@ -197,7 +200,9 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_an_import_with_trust_shows_what_it_trusts(root: Path, cli_in: Cli, source: Path) -> None:
-    code, printed = cli_in(root, "bundle", "import", str(source), "--trust", "--yes")
+    code, printed = cli_in(
+        root, "bundle", "import", str(source), "--trust", "--no-terminal", "a test"
+    )
 
     assert code == 0, printed
     question, _, _ = printed.partition("is imported and enabled")

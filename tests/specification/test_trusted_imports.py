@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from covalt_git.cli import cli
+from covalt_git.errors import CovaltError
 from covalt_git.runtime import sandbox_levels
 from tests.api_client import Api, form_file, refused
 from tests.mcp_client import REPOSITORY, talk, tool_names
@@ -113,8 +114,8 @@ def test_the_review_prints_each_grant_with_its_digest(root: Path, bundle: Path) 
     assert digests[2] != shown["digest"]
     for word, digest in zip(words, digests, strict=True):
         assert f"it gets: {word}, for {digest}" in printed.output
-    assert printed.exit_code == 2  # not a terminal
-    assert "--yes" in printed.output
+    assert isinstance(printed.exception, CovaltError)
+    assert printed.exception.code == "terminal_needed"
     assert not (root / "toolsets/shop").exists()
 
 
@@ -127,7 +128,7 @@ def test_another_digest_than_the_reviewed_one_is_refused(root: Path, bundle: Pat
 def test_an_update_cannot_be_trusted(root: Path, bundle: Path) -> None:
     assert run(root, bundle).exit_code == 0
 
-    done = run(root, bundle, "--trust", "--yes", "--json")
+    done = run(root, bundle, "--trust", "--no-terminal", "a test", "--json")
 
     assert done.exit_code == 1
     assert state(root)["grants"] == {}

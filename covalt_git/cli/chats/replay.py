@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.replay import ReplayNeedsApprovalError
-from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, can_ask, chat_argument, print_json
+from covalt_git.cli.context import ask, can_ask, chat_argument, check_user, print_json
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError

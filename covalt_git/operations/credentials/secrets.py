@@ -12,7 +12,7 @@ from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
 
 
-@operation(changes=True, admin=_WHAT, local=True)
+@operation(changes=True, admin=_WHAT, local=True, decides=TRUSTING)
 def allow_secret_command(context: Context, request: AllowSecretCommand) -> SecretCommandRow:
     """Allow the current secret_command of ``covalt.yaml`` to run on this machine."""
     command = _command(context.project)

@@ -11,11 +11,10 @@ from flask import Blueprint, current_app, flash, g, make_response, render_templa
 
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.grants.status import acting_grants
 from covalt_git.json_values import canonical_json
-from covalt_git.manifests.state_files import read_state
-from covalt_git.manifests.toolset_files import STATE_FOLDER
-from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls
+from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
@@ -184,20 +183,29 @@ def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
 
 
 def _place(found: CallAnswer) -> RenderContext:
-    """Return the address at which the result is served, and the granted hosts of its toolset."""
-    tool = (
-        request_context.context().toolset_index().tool(found.tool_id)
-    )  # the namespace of an MCP server's tool is not a toolset's id
-    toolset_id = tool.toolset_id if tool else found.tool_id.partition(":")[0]
-    file = request_context.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
-    state = read_state(file, file.name).value
-    grants = state.grants.values() if state is not None else ()
-    hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
-    name = urlsplit(request.host_url).hostname or ""
+    """Return the address at which the result is served, and the hosts that its frame may show."""
     whole = url_for("calls.call", chat_id=found.chat_id, call_id=found.id, all=1)
     return RenderContext(
         port=current_app.config["COVALT_PORT"],
-        host=name,
-        granted=frozenset(hosts),
+        host=urlsplit(request.host_url).hostname or "",
+        granted=_frame_hosts(found),
         rest="" if "all" in request.args else whole,
     )
+
+
+def _frame_hosts(found: CallAnswer) -> frozenset[str]:
+    """Return the hosts that a call's frame may show: those to which its tool may connect now, on this machine.
+
+    The URL of a frame may contain the result, so a frame sends data as a call does.
+    """
+    if found.render_plan is None or found.render_plan.renderer != "frame":
+        return frozenset()
+    # The namespace of an MCP server's tool is not a toolset's id.
+    row = request_context.context().toolset_index().tool(found.tool_id)
+    toolset_id = row.toolset_id if row else found.tool_id.partition(":")[0]
+    try:
+        toolset = find_toolset(request_context.project().root, toolset_id)
+        may = acting_grants(toolset, toolset.tool(found.tool_id))
+    except CovaltError:  # it was removed, or its grants or the consents cannot be read
+        return frozenset()
+    return frozenset(rule.text for rule in may.reach.rules)

@@ -9,10 +9,12 @@ from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.access import may_register
 from covalt_git.errors import CovaltError
+from covalt_git.grants.plans import WantedGrant
 from covalt_git.json_values import canonical_json
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.operations import grants, tool_registry
+from covalt_git.operations import grants, tool_registry, toolsets
 from covalt_git.operations.registry import InvalidRequestError
+from covalt_git.toolsets.state_store import find_toolset
 from covalt_server.pages import layout
 from covalt_server.request_context import ask, context, project
 
@@ -52,10 +54,17 @@ def register() -> Response:
 
 @pages.post("/registry/grant")
 def grant() -> Response:
-    """Grant a registered tool, if its entry has not changed since the page was rendered."""
-    name, digest = request.form.get("name", ""), request.form.get("digest")
-    fields = {"toolset_id": REGISTRY_NAMESPACE, "kind": "tool", "name": name}
-    ask(grants.add_grant, **fields, digest=digest)
+    """Grant a registered tool, if its entry, and what the grant permits, are what the page showed."""
+    form = request.form
+    name = form.get("name", "")
+    ask(
+        grants.add_grant,
+        toolset_id=REGISTRY_NAMESPACE,
+        kind="tool",
+        name=name,
+        digest=form.get("digest", ""),
+        permissions=tuple(form.getlist("permission")),
+    )
     return layout.back("registered_tools.registry", f"Granted {REGISTRY_NAMESPACE}:{name}.")
 
 
@@ -69,13 +78,23 @@ def remove() -> Response:
 def _page(*, text: str, error: CovaltError | None = None) -> str:
     found = ask(tool_registry.list_registered_tools)
     config, principal = project().config, project().principal
+    offers = {}
+    if context().is_admin and found.tools:
+        registered = find_toolset(project().root, REGISTRY_NAMESPACE)
+        offers = {
+            one.tool: toolsets.offer(
+                context(), registered, [WantedGrant("tool", one.tool.partition(":")[2])]
+            )
+            for one in found.tools
+            if not one.granted and one.calls
+        }
     return render_template(
         "registered_tools.html",
         tools=found.tools,
         digest=found.digest,
         entries={one.tool_id: json.dumps(one.entry, indent=2) for one in found.tools},
         may_register=may_register(config, principal),
-        admin=context().is_admin,
+        offers=offers,
         text=text,
         error=error,
     )

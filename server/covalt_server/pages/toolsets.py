@@ -8,7 +8,12 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import is_binary_content
-from covalt_git.grants.plans import grant_key
+from covalt_git.grants.plans import (
+    WantedGrant,
+    ended_grants,
+    grant_key,
+    requested_grants,
+)
 from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
@@ -25,6 +30,7 @@ from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
+from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import McpServerRow, ToolsetDetail
     from covalt_git.sources.refresh import ToolSource
+    from covalt_git.toolsets.toolset import Toolset
 
 
 pages = Blueprint("toolsets", __name__)
@@ -50,6 +57,9 @@ _LONGEST_PATCH = 200_000
 
 _MOST_RENAMED = 10
 """Renamed tools in a message, which a cookie has to hold."""
+
+_MOST_ENDED = 300
+"""Characters of the permissions that a message says are no longer trusted, for the same reason."""
 
 
 @pages.get("/toolsets")
@@ -92,16 +102,28 @@ def export(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/grants")
 def grant(toolset_id: str) -> Response:
-    """Add a grant; an error is shown next to the input."""
+    """Add a grant, if it permits what its button showed; an error is shown next to the input."""
     form = request.form
+    as_admin("grant anything")
+    name, hosts = form.get("name") or None, tuple(form.get("hosts", "").replace(",", " ").split())
+    reviewed = _reviewed()
+    if "typed" in form:
+        kind: Any = form.get("kind", "")
+        try:
+            wanted = WantedGrant(kind, name or "", hosts)
+            reviewed["permissions"] = grants.typed_permissions(
+                request_context.context(), toolset_id, wanted, reviewed["permissions"]
+            )
+        except CovaltError as error:
+            return make_response(_toolset(toolset_id, error), error.http_status)
     return _perform(
         grants.add_grant,
         toolset_id,
         ("grants", "Granted until a file of the toolset changes."),
         kind=form.get("kind", ""),
-        name=form.get("name") or None,
-        hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
-        digest=form.get("digest"),
+        name=name,
+        hosts=hosts,
+        **reviewed,
     )
 
 
@@ -123,8 +145,10 @@ def grant_again(toolset_id: str) -> Response:
 def revoke(toolset_id: str) -> Response:
     """Revoke a grant, or one of its hosts."""
     key, hosts = request.form.get("key", ""), tuple(request.form.getlist("host"))
-    ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
-    return _back(toolset_id, "grants", "Revoked.")
+    done = ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
+    ended = display.shorten("; ".join(done.withdrawn), _MOST_ENDED)
+    trust = f" No longer trusted on this machine: {ended}." if ended else ""
+    return _back(toolset_id, "grants", f"Revoked.{trust}")
 
 
 @pages.post("/toolsets/<toolset_id>/refresh")
@@ -162,9 +186,12 @@ def _renamed(tools: Sequence[sources.RenamedTool]) -> str:
 
 
 def _reviewed() -> dict[str, Any]:
-    """Return what the page showed: the digest of the toolset, and those of the permissions."""
+    """Return what the page showed: the digest of the toolset, and those of the permissions.
+
+    A form without permissions showed none, so it may add none.
+    """
     permissions = tuple(request.form.getlist("permission"))
-    return {"digest": request.form.get("digest"), "permissions": permissions or None}
+    return {"digest": request.form.get("digest", ""), "permissions": permissions}
 
 
 def _perform(
@@ -263,6 +290,11 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is the error of a submitted form."""
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
+    context = request_context.context()
+    found = context.catalog.find_toolset(toolset_id)
+    # Without files, some tools are hidden.  A toolset with errors gets no grants.
+    groups = grant_groups(shown) if shown.files else ()
+    may_grant = context.is_admin and shown.sound and bool(shown.files)
 
     def connections(source: ToolSource) -> list[sources.ConnectionRow]:
         return sources.connections(root, toolset_id, source.server.id)
@@ -271,11 +303,13 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         "toolset.html",
         toolset=shown,
         source_of=_source_of(toolset_id),
-        groups=grant_groups(shown) if shown.files else (),  # without files, some tools are hidden
+        groups=[_with_offers(group, found) for group in groups] if may_grant else groups,
+        requested=_offer(found, *requested_grants(found)) if may_grant and shown.lacking else None,
+        ended=_offer(found, *ended_grants(found)) if may_grant and shown.ended else None,
         given=tool_sources(root, toolset_id) if shown.files else (),
         connections=connections,
         lines=definition_lines,
-        admin=request_context.context().is_admin,
+        admin=context.is_admin,
         error=error,
     )
 
@@ -314,7 +348,7 @@ NETWORK, UNSANDBOXED = "network", "unsandboxed"
 class HostRow(NamedTuple):
     """A host: whether the toolset requests it, whether the grant names it, and whether a granted wildcard covers it.
 
-    ``shown`` includes the granted ports.
+    ``shown`` includes the granted ports.  ``offer`` is what its button grants; None without a button.
     """
 
     host: str
@@ -322,13 +356,15 @@ class HostRow(NamedTuple):
     requested: bool
     named: bool
     covered: bool
+    offer: toolsets.GrantOffer | None = None
 
 
 class GrantGroup(NamedTuple):
     """A requested or granted permission, by its key.
 
     ``what`` describes a permission without hosts; ``lines`` is exactly what a grant would permit now.  ``changed``
-    lists the changes that ended the grant.
+    lists the changes that ended the grant.  ``offer`` is what its button grants, and ``another`` what the form for another
+    host grants; None without a button.
     """
 
     key: str
@@ -339,6 +375,13 @@ class GrantGroup(NamedTuple):
     what: str = ""
     lines: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    offer: toolsets.GrantOffer | None = None
+    another: toolsets.GrantOffer | None = None
+
+    @property
+    def named_hosts(self) -> tuple[str, ...]:
+        """The hosts that the grant names, which its button grants again."""
+        return tuple(row.host for row in self.hosts if row.named)
 
     @property
     def comparable(self) -> bool:
@@ -365,6 +408,33 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     shown = {group.key for group in groups}
     groups += [_group(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
     return tuple(groups)
+
+
+def _offer(toolset: Toolset, *wanted: WantedGrant) -> toolsets.GrantOffer:
+    return toolsets.offer(request_context.context(), toolset, wanted)
+
+
+def _with_offers(group: GrantGroup, toolset: Toolset) -> GrantGroup:
+    """Return a group with exactly what each of its buttons would trust, for a user who may grant."""
+    kind: Any = group.kind
+    wanted = WantedGrant(kind, group.name or "")
+    lacks = bool(group.changed) or group.grant is None
+    if group.kind not in {NETWORK, "secret"}:
+        has_button = lacks and (
+            group.kind == UNSANDBOXED
+            or (group.kind in {"process", "server"} and group.name is not None)
+        )
+        return group._replace(offer=_offer(toolset, wanted)) if has_button else group
+    if group.changed:
+        return group._replace(offer=_offer(toolset, wanted._replace(hosts=group.named_hosts)))
+    rows = tuple(
+        row
+        if row.named or row.covered
+        else row._replace(offer=_offer(toolset, wanted._replace(hosts=(row.host,))))
+        for row in group.hosts
+    )
+    another = toolsets.typed_offer(request_context.context(), toolset, wanted)
+    return group._replace(hosts=rows, another=another)
 
 
 def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None) -> GrantGroup:

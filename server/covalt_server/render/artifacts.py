@@ -204,7 +204,9 @@ def frame_address(
         port = None if port == _HTTPS else port
         named = host if port is None else f"{host}:{port}"
         if named not in {name.lower() for name in granted}:
-            raise RefusedError(f"{named!r} was not granted to the toolset")
+            raise RefusedError(
+                f"{named!r} is not granted to the toolset as it is now, or not trusted on this machine"
+            )
         if address.scheme != "https" or host == own_name:
             raise RefusedError(f"{named!r} is not another host that is reached by https")
     origin = f"{address.scheme}://{host}" + ("" if port is None else f":{port}")

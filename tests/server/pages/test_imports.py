@@ -182,7 +182,7 @@ def test_an_unknown_signer_is_trusted_by_name_and_another_one_accepted(
 
 def test_grants_are_added_renewed_and_revoked_on_the_page(visitor: Visitor, root: Path) -> None:
     state = root / "toolsets/state/demo.yaml"
-    form = form_of(import_bundle(visitor, DEMO), name="MAPS_KEY")
+    form = form_of(import_bundle(visitor, DEMO), name="MAPS_KEY", typed="yes")
     wrong = visitor.send(form, hosts="a/b")
     field = next(one for one in wrong.named("input") if one.get("aria-invalid"))
     assert (wrong.status, field["value"], field["name"]) == (400, "a/b", "hosts")

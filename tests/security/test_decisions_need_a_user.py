@@ -1,0 +1,191 @@
+"""No command gives a consent or adds a signer without a terminal, unless it states a reason, which is recorded."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from covalt_git.cli import cli, context
+from covalt_git.operations.registry import every_operation
+from covalt_git.runtime import sandbox_levels
+from covalt_git.system.private_files import user_folder
+from tests.command import REPOSITORY, commands
+from tests.operations_client import Operations
+from tests.ssh_keys import Key, make_key
+from tests.trusting import use_config
+
+Cli = Callable[..., tuple[int, str]]
+
+MANIFEST = f"""\
+manifest_version: "1"
+id: gear
+name: Gear
+version: "1.0.0"
+description: d
+secrets: [KEY]
+tools:
+  - {{id: get, http: {{url: "https://a.example/x"}}}}
+  - {{id: pay, requires_confirmation: true, http: {{url: "https://a.example/y", method: POST}}}}
+mcp_servers:
+  - {{id: disk, command: "{sys.executable}", args: ["{REPOSITORY}/fixtures/servers/changing.py", "FILE"]}}
+"""
+INCOMING = """\
+manifest_version: "1"
+id: incoming
+name: In
+version: "1.0.0"
+description: d
+tools:
+  - {id: get, http: {url: "https://a.example/x"}}
+"""
+ENTRY = {
+    "tool_id": "al",
+    "name": "Al",
+    "description": "d",
+    "protocols": ["http"],
+    "protocol_meta": {"http": {"url": "https://a.example/1", "method": "GET"}},
+}
+CONFIG = """\
+version: 1
+default_role: owner
+roles: {owner: {admin: true}}
+secret_command: [/bin/echo, "{name}"]
+approvals: [{pattern: "gear.pay", require: false}]
+"""
+REASON = "the release job needs it"
+
+DECISIONS = (
+    ("grant add gear --again", "renew_grants"),
+    ("grant add gear network b.example", "add_grant"),
+    ("grant add gear secret KEY", "add_grant"),
+    ("grant add gear process disk", "add_grant"),
+    ("grant add gear --requested", "add_requested_grants"),
+    ("registry add entry.json", ""),
+    ("grant add registered tool al", "add_grant"),
+    ("secret allow", "allow_secret_command"),
+    ("trust", "trust_project"),
+    ("source refresh gear --accept", "refresh_sources"),
+    ("(another tool)", ""),
+    ("source refresh gear", ""),
+    ("source accept gear", "accept_tools"),
+    ("tool override gear:get --confirm", ""),
+    ("tool override gear:get --no-confirm", "override_tool"),
+    ("bundle import ../incoming --trust --yes", "import_toolset_from"),
+    ("bundle export incoming -o ../signed.zip --sign ../ann", ""),
+    ("toolset uninstall incoming --force", ""),
+    ("bundle import ../incoming --trust --json", "import_toolset_from"),
+    ("toolset uninstall incoming --force", ""),
+    ("bundle import ../signed.zip --trust-signer ann", "import_toolset_from"),
+    ("trust --below ..", "trust_projects_below"),
+)
+"""Commands that give a consent or add a signer, in an order in which each has something to do, with their operations."""
+
+OVER_HTTP = {"import_toolset"}
+"""Deciding operations that no command uses."""
+
+OF_CALLS = {"approval approve", "approval deny", "call", "chat replay"}
+"""Commands whose reason is recorded with a call."""
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> Key:
+    return make_key(tmp_path, "ann")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone with a grant that has ended; its user trusts nothing."""
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "full")
+    root = tmp_path / "clone"
+    (root / "toolsets/gear").mkdir(parents=True)
+    (tmp_path / "incoming").mkdir()
+    (tmp_path / "incoming/toolset.yaml").write_text(INCOMING)
+    list_tools(root, "read")
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        MANIFEST.replace("FILE", str(tmp_path / "tools.json"))
+    )
+    (root / "covalt.yaml").write_text(CONFIG)
+    (root / "entry.json").write_text(json.dumps(ENTRY))
+    use_config(monkeypatch, tmp_path / "author", trusts=False)
+    Operations(root)("add_grant", toolset_id="gear", kind="network", hosts=["c.example"])
+    (root / "toolsets/gear/README.md").write_text("changed")
+    rmtree(root / "data")
+    use_config(monkeypatch, tmp_path / "user", trusts=False)
+    monkeypatch.chdir(root)
+    return root
+
+
+def list_tools(root: Path, *names: str) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    (root.parent / "tools.json").write_text(json.dumps(tools))
+
+
+def decided(root: Path) -> dict[Path, str]:
+    """Return the files with consents, signers, grants and accepted tools."""
+    folders = (user_folder(), root / "toolsets")
+    files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
+    return {file: file.read_text() for file in (*files, root / "covalt.yaml")}
+
+
+@pytest.mark.usefixtures("ann")
+def test_each_decision_needs_a_terminal_or_a_reason_that_is_recorded(
+    root: Path, cli_in: Cli
+) -> None:
+    assert cli_in(root, "toolset", "list")[0] == 0  # data/ becomes the user's
+    for line, operation in DECISIONS:
+        words = line.split()
+        if line == "(another tool)":
+            list_tools(root, "read", "write")
+            continue
+        if not operation:
+            cli_in(root, *words)
+            continue
+        before = decided(root)
+
+        code, printed = cli_in(root, *words)
+        assert code != 0, line
+        assert "by a user at a terminal" in printed, line
+        assert decided(root) == before, line
+
+        code, printed = cli_in(root, *words, "--no-terminal", REASON)
+        assert code == 0, f"{line}: {printed}"
+        after = decided(root)
+        changed = [text for file, text in after.items() if before.get(file) != text]
+        assert any(REASON in text for text in changed), line
+        consents = {
+            file
+            for file in after.keys() - before.keys()
+            if file.is_relative_to(user_folder()) and file.suffix == ".json"
+        }
+        assert all(REASON in after[file] for file in consents), line
+
+
+def test_yes_answers_the_question_of_a_user_at_a_terminal(
+    root: Path, cli_in: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "can_ask", lambda: True)
+
+    code, printed = cli_in(root, "bundle", "import", "../incoming", "--trust", "--yes")
+
+    assert code == 0, printed
+    assert "it gets: network a.example" in printed
+
+
+def test_every_deciding_operation_and_command_is_tried() -> None:
+    deciding = {name for name, one in every_operation().items() if one.decides is not None}
+    assert {operation for _, operation in DECISIONS if operation} | OVER_HTTP == deciding
+
+    with_reason = {
+        name
+        for name, command in commands(cli)
+        if any("--no-terminal" in parameter.opts for parameter in command.params)
+    }
+    tried = {
+        name
+        for name in with_reason
+        if any(f"{line} ".startswith(f"{name} ") for line, operation in DECISIONS if operation)
+    }
+    assert with_reason == tried | OF_CALLS
