@@ -119,9 +119,8 @@ def _unread(
     reading: Reading[ToolsetManifest], loc: Loc, tool_id: str, function: str, source: ToolDefinition
 ) -> Problem:
     """Return the warning that a call may refuse, or accept, other arguments than the schema of a function says."""
-    message = (
-        f"the schema of {function}() does not say all that calls check: {', '.join(source.unread)}"
-    )
+    unread = [f"{name} ({what})" if name else what for name, what in source.unread.items()]
+    message = f"the schema of {function}() does not say all that calls check: {', '.join(unread)}"
     hint = f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too"
     return reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
 

@@ -167,7 +167,7 @@ def test_schema_of_a_layout_equals_that_of_the_run_function(layout: str, tmp_pat
     ran = described(tmp_path, files)
 
     found = read(files)
-    assert found.unread == ()
+    assert found.unread == {}
     assert plain([found.input_schema, found.output_schema]) == plain(ran)
 
 
@@ -195,7 +195,7 @@ def test_an_import_that_only_running_would_decide_is_unread(echo: str) -> None:
 
     found = read(files)
     assert found.input_schema["properties"] == {"x": {}}
-    assert found.unread == ("x (Shape)",)
+    assert found.unread == {"x": "Shape"}
 
 
 def test_a_definition_names_the_modules_of_its_signature_only() -> None:
