@@ -153,6 +153,8 @@ class _Values:
             yield ANY_VALUE
             return
         if isinstance(value, list) and not _is_index(name):
+            if self._is_of_function and any("prefixItems" in one for one in schemas):
+                yield ANY_VALUE  # the fields of a named tuple have names, which the schema does not
             for item, of_item in self._items(value, schemas):
                 yield from self._at(item, of_item, names)
             return

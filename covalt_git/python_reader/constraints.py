@@ -38,6 +38,9 @@ _CONSTRAINTS = frozenset({*_LIMITS, "min_length", "max_length", "pattern"})
 _UNLISTED = frozenset({"max_digits", "decimal_places"})
 """Constraints without a keyword in JSON Schema."""
 
+_CHANGES = frozenset({"strip_whitespace", "to_upper", "to_lower", "ascii_only"})
+"""Keywords of ``StringConstraints`` and ``constr`` that change a text, or have no keyword in JSON Schema."""
+
 _SHOWN = ("title", "examples", "deprecated")
 _NAMES = frozenset({"alias", "validation_alias", "alias_priority", "serialization_alias"})
 _DEFAULTS = frozenset({"default", "default_factory"})
@@ -112,9 +115,7 @@ def with_metadata(reader: SchemaReader, schema: JsonObject, metadata: ast.expr) 
         return with_keywords(reader, schema, _keywords(metadata, _TYPES[name]))
     if origin == "pydantic.StringConstraints":
         keywords = _keywords(metadata, ())
-        changing = ("strip_whitespace", "to_upper", "to_lower", "ascii_only")
-        kept = {name: value for name, value in keywords.items() if name not in changing}
-        return with_keywords(reader, schema, kept)
+        return with_keywords(reader, schema, keywords)
     if origin == "pydantic.Discriminator":
         keywords = _keywords(metadata, ("discriminator",))
         return with_keywords(reader, schema, keywords)
@@ -139,10 +140,13 @@ def with_keywords(
             except UnknownError:
                 constrained = None
             if constrained is None:
-                reader.note(f"{name}={ast.unparse(expression)}")
+                reader.note(f"{name}={ast.unparse(expression)}", refuses_only=True)
             schema = constrained or schema
         elif name in _UNLISTED:
-            reader.note(f"{name}={ast.unparse(expression)}")
+            reader.note(f"{name}={ast.unparse(expression)}", refuses_only=True)
+        elif name in _CHANGES:
+            if not (isinstance(expression, ast.Constant) and not expression.value):
+                reader.note(f"{name}={ast.unparse(expression)}")
         elif name == "discriminator":
             schema = _tagged(reader, schema, reader.constant(expression))
         elif name in _SHOWN:

@@ -7,6 +7,7 @@ which accepts any value, and is noted as not read; so is a type that accepts les
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from covalt_git.python_reader.modules import Definition
 from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.python_reader.modules import Module, Modules, Target
@@ -57,16 +58,32 @@ class SchemaDocument:
         definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
         notes: the texts of types that were not read, or accept less than their schema, in their order, of the parameter
             that is read now.
-        unread: those of each parameter, by its name.
+        may_change: whether the function may get another value of this parameter than the schema says.
+        unread: the notes of each parameter, by its name.
+        changed: the names of the parameters that may change.
         size: of the schema, in nodes and characters.
         depth: of the annotation that is read now.
     """
 
     definitions: dict[str, JsonObject | None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    may_change: bool = False
     unread: dict[str, str] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    _noted: dict[str, tuple[dict[str, None], bool]] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
+
+    @contextlib.contextmanager
+    def notes_of(self, key: str) -> Iterator[None]:
+        """Note what is noted about a definition, also for the parameters that refer to it later."""
+        notes, may_change = self.notes, self.may_change
+        self.notes, self.may_change = self._noted.get(key, ({}, False))
+        try:
+            yield
+        finally:
+            self._noted[key] = self.notes, self.may_change
+            self.notes, self.may_change = notes | self.notes, may_change or self.may_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +131,12 @@ class SchemaReader:
         finally:
             self.document.depth -= 1
 
-    def note(self, text: str) -> None:
-        """Note a type or a constraint that the schema does not say."""
+    def note(self, text: str, *, refuses_only: bool = False) -> None:
+        """Note a type or a constraint that the schema does not say.
+
+        ``refuses_only``: it refuses more values, but the function gets those that the schema says, by their formats.
+        """
+        self.document.may_change = self.document.may_change or not refuses_only
         if len(self.document.notes) < _MOST_NOTES:
             self.document.notes[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
 
@@ -293,7 +314,7 @@ class SchemaReader:
         if origin not in SIMPLE:
             raise UnknownError
         if origin in NARROWER:
-            self.note(origin.removeprefix("builtins."))
+            self.note(origin.removeprefix("builtins."), refuses_only=True)
         return dict(SIMPLE[origin])
 
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
@@ -383,9 +404,7 @@ class SchemaReader:
             if "items" not in schema:
                 raise UnknownError
             schema |= {"items": self.read(item)}
-        ignored = ("strip_whitespace", "to_upper", "to_lower")
-        kept = {name: value for name, value in keywords.items() if name not in ignored}
-        return with_keywords(self, schema, kept)
+        return with_keywords(self, schema, keywords)
 
     def _defined(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
         """Return the schema of a class or an alias of the toolset, with type arguments if it has ``parts``."""
@@ -422,14 +441,25 @@ class SchemaReader:
         names = [parameter.name for parameter in node.type_params]
         arguments = self._type_arguments(names, parts)
         key = _key(definition, parts)
-        if key not in self.document.definitions:
-            self.document.definitions[key] = {}  # it may contain itself
-            reader = self.within(definition.module, arguments)
-            self.document.definitions[key] = reader.read(node.value)
+        with self.document.notes_of(key):
+            if key not in self.document.definitions:
+                self.document.definitions[key] = {}  # it may contain itself
+                reader = self.within(definition.module, arguments)
+                self.document.definitions[key] = reader.read(node.value)
         return pointer.reference_to("$defs", key)
 
     def _class(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
         key = _key(definition, parts)
+        with self.document.notes_of(key):
+            self._define(key, definition, parts)
+        return pointer.reference_to("$defs", key)
+
+    def _define(self, key: str, definition: Definition, parts: list[ast.expr] | None) -> None:
+        """Read a class, unless that has been done.
+
+        Raises:
+            UnknownError: if it cannot be read.
+        """
         if key not in self.document.definitions:
             self.document.definitions[key] = {}  # the class may contain itself
             reader = self.within(definition.module)
@@ -447,7 +477,6 @@ class SchemaReader:
             self.document.definitions[key] = schema
         elif self.document.definitions[key] is None:
             raise UnknownError
-        return pointer.reference_to("$defs", key)
 
     def _type_arguments(
         self, names: list[str], parts: list[ast.expr] | None

@@ -85,6 +85,7 @@ class ToolDefinition(NamedTuple):
         remedy: how to change the function so that calls can run it.
         unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
             name if nothing is known about the signature.
+        changed: the parameters whose values the function may get in another form than the schema says.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
@@ -100,7 +101,22 @@ class ToolDefinition(NamedTuple):
     defect: str = ""
     remedy: str = ""
     unread: Mapping[str, str] = MappingProxyType({})
+    changed: frozenset[str] = frozenset()
     modules: tuple[str, ...] = ()
+
+    @property
+    def values_schema(self) -> JsonObject:
+        """The schema of the arguments as the function gets them: it says nothing about those that are not read, or change.
+
+        A validator, for example, may make another value of the one that the schema accepts.
+        """
+        if "" in self.unread:
+            return _unknown_signature()
+        properties = {
+            name: {} if name in self.changed else schema
+            for name, schema in self.input_schema["properties"].items()
+        }
+        return self.input_schema | {"properties": properties}
 
 
 def read_tool(
@@ -185,6 +201,7 @@ def _read_definitions(
         if certain
         else None,
         unread=reader.document.unread if certain else {"": "the signature"},
+        changed=frozenset(reader.document.changed),
         modules=tuple(sorted(modules.asked & modules.read.keys())),
         line=node.lineno,
         col=_column(source, node),
@@ -387,7 +404,7 @@ def _read_argument(
 ) -> Parameter:
     """Return a parameter; what its schema does not say is noted under its name."""
     document = reader.document
-    before, document.notes = document.notes, {}
+    document.notes, document.may_change = {}, False
     parameter = read_parameter(
         reader,
         argument.arg,
@@ -398,7 +415,8 @@ def _read_argument(
     )
     if document.notes:
         document.unread[parameter.name] = ", ".join(document.notes)
-    document.notes = before
+    if document.may_change:
+        document.changed.add(parameter.name)
     return parameter
 
 

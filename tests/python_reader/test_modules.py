@@ -202,3 +202,24 @@ def test_a_definition_names_the_modules_of_its_signature_only() -> None:
     files = LAYOUTS["shared base classes"] | {"tools/other.py": SHAPE}
 
     assert read(files).modules == ("base", "tools.echo", "tools.round")
+
+
+def test_a_class_with_a_validator_is_noted_for_each_parameter_that_has_it() -> None:
+    files = {
+        "tools/echo.py": """
+            from pydantic import BaseModel, field_validator
+            class Box(BaseModel):
+                name: str
+                @field_validator("name")
+                @classmethod
+                def lower(cls, value): return value.lower()
+            class Outer(BaseModel):
+                box: Box
+            def f(x: Box, y: list[Box], z: Outer, n: int): ...
+        """
+    }
+
+    found = read(files)
+    assert found.unread == dict.fromkeys("xyz", "Box.lower()")
+    assert found.changed == {*"xyz"}
+    assert found.values_schema["properties"]["x"] == {}

@@ -19,12 +19,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 from datetime import date
 from covalt_toolset import tool
+from pydantic import AfterValidator, StringConstraints
 
 NAME = "prod.env"
+Stripped = Annotated[str, StringConstraints(strip_whitespace=True)]
+Made = Annotated[str, AfterValidator(str.lower)]
 
 
 @dataclass
@@ -49,6 +52,12 @@ class Env(str, Enum):
 @tool
 def unread(prices: dict[str, Decimal], target: Target, other: Target | None, env: Env) -> str:
     """Unread."""
+    return ""
+
+
+@tool
+def keys(by_id: dict[UUID, str], by_number: dict[int, str], stripped: Stripped, made: Made) -> str:
+    """Keys."""
     return ""
 
 
@@ -93,6 +102,7 @@ name: Fs
 version: "1"
 tools:
   - {id: unread, entrypoint: "tools:unread"}
+  - {id: keys, entrypoint: "tools:keys"}
   - {id: read, entrypoint: "tools:read"}
   - {id: read_one, entrypoint: "tools:read_one"}
   - {id: read_path, entrypoint: "tools:read_path"}
@@ -295,6 +305,23 @@ def test_a_value_of_a_type_that_is_not_read_counts_as_any_value(
     tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any]
 ) -> None:
     assert confirmation(config(wanted), tools["unread"], args)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "args"),
+    [
+        ({"by_id": UUID_TEXT}, {"by_id": {UUID_TEXT.upper(): "x"}}),
+        ({f"by_id.{UUID_TEXT}": "x"}, {"by_id": {UUID_TEXT.replace("-", ""): "x"}}),
+        ({"by_number": "1000"}, {"by_number": {"01000": "x"}}),
+        ({"by_number.1000": "x"}, {"by_number": {" 1_000": "x"}}),
+        ({"stripped": "*.env"}, {"stripped": "prod.env "}),
+        ({"made": "prod.env"}, {"made": "PROD.env"}),
+    ],
+)
+def test_what_pydantic_makes_of_keys_and_texts_requires_approval_too(
+    tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any]
+) -> None:
+    assert confirmation(config(wanted), tools["keys"], args)
 
 
 def test_a_value_of_a_type_that_is_read_is_compared(tools: dict[str, Tool]) -> None:
