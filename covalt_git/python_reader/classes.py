@@ -51,6 +51,9 @@ _IGNORED_CONFIG = frozenset(
 )
 """Settings of a model that do not change which values a call accepts: it checks the types of the schema first."""
 
+_CHANGING_CONFIG = frozenset({"str_strip_whitespace", "str_to_lower", "str_to_upper"})
+"""Settings with which the function gets another text than the call has."""
+
 _IGNORED_OPTIONS = frozenset(
     {*("frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash", "init", "match_args")}
 )
@@ -204,6 +207,10 @@ def _model(lineage: _Lineage) -> JsonObject:
             elif not name.startswith("_") or name.startswith("__pydantic"):
                 raise UnknownError
     extra, alias = _read_config(config)
+    for name in sorted(_CHANGING_CONFIG & config.keys()):
+        setting, reader = config[name]
+        if not (isinstance(setting, ast.Constant) and not setting.value):
+            reader.note(f"{lineage.classes[-1][0].name}.{name}")
     parameters = []
     for name, (statement, reader) in fields.items():
         if reader.serializes and _is_excluded(statement.value, reader):

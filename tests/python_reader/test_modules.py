@@ -215,11 +215,15 @@ def test_a_class_with_a_validator_is_noted_for_each_parameter_that_has_it() -> N
                 def lower(cls, value): return value.lower()
             class Outer(BaseModel):
                 box: Box
-            def f(x: Box, y: list[Box], z: Outer, n: int): ...
+            class Stripped(BaseModel, str_strip_whitespace=True):
+                name: str
+            def f(x: Box, y: list[Box], z: Outer, s: Stripped, n: int): ...
         """
     }
 
     found = read(files)
-    assert found.unread == dict.fromkeys("xyz", "Box.lower()")
-    assert found.changed == {*"xyz"}
+    assert found.unread == dict.fromkeys("xyz", "Box.lower()") | {
+        "s": "Stripped.str_strip_whitespace"
+    }
+    assert found.changed == {*"xyzs"}
     assert found.values_schema["properties"]["x"] == {}
