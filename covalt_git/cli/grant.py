@@ -239,7 +239,7 @@ def _grant_all(
     if permissions and not wants_json():
         output.say("This would be granted and trusted on this machine:")
         print_permissions(permissions)
-    if asks:
+    if asks or reason is not None:
         check_user(reason)
         if reason is None and not wants_json() and not click.confirm("grant this?"):
             output.say("nothing was granted")

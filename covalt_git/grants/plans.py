@@ -138,10 +138,11 @@ def plan_grants(
     for grant in wanted:
         hosts.setdefault((grant.kind, grant.name), set()).update(grant.hosts)
     grants, decided = dict[str, Grant](), dict[str, Grant]()
+    now = timestamps.now()  # of one decision, however many grants it has
     for (kind, name), new in hosts.items():
         _check_grantable(toolset, kind)
         key = grant_key(kind, name)
-        facts = {"kind": kind, "granted_at": timestamps.now(), "granted_by": by}
+        facts = {"kind": kind, "granted_at": now, "granted_by": by}
         grants[key] = decided[key] = _GRANT.validate_python(
             facts | _covered(toolset, kind, name, sorted(new))
         )

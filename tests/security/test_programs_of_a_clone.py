@@ -125,6 +125,7 @@ def test_no_program_is_found_in_a_relative_folder_of_the_path(canary: Path, tmp_
     command = SecretCommand(
         tmp_path / "project", ("sh", "-c", "git --version; python3 -m json.tool -h")
     )
+    command.root.mkdir()
     command.allow("a test")
     command.ask("API_KEY")
 
