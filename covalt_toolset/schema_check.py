@@ -108,14 +108,20 @@ class TypeChecker:
         self, value: dict[str, Any], schema: Schema, *, place: str
     ) -> Iterator[ArgumentProblem]:
         known = schema.get("properties", {})
+        patterns = schema.get("patternProperties", {})
         others = schema.get("additionalProperties", True)
         for key in schema.get("required", ()):
             if key not in value:
                 yield ArgumentProblem(json_path.member(place, key), "missing")
         for key, inner in value.items():
             spot = json_path.member(place, key)
+            # Of keys, the formats: without this check, pydantic accepts "1704067200" as a date.
+            yield from _value_mismatches(key, schema.get("propertyNames", {}), place=spot)
             if key in known:
                 yield from self.mismatches(inner, known[key], place=spot)
+            elif patterns:  # pydantic checks the keys, which all have to match
+                for part in patterns.values():
+                    yield from self.mismatches(inner, part, place=spot)
             elif others is False:
                 yield ArgumentProblem(spot, "unknown key")
             elif others is not True:
@@ -148,8 +154,9 @@ class TypeChecker:
         """Yield the problems by the alternative that the value's discriminator names."""
         key, targets = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
         target = targets.get(str(value.get(key)))
-        if target:
-            yield from self.mismatches(value, {"$ref": target}, place=place)
+        if target:  # the schema itself, if this alternative is distinguished by another key
+            part = {"$ref": target} if isinstance(target, str) else target
+            yield from self.mismatches(value, part, place=place)
             return
         words = _either([json.dumps(tag) for tag in targets])
         message = f"must be {words}" if key in value else "missing"

@@ -32,13 +32,14 @@ _NAMED_TUPLE = "typing.NamedTuple"
 _GENERIC = frozenset({"typing.Generic", "typing.Protocol", "abc.ABC", "builtins.object"})
 """Bases that add no field."""
 
-_DATACLASSES = frozenset({"dataclasses.dataclass", "pydantic.dataclasses.dataclass"})
+_PYDANTIC_DATACLASS = "pydantic.dataclasses.dataclass"
+_DATACLASSES = frozenset({"dataclasses.dataclass", _PYDANTIC_DATACLASS})
 
 _IGNORED_CONFIG = frozenset(
     {
         *("frozen", "strict", "validate_assignment", "validate_default", "validate_return"),
         *("str_strip_whitespace", "str_to_lower", "str_to_upper", "use_enum_values"),
-        *("populate_by_name", "validate_by_name", "validate_by_alias", "serialize_by_alias"),
+        *("populate_by_name", "validate_by_name", "serialize_by_alias"),
         *("arbitrary_types_allowed", "from_attributes", "revalidate_instances", "defer_build"),
         *("protected_namespaces", "hide_input_in_errors", "allow_inf_nan", "loc_by_alias"),
         *("coerce_numbers_to_str", "regex_engine", "validation_error_cause", "cache_strings"),
@@ -67,6 +68,9 @@ _VALIDATORS = frozenset(
 _SERIALIZERS = frozenset(
     f"pydantic.{name}" for name in ("field_serializer", "model_serializer", "computed_field")
 )
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
+"""Methods that may refuse or change the values of a class."""
+
 _SCHEMA_HOOKS = ("__get_pydantic", "__pydantic")
 _MOST_CLASSES = 40
 
@@ -109,7 +113,10 @@ def class_schema(definition: Definition, reader: SchemaReader) -> JsonObject:
     elif kinds == {_NAMED_TUPLE} and len(lineage.classes) == 1:
         return _named_tuple(*lineage.classes[0])
     elif not kinds:
-        schema = _record(_dataclass_fields(lineage), closed=not reader.serializes)
+        # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
+        is_own = any(_PYDANTIC_DATACLASS in _decorators(*one) for one in lineage.classes)
+        closed = not (is_own or reader.serializes)
+        schema = _record(_dataclass_fields(lineage), closed=closed)
     else:
         raise UnknownError
     return {"title": name} | schema | _description(definition.node, reader)
@@ -143,8 +150,10 @@ def _lineage(
             ] = base
         else:
             raise UnknownError
-    if all(known is not node for known, _ in lineage.classes):
-        lineage.classes.append((node, reader))
+    # A class may be there twice: of two bases that have it, the fields of the first one win, inherited or not.
+    lineage.classes.append((node, reader))
+    if len(lineage.classes) > _MOST_CLASSES:
+        raise UnknownError
     return lineage
 
 
@@ -190,22 +199,24 @@ def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
 
 
 def _model(lineage: _Lineage) -> JsonObject:
-    config: dict[str, tuple[ast.expr, SchemaReader]] = {}
     fields: dict[str, tuple[ast.AnnAssign, SchemaReader]] = {}
     for node, reader in lineage.classes:
         _check_methods(node, reader)
         if node.decorator_list:
             raise UnknownError
-        config |= {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
         for statement in _statements(node):
             name = _target(statement)
+            if name == "__pydantic_extra__":
+                raise UnknownError
             if name == "model_config":
-                config |= {key: (value, reader) for key, value in _settings(statement, reader)}
-            elif isinstance(statement, ast.AnnAssign):
-                if not name.startswith("_") and not _is_class_variable(statement, reader):
+                continue
+            if isinstance(statement, ast.AnnAssign):
+                is_field = not name.startswith("_")
+                if is_field and not _is_class_variable(statement, reader, in_model=True):
                     fields[name] = statement, reader
             elif not name.startswith("_") or name.startswith("__pydantic"):
                 raise UnknownError
+    config = _config_of(*lineage.classes[-1])
     extra, alias = _read_config(config)
     for name in sorted(_CHANGING_CONFIG & config.keys()):
         setting, reader = config[name]
@@ -224,6 +235,22 @@ def _model(lineage: _Lineage) -> JsonObject:
     if extra == "ignore":
         return schema | title
     return schema | title | {"additionalProperties": extra == "allow"}
+
+
+def _config_of(
+    node: ast.ClassDef, reader: SchemaReader
+) -> dict[str, tuple[ast.expr, SchemaReader]]:
+    """Return the settings of a model, with those of its bases: of the last one that has a setting."""
+    config: dict[str, tuple[ast.expr, SchemaReader]] = {}
+    for base in node.bases:
+        target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
+        if isinstance(target, Definition) and isinstance(target.node, ast.ClassDef):
+            config |= _config_of(target.node, reader.within(target.module))
+    config |= {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
+    for statement in _statements(node):
+        if _target(statement) == "model_config":
+            config |= {key: (value, reader) for key, value in _settings(statement, reader)}
+    return config
 
 
 def _read_config(
@@ -316,16 +343,22 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
             options = {str(keyword.arg): keyword.value for keyword in value.keywords}
             if value.args or not options.keys() <= _DATACLASS_FIELD:
                 raise UnknownError
-            is_computed = "init" in options and not literal(options["init"])  # accepted and ignored
+            if "init" in options and not literal(options["init"]):
+                continue  # pydantic lists it, and a call refuses it
             yield read_parameter(
                 reader,
                 name,
                 annotation=statement.annotation,
                 default=options.get("default"),
-                is_optional=is_computed or "default_factory" in options,
+                is_optional="default_factory" in options,
             )
         else:
             yield read_parameter(reader, name, annotation=statement.annotation, default=value)
+
+
+def _decorators(node: ast.ClassDef, reader: SchemaReader) -> list[str]:
+    called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return [reader.origin(one) for one in called]
 
 
 def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
@@ -345,6 +378,8 @@ def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
 
 def _typed_dict_fields(lineage: _Lineage) -> Iterator[Parameter]:
     for node, reader in lineage.classes:
+        if node.decorator_list:  # it may have settings
+            raise UnknownError
         total: Any = True
         for keyword in node.keywords:
             if keyword.arg != "total":
@@ -373,6 +408,14 @@ def _qualified(
         if not isinstance(bare, ast.Subscript):
             break
         qualifier = inner.origin(bare.value)
+        if qualifier == "typing.Annotated" and isinstance(bare.slice, ast.Tuple):
+            # The metadata are read with the type, which is in the qualifier.
+            held, bare_type, within = _qualified(bare.slice.elts[0], inner, total=required)
+            if bare_type is not bare.slice.elts[0] and bare_type is not None:
+                elements = [bare_type, *bare.slice.elts[1:]]
+                whole = ast.Subscript(bare.value, ast.Tuple(elements, ast.Load()), ast.Load())
+                return held, ast.copy_location(whole, bare), within
+            break
         if qualifier not in {"typing.Required", "typing.NotRequired", "typing.ReadOnly"}:
             break
         if qualifier != "typing.ReadOnly":
@@ -415,6 +458,8 @@ def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
             continue
         if method.name.startswith(_SCHEMA_HOOKS):
             raise UnknownError
+        if method.name in _CONSTRUCTORS:
+            reader.note(f"{node.name}.{method.name}()")
         for decorator in method.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             origin = reader.origin(called)
@@ -445,8 +490,13 @@ def _target(statement: ast.Assign | ast.AnnAssign) -> str:
     return targets[0].id
 
 
-def _is_class_variable(statement: ast.AnnAssign, reader: SchemaReader) -> bool:
+def _is_class_variable(
+    statement: ast.AnnAssign, reader: SchemaReader, *, in_model: bool = False
+) -> bool:
     annotation, inner = reader.unwrap(statement.annotation)
     if isinstance(annotation, ast.Subscript):
         annotation = annotation.value
-    return inner.origin(annotation) in {"typing.ClassVar", "dataclasses.KW_ONLY"}
+    origin = inner.origin(annotation)
+    # Pydantic takes a final field with a value for a constant of the class; a dataclass does not.
+    is_constant = origin == "typing.Final" and statement.value is not None and in_model
+    return is_constant or origin in {"typing.ClassVar", "dataclasses.KW_ONLY"}

@@ -201,8 +201,8 @@ def _constrained(schema: JsonObject, name: str, value: Any) -> JsonObject | None
         not isinstance(value, str) or json_schema.schema_problems({"pattern": value})
     ):
         return None  # only Python's regular expressions have such a pattern
-    if kind == "string" and schema.get("format", "uri") not in {"uri", "binary"}:
-        return None
+    if kind == "string" and schema.get("format", "uri") != "uri":
+        return None  # of bytes, for example, pydantic counts the bytes
     return schema | {keyword: value}
 
 
@@ -230,8 +230,11 @@ def _tagged(reader: SchemaReader, schema: JsonObject, key: Any) -> JsonObject:
     """
     choices = [choice for choice in schema.get("anyOf", ()) if choice != NULL]
     mapping: dict[str, str] = {}
+    always_named = True
     for choice in choices:
-        part = reader.definition_of(choice).get("properties", {}).get(key, {})
+        definition = reader.definition_of(choice)
+        part = definition.get("properties", {}).get(key, {})
+        always_named = always_named and key in definition.get("required", ())
         values = [part["const"]] if "const" in part else part.get("enum", [])
         if not values or not all(isinstance(value, str) for value in values):
             raise UnknownError
@@ -239,6 +242,8 @@ def _tagged(reader: SchemaReader, schema: JsonObject, key: Any) -> JsonObject:
     if not choices or not isinstance(key, str):
         raise UnknownError
     tagged = {"oneOf": choices, "discriminator": {"propertyName": key, "mapping": mapping}}
+    if not always_named:  # also where the key has a default, a call needs it
+        tagged["required"] = [key]
     return {"anyOf": [tagged, NULL]} if NULL in schema["anyOf"] else tagged
 
 

@@ -47,7 +47,7 @@ _MADE: Final[dict[str, Callable[..., Any]]] = {
 """Types of defaults that are made by a call with constants, such as ``date(2026, 1, 31)``."""
 
 
-_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.Lambda)
 """Expressions whose values are never None, also if JSON cannot hold them."""
 
 
@@ -89,6 +89,8 @@ def read_parameter(
     schema = reader.read(annotation)
     written = schema.pop("description", "") if annotation is not None and fields else ""
     own = None
+    if default is not None and _is(default, ...):
+        default = None
     if default is not None and is_field(reader, default):
         own, default = field_keywords(default), None
         fields = [*fields, own]
@@ -166,7 +168,10 @@ def _may_be_none(reader: SchemaReader, default: ast.expr) -> bool:
     try:
         return _value(reader, default) is None
     except UnknownError:
-        return not _is_of_known_class(reader, default)
+        if _is_of_known_class(reader, default):
+            return False
+        reader.note(f"= {ast.unparse(default)}", refuses_only=True)
+        return True
 
 
 def _is_of_known_class(reader: SchemaReader, default: ast.expr) -> bool:

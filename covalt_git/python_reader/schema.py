@@ -324,6 +324,11 @@ class SchemaReader:
             return self._defined(target, parts)
         match self.origin(annotation.value), parts:
             case "typing.Literal", [_, *_]:
+                for part in parts:
+                    if isinstance(
+                        part, ast.Attribute
+                    ):  # a member of an Enum, which pydantic does not read from JSON
+                        self.note(_written(part), refuses_only=True)
                 return self.choice(self.constant(part) for part in parts)
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)

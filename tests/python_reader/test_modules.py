@@ -137,6 +137,20 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "tools/b.py": "class Outer:\n    pass\nfrom dataclasses import dataclass\n@dataclass\nclass Shape:\n    name: str",
         "tools/echo.py": "from tools import a, b\ndef f(x: a.Shape, y: b.Shape): ...",
     },
+    "two bases that share one": {
+        "tools/echo.py": """
+            from pydantic import BaseModel
+            class Root(BaseModel, extra="allow"):
+                v: int
+            class A(Root, extra="forbid"):
+                v: str
+            class B(Root):
+                w: int
+            class C(B, A):
+                pass
+            def f(x: C, y: A, z: B): ...
+        """,
+    },
     "constants of another module": {
         "settings.py": "from datetime import date\nLIMIT = 40\nNAMES = ['a', 'b']\nSTART = date(2026, 1, 31)",
         "tools/echo.py": "from settings import LIMIT, NAMES, START\nfrom pydantic import Field\nfrom datetime import date\ndef f(x: int = Field(LIMIT, le=LIMIT), y: list[str] = NAMES, z: date = START): ...",

@@ -304,7 +304,7 @@ def test_schema_of_any_annotation_is_never_narrower(annotation: str, values: lis
 @pytest.mark.parametrize(
     "default",
     [
-        *("1e999", "b'x'", "{print}", "{1: 2}", "'\\ud800'", "0x" + "f" * 5000, "...", "1j"),
+        *("1e999", "b'x'", "{print}", "{1: 2}", "'\\ud800'", "0x" + "f" * 5000, "1j"),
         *(str(2**53), str(-(2**53)), str(2**54), str(2**63)),
     ],
 )
