@@ -48,7 +48,7 @@ def check_stored_schemas(
             lacks = "does not exist" if tool is None else "is not a Python tool"
             message = f"the tool {name} {lacks}, so its schema has no effect"
             command = f"covalt-git tool describe {toolset_id} --write"
-        elif source is not None and entry.made_from != sources_digest(source, files):
+        elif source is not None and entry.sources_digest != sources_digest(source, files):
             message = f"the schema of {name} was made from other source texts"
         else:
             continue

@@ -86,6 +86,15 @@ def schema_file(
     return manifest.below("tools", position, key)
 
 
+def undeclared_keys(manifest: Reading[ToolsetManifest], tool_id: str) -> list[str]:
+    """Return the :data:`KEYS` that ``toolset.yaml`` itself does not declare for a tool."""
+    if manifest.document is None:
+        return []
+    tools = manifest.document.data["tools"]
+    declared = next(one for one in tools if one["id"] == tool_id)
+    return [key for key in KEYS if declared.get(key) is None]
+
+
 def write_stored_schemas(folder: Path, entries: Mapping[str, StoredSchema]) -> None:
     """Write the stored schemas of the toolset in ``folder``; without entries, delete the file.
 

@@ -12,7 +12,7 @@ from covalt_git.models.base import Digest, One, StrictModel, ToolName
 class StoredSchema(StrictModel):
     """The schemas of one tool that the manifest does not declare."""
 
-    made_from: Digest = Field(
+    sources_digest: Digest = Field(
         description="Digest of the source texts that the schemas were made from."
     )
     input_schema: JsonObject | None = None

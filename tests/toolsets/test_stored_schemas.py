@@ -30,7 +30,7 @@ RESULT = {"type": "object", "properties": {"text": {"type": "string"}}}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     found = put_hello(tmp_path, MANIFEST)
-    entry = StoredSchema(made_from=DIGEST, input_schema=STORED, output_schema=RESULT)
+    entry = StoredSchema(sources_digest=DIGEST, input_schema=STORED, output_schema=RESULT)
     write_stored_schemas(found, {"greet": entry, "declared": entry})
     return found
 
@@ -78,7 +78,9 @@ def test_the_first_line_says_how_the_file_is_made(folder: Path) -> None:
 def test_arguments_keep_their_order(folder: Path) -> None:
     properties = {"zeta": {"type": "string"}, "alpha": {"type": "string"}}
     schema = {"type": "object", "properties": properties, "required": ["zeta", "alpha"]}
-    write_stored_schemas(folder, {"greet": StoredSchema(made_from=DIGEST, input_schema=schema)})
+    write_stored_schemas(
+        folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
+    )
 
     assert list(tool_of(folder, "greet").input_schema["properties"]) == ["zeta", "alpha"]
 
@@ -88,7 +90,9 @@ def test_a_schema_that_yaml_cannot_represent_is_not_written(folder: Path) -> Non
     schema = {"type": "object", "description": "\ud800"}
 
     with pytest.raises(CovaltError):
-        write_stored_schemas(folder, {"greet": StoredSchema(made_from=DIGEST, input_schema=schema)})
+        write_stored_schemas(
+            folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
+        )
 
     assert (folder / SCHEMAS).read_bytes() == before
 
@@ -104,7 +108,9 @@ def test_a_broken_file_makes_the_toolset_unsound(folder: Path) -> None:
 
 def test_an_argument_of_the_stored_schema_only_is_reported_in_its_file(folder: Path) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "size": {}}}
-    write_stored_schemas(folder, {"greet": StoredSchema(made_from=DIGEST, input_schema=schema)})
+    write_stored_schemas(
+        folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
+    )
 
     problems = read_toolset(folder.parents[1], "hello").problems
 
