@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from covalt_git.calls.tool_descriptions import find_described, run_schemas, store_schemas
 from covalt_git.manifests.stored_schemas import SCHEMAS
+from covalt_git.project import Project
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from tests.operations_client import Operations
+from tests.trusting import use_config
 
 CONFIG = """\
 version: 1
@@ -235,3 +239,36 @@ def test_a_broken_toolset_is_refused(operate: Operations, folder: Path) -> None:
     error = operate.error("describe_tools", target="shop", write=True)
 
     assert [one.code for one in error.problems] == ["CG102"]
+
+
+def test_schemas_of_changed_files_are_not_stored(operate: Operations, folder: Path) -> None:
+    engine = Project.open(operate.root, role="owner").engine()
+    ran = run_schemas(engine, find_described(engine, "shop:pay"))
+    (folder / "tools/shop.py").write_text(SHOP + "\n# changed\n", encoding="utf-8")
+
+    with pytest.raises(ToolsetChangedError):
+        store_schemas(operate.root, "shop", {"pay": ran})
+
+    assert not (folder / SCHEMAS).exists()
+
+
+def test_writing_the_file_reports_that_grants_have_ended(operate: Operations) -> None:
+    operate("add_grant", toolset_id="shop", kind="network", hosts=["api.example"])
+
+    assert not operate("describe_tools", target="shop")["ended_grants"]
+    assert operate("describe_tools", target="shop", write=True)["ended_grants"]
+    assert not operate("describe_tools", target="shop", write=True)["ended_grants"]
+
+
+def test_a_toolset_with_untrusted_grants_is_refused(
+    operate: Operations,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operate("add_grant", toolset_id="shop", kind="network", hosts=["api.example"])
+    with (operate.root / "toolsets/state/shop.yaml").open("a") as state:
+        state.write("source_type: local\nenabled: true\n")  # the user's own toolsets need no trust
+    use_config(monkeypatch, tmp_path_factory.mktemp("config"), trusts=False)
+
+    for target in ("shop", "shop:pay"):
+        assert operate.error("describe_tools", target=target).code == "not_trusted"
