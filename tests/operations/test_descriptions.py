@@ -265,10 +265,13 @@ def test_a_toolset_with_untrusted_grants_is_refused(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    operate("add_grant", toolset_id="shop", kind="network", hosts=["api.example"])
-    with (operate.root / "toolsets/state/shop.yaml").open("a") as state:
-        state.write("source_type: local\nenabled: true\n")  # the user's own toolsets need no trust
     use_config(monkeypatch, tmp_path_factory.mktemp("config"), trusts=False)
+    operate("add_grant", toolset_id="shop", kind="network", hosts=["api.example"])
+    state = operate.root / "toolsets/state/shop.yaml"
+    text = state.read_text(encoding="utf-8") + "source_type: local\nenabled: true\n"
+    state.write_text(text.replace("api.example", "other.example"), encoding="utf-8")
 
     for target in ("shop", "shop:pay"):
-        assert operate.error("describe_tools", target=target).code == "not_trusted"
+        error = operate.error("describe_tools", target=target)
+        assert error.code == "not_trusted"
+        assert "other.example" in str([error.message, error.hint, *error.problems])
