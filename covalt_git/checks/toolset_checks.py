@@ -17,9 +17,11 @@ from covalt_git.checks.overrides import check_config, check_named_file, check_ov
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
+from covalt_git.checks.stored_schemas import check_stored_schemas
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import json_schema, pointer
 from covalt_git.manifests.override_keys import override_key
+from covalt_git.manifests.stored_schemas import KEYS, schema_file
 from covalt_git.models.tool_properties import Example
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 from covalt_git.problems import codes
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.stored_schemas import StoredSchemas
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolDefinition]
@@ -121,7 +124,11 @@ def _unread(
     """Return the warning that a call may refuse, or accept, other arguments than the schema of a function says."""
     unread = [f"{name} ({what})" if name else what for name, what in source.unread.items()]
     message = f"the schema of {function}() does not say all that calls check: {', '.join(unread)}"
-    hint = f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too"
+    toolset_id = reading.valid.id
+    hint = (
+        f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too,"
+        f" or store the schema that runs: covalt-git tool describe {toolset_id}:{tool_id} --write"
+    )
     return reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
 
 
@@ -149,12 +156,17 @@ def _check_imports(
 
 
 def check_manifest(
-    manifest: Reading[ToolsetManifest], toolset_id: str, files: BundleFiles, sources: Sources
+    manifest: Reading[ToolsetManifest],
+    stored: Reading[StoredSchemas],
+    toolset_id: str,
+    files: BundleFiles,
+    sources: Sources,
 ) -> list[Problem]:
-    """Return the problems of a manifest that matches its model."""
+    """Return the problems of a manifest that matches its model, and of the stored schemas in it."""
     return [
         *_check_ids(manifest, toolset_id),
-        *_check_tools(manifest, files, sources),
+        *_check_tools(manifest, stored, files, sources),
+        *check_stored_schemas(manifest, stored, files, sources),
         *check_overrides(manifest, files, sources),
         *check_references(manifest),
         *_check_named_files(manifest, files),
@@ -216,17 +228,21 @@ def _duplicates(
 
 
 def _check_tools(
-    reading: Reading[ToolsetManifest], files: BundleFiles, sources: Sources
+    reading: Reading[ToolsetManifest],
+    stored: Reading[StoredSchemas],
+    files: BundleFiles,
+    sources: Sources,
 ) -> Iterator[Problem]:
     for position, tool in enumerate(reading.valid.tools):
         loc: Loc = ("tools", position)
-        broken = list(_check_schemas(reading, loc, tool))
+        places = {key: schema_file(reading, stored, position, key) for key in KEYS}
+        broken = list(_check_schemas(places, tool))
         yield from broken
         if not broken:
             yield from check_http(reading, loc, tool, reading.valid)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
-            yield from check_parameters(reading.below(*loc, "input_schema"), tool, source)
+            yield from check_parameters(places["input_schema"], tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
             yield from _check_examples(reading, loc, tool, schema)
@@ -240,20 +256,20 @@ def _check_tools(
             yield from check_config(here, kind, config, tool, files, sources)
 
 
-def _check_schemas(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration
-) -> Iterator[Problem]:
-    for key, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
+def _check_schemas(places: Mapping[str, Reading[Any]], tool: ToolDeclaration) -> Iterator[Problem]:
+    """Check the schemas of a tool, each at the place of its file."""
+    for key, reading in places.items():
+        schema = getattr(tool, key)
         if schema is None:
             continue
         found = json_schema.schema_problems(schema)
         for place, message in found:
             outside = place[-1:] == (pointer.REF,)
             hint = 'write it under $defs, and refer to it as "#/$defs/name"' if outside else ""
-            yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
+            yield reading.problem(codes.BAD_SCHEMA, place, message, hint=hint)
         if not found and key == "input_schema" and schema.get("type", "object") != "object":
-            message, at = "the schema of the arguments must be of type object", (*loc, key, "type")
-            yield reading.problem(codes.BAD_SCHEMA, at, message, hint="write type: object")
+            message = "the schema of the arguments must be of type object"
+            yield reading.problem(codes.BAD_SCHEMA, ("type",), message, hint="write type: object")
 
 
 def _check_examples(

@@ -15,7 +15,7 @@ from pydantic import alias_generators
 from covalt_git.python_reader.constraints import field_keywords, is_field
 from covalt_git.python_reader.enums import enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
-from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
 from covalt_git.python_reader.schema import TypeArgument
 
@@ -88,7 +88,7 @@ class _Lineage:
     external: dict[str, ast.expr] = field(default_factory=dict)
 
 
-def class_schema(definition: Definition, reader: SchemaReader) -> JsonObject:
+def class_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     """Return the schema of a class, or of the value of ``Enum(...)``.
 
     Raises:
@@ -140,7 +140,7 @@ def _lineage(
         raise UnknownError
     for base in reversed(node.bases):
         target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
-        if isinstance(target, Definition) and isinstance(target.node, ast.ClassDef):
+        if isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef):
             arguments = _base_arguments(base, target, reader)
             inner = reader.within(target.module, arguments)
             _lineage(target.node, inner, lineage, above | {node})
@@ -158,7 +158,7 @@ def _lineage(
 
 
 def _base_arguments(
-    base: ast.expr, target: Definition, reader: SchemaReader
+    base: ast.expr, target: ModuleMember, reader: SchemaReader
 ) -> dict[str, TypeArgument]:
     """Return the types for the type variables of a base class such as ``Box[int]``."""
     if not isinstance(base, ast.Subscript):
@@ -244,7 +244,7 @@ def _config_of(
     config: dict[str, tuple[ast.expr, SchemaReader]] = {}
     for base in node.bases:
         target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
-        if isinstance(target, Definition) and isinstance(target.node, ast.ClassDef):
+        if isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef):
             config |= _config_of(target.node, reader.within(target.module))
     config |= {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
     for statement in _statements(node):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.json_values import json_schema
 from covalt_git.models.tool_properties import SHELL_SCHEMA
-from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
 
 if TYPE_CHECKING:
@@ -249,4 +249,4 @@ def _tagged(reader: SchemaReader, schema: JsonObject, key: Any) -> JsonObject:
 
 def is_definition_of_value(target: object) -> bool:
     """Return whether a name stands for a value, such as ``LIMIT = 40``."""
-    return isinstance(target, Definition) and isinstance(target.node, ast.expr)
+    return isinstance(target, ModuleMember) and isinstance(target.node, ast.expr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _HOOKS: Final = frozenset({"__new__", "__init__", "_generate_next_value_"})
 _MOST_BASES = 20
 
 
-def is_enum(definition: Definition, reader: SchemaReader) -> bool:
+def is_enum(definition: ModuleMember, reader: SchemaReader) -> bool:
     """Return whether a class or the value of a call is an enumeration that can be read."""
     try:
         return bool(_types(definition, reader))
@@ -35,7 +35,7 @@ def is_enum(definition: Definition, reader: SchemaReader) -> bool:
         return False
 
 
-def enum_schema(definition: Definition, reader: SchemaReader) -> JsonObject:
+def enum_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     """Return the schema of the values of an enumeration.
 
     Raises:
@@ -47,7 +47,7 @@ def enum_schema(definition: Definition, reader: SchemaReader) -> JsonObject:
     return reader.choice(values)
 
 
-def enum_members(definition: Definition, reader: SchemaReader) -> dict[str, Any]:
+def enum_members(definition: ModuleMember, reader: SchemaReader) -> dict[str, Any]:
     """Return the values of the members of an enumeration, by their names.
 
     Raises:
@@ -65,7 +65,7 @@ def enum_members(definition: Definition, reader: SchemaReader) -> dict[str, Any]
     return members
 
 
-def _types(definition: Definition, reader: SchemaReader) -> tuple[type, ...]:
+def _types(definition: ModuleMember, reader: SchemaReader) -> tuple[type, ...]:
     """Return the types that the values of an enumeration can have."""
     node = definition.node
     if isinstance(node, ast.Call):
@@ -78,7 +78,7 @@ def _types(definition: Definition, reader: SchemaReader) -> tuple[type, ...]:
             return found
         # A class of the toolset without members, which adds methods to its enumerations.
         base = reader.resolve(node.bases[0]) if len(node.bases) == 1 else None
-        if not isinstance(base, Definition):
+        if not isinstance(base, ModuleMember):
             return ()
         node, reader = base.node, reader.within(base.module)
         hooks = [part.name for part in getattr(node, "body", ()) if isinstance(part, FunctionNode)]

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from covalt_git.json_values import canonical_json
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.constraints import field_keywords, is_field, with_keywords
-from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _is_of_known_class(reader: SchemaReader, default: ast.expr) -> bool:
     target = reader.resolve(maker)
     if isinstance(target, str):
         return isinstance(default, ast.Call) and target in _MADE
-    return isinstance(target, Definition) and isinstance(target.node, ast.ClassDef)
+    return isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef)
 
 
 def _value(reader: SchemaReader, default: ast.expr) -> Any:

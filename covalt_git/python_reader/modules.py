@@ -65,7 +65,7 @@ class Module(NamedTuple):
         return ".".join(filter(None, [*parts[:above], *dotted[level:].split(".")]))
 
 
-class Definition(NamedTuple):
+class ModuleMember(NamedTuple):
     """What a name of the toolset stands for: a class, a function, or the value that is assigned to it."""
 
     module: Module
@@ -73,7 +73,7 @@ class Definition(NamedTuple):
     node: ast.AST
 
 
-Target = str | Module | Definition | None
+Target = str | Module | ModuleMember | None
 """What an expression names: a dotted name of something elsewhere, a module or a definition; None if that is unknown."""
 
 
@@ -142,7 +142,7 @@ class Modules:
             if origin is not None:
                 return self._imported(module.absolute(origin), asked)
             node = bound[0].node if len(bound) == 1 else None
-            return None if node is None else Definition(module, name, node)
+            return None if node is None else ModuleMember(module, name, node)
         for star in reversed(
             module.names.stars
         ):  # a later import replaces the names of an earlier one
@@ -178,7 +178,7 @@ class Modules:
             inner = [one for one in target.node.body if isinstance(one, ast.ClassDef)]
             for node in inner:
                 if node.name == name:
-                    return Definition(target.module, f"{target.name}.{name}", node)
+                    return ModuleMember(target.module, f"{target.name}.{name}", node)
         return None
 
     def _exports(self, module: Module, name: str) -> bool:
@@ -201,11 +201,11 @@ class Modules:
         return name in names if isinstance(names, list) else name in module.names.bindings
 
 
-def function_of(modules: Modules, module: Module, name: str) -> Definition | None:
+def function_of(modules: Modules, module: Module, name: str) -> ModuleMember | None:
     """Return the function that a module imports under a name from another one of the toolset, if that is certain."""
     bound = module.names.bindings.get(name, ())
     if len(bound) != 1 or not bound[0].certain or bound[0].origin is None:
         return None
     found = modules.resolve(ast.Name(name), module)
-    is_function = isinstance(found, Definition) and isinstance(found.node, FunctionNode)
-    return found if is_function and isinstance(found, Definition) else None
+    is_function = isinstance(found, ModuleMember) and isinstance(found.node, FunctionNode)
+    return found if is_function and isinstance(found, ModuleMember) else None

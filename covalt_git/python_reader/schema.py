@@ -28,7 +28,7 @@ from covalt_git.python_reader.known_types import (
     WRITTEN,
 )
 from covalt_git.python_reader.module_text import parse_expression
-from covalt_git.python_reader.modules import Definition
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class SchemaReader:
 
     modules: Modules
     module: Module
-    class_schema: Callable[[Definition, SchemaReader], JsonObject]
+    class_schema: Callable[[ModuleMember, SchemaReader], JsonObject]
     document: SchemaDocument = field(default_factory=SchemaDocument)
     serializes: bool = False
     arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class SchemaReader:
         expression, reader = self.assigned(expression)
         if isinstance(expression, ast.Attribute):
             owner = reader.resolve(expression.value)
-            if isinstance(owner, Definition) and isinstance(owner.node, ast.ClassDef):
+            if isinstance(owner, ModuleMember) and isinstance(owner.node, ast.ClassDef):
                 return reader.member(owner, expression.attr)
         return literal(expression)
 
@@ -191,12 +191,12 @@ class SchemaReader:
         reader = self
         for _ in range(MAX_DEPTH):
             target = reader.resolve(expression)
-            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
+            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
                 break
             expression, reader = target.node, reader.within(target.module)
         return expression, reader
 
-    def member(self, owner: Definition, name: str) -> Any:
+    def member(self, owner: ModuleMember, name: str) -> Any:
         """Return the value of a member of an Enum.
 
         Raises:
@@ -219,7 +219,7 @@ class SchemaReader:
                 annotation = _parse_quoted(annotation.value)
                 continue
             target = reader.resolve(annotation)
-            if not isinstance(target, Definition) or not isinstance(target.node, ast.expr):
+            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
                 return annotation, reader
             annotation, reader = target.node, reader.within(target.module)
         raise UnknownError
@@ -299,7 +299,7 @@ class SchemaReader:
         target = self.resolve(annotation)
         if isinstance(target, str):
             return self._known(SPELLINGS.get(target, target))
-        if isinstance(target, Definition):
+        if isinstance(target, ModuleMember):
             return self._defined(target, None)
         raise UnknownError
 
@@ -320,7 +320,7 @@ class SchemaReader:
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
         parts = self.parts(annotation)
         target = self.resolve(annotation.value)
-        if isinstance(target, Definition):
+        if isinstance(target, ModuleMember):
             return self._defined(target, parts)
         match self.origin(annotation.value), parts:
             case "typing.Literal", [_, *_]:
@@ -411,7 +411,7 @@ class SchemaReader:
             schema |= {"items": self.read(item)}
         return with_keywords(self, schema, keywords)
 
-    def _defined(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+    def _defined(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         """Return the schema of a class or an alias of the toolset, with type arguments if it has ``parts``."""
         node = definition.node
         reader = self.within(definition.module)
@@ -440,7 +440,7 @@ class SchemaReader:
             reader = reader.within(definition.module, arguments)
         return reader.read(node)
 
-    def _type_alias(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+    def _type_alias(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         """Return a reference to ``type X = ...``, which pydantic defines as it defines classes."""
         node: Any = definition.node
         names = [parameter.name for parameter in node.type_params]
@@ -453,13 +453,13 @@ class SchemaReader:
                 self.document.definitions[key] = reader.read(node.value)
         return pointer.reference_to("$defs", key)
 
-    def _class(self, definition: Definition, parts: list[ast.expr] | None) -> JsonObject:
+    def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         key = _key(definition, parts)
         with self.document.notes_of(key):
             self._define(key, definition, parts)
         return pointer.reference_to("$defs", key)
 
-    def _define(self, key: str, definition: Definition, parts: list[ast.expr] | None) -> None:
+    def _define(self, key: str, definition: ModuleMember, parts: list[ast.expr] | None) -> None:
         """Read a class, unless that has been done.
 
         Raises:
@@ -521,7 +521,7 @@ class SchemaReader:
     def _is_type_variable(self, name: ast.Name) -> bool:
         target = self.resolve(name)
         return (
-            isinstance(target, Definition)
+            isinstance(target, ModuleMember)
             and isinstance(target.node, ast.Call)
             and self.within(target.module).origin(target.node.func) in _TYPE_VARIABLES
         )
@@ -547,7 +547,7 @@ def either(schemas: Iterable[JsonObject]) -> JsonObject:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _key(definition: Definition, parts: list[ast.expr] | None) -> str:
+def _key(definition: ModuleMember, parts: list[ast.expr] | None) -> str:
     arguments = f"[{', '.join(map(ast.unparse, parts))}]" if parts is not None else ""
     return f"{definition.module.name}:{definition.name}{arguments}"
 

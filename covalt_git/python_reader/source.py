@@ -1,4 +1,4 @@
-"""Definition of a Python tool, read from its source without running it.
+"""ModuleMember of a Python tool, read from its source without running it.
 
 Two guarantees: ``requires_confirmation`` is true unless it is provably false; and a schema accepts every value
 that the function accepts, so an unknown type accepts any value.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.json_values import pointer
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.python_reader.classes import class_schema
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
@@ -69,7 +70,7 @@ class NoFunctionError(CovaltError):
 
 
 class ToolDefinition(NamedTuple):
-    """Definition of a tool in Python source.
+    """ModuleMember of a tool in Python source.
 
     Attributes:
         name: the name in ``@tool``; None if it is missing or computed.
@@ -106,14 +107,14 @@ class ToolDefinition(NamedTuple):
 
     @property
     def values_schema(self) -> JsonObject:
-        """The schema of the arguments as the function gets them: it says nothing about those that are not read, or change.
+        """The schema of the arguments as the function gets them, with a mark at those that are not read, or change.
 
         A validator, for example, may make another value of the one that the schema accepts.
         """
         if "" in self.unread:
             return _unknown_signature()
         properties = {
-            name: {} if name in self.changed else schema
+            name: {UNREAD_SCHEMA: True} if name in self.changed else schema
             for name, schema in self.input_schema["properties"].items()
         }
         return self.input_schema | {"properties": properties}

@@ -175,6 +175,12 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
     folder = tool.folder
     try:
         function = tool.function(request["function"])
+        if request["describes"] == "only":
+            listener.send(_schemas(function))
+            return {"status": "success"}
+        if request["describes"] == "also":
+            with contextlib.suppress(Exception):  # the call reports it
+                listener.send(_schemas(function))
         marked = covalt_toolset.get_tool_metadata(function)
     except BaseException as error:  # noqa: BLE001 - it may be any object
         return failure("cannot_load", error, folder)
@@ -194,6 +200,20 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
     os.chdir(context.workspace)
     with covalt_toolset.set_context(context):
         return _call(function, request, folder)
+
+
+def _schemas(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the event with the schemas of a function.
+
+    Raises:
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON.
+        ResultNotJson: for a schema that is not JSON.
+    """
+    import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
+    found = covalt_toolset.describe(function)
+    schemas = {"input_schema": found.input_schema, "output_schema": found.output_schema}
+    return {"event": "schemas", **covalt_toolset.to_json(schemas)}
 
 
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:
