@@ -142,7 +142,7 @@ class _Values:
             yield from self._inside(value, schemas)
             return
         name, rest = names[0], names[1:]
-        if self._may_become_any(value, schemas, name):
+        if self._may_become_any(value, schemas):
             yield ANY_VALUE
             return
         if isinstance(value, list) and not _is_index(name):
@@ -160,7 +160,7 @@ class _Values:
         elif value is MISSING or isinstance(value, dict):
             yield from self._defaults(schemas, name, of_part, rest)
 
-    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject], name: str) -> bool:
+    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject]) -> bool:
         """Return whether Python may make any value of a value, such as of the JSON text of a model.
 
         A list may become an object too: the fields of a named tuple have names and positions.
@@ -265,7 +265,8 @@ def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
 
 def _parsed_key(key: str, of_names: Sequence[JsonObject]) -> Iterator[Any]:
     """Yield what a Python function may get for a key of an object other than the key itself."""
-    if any(schema.keys() - _OF_A_TEXT for schema in of_names):
+    says_nothing = any(not schema.keys() - _ANNOTATIONS for schema in of_names)
+    if says_nothing or any(schema.keys() - _OF_A_TEXT for schema in of_names):
         yield ANY_VALUE
     else:
         yield from _parsed(key, of_names)

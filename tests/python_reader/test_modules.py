@@ -240,4 +240,4 @@ def test_a_class_with_a_validator_is_noted_for_each_parameter_that_has_it() -> N
         "s": "Stripped.str_strip_whitespace"
     }
     assert found.changed == {*"xyzs"}
-    assert found.values_schema["properties"]["x"] == {}
+    assert found.values_schema["properties"]["x"] == {"x-unread": True}
