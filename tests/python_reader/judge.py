@@ -32,6 +32,7 @@ from tests.python_reader.comparison import plain
 
 MOST_SHOWN = 4
 MOST_SIZE = 120
+_SMALL: list[Any] = [1, "x", [], None]
 _MOST_DEPTH = 4
 
 
@@ -389,7 +390,7 @@ def _of_words(value: Any, words: _Words) -> Iterator[Any]:
             for key, given in value.items():
                 yield {name if other == key else other: part for other, part in value.items()}
                 yield {**value, name: given}
-            yield from ({**value, name: one} for one in (1, "x", [], None))
+            yield from ({**value, name: more} for more in _SMALL)
 
 
 def _stepped(value: Any) -> Iterator[Any]:

@@ -69,6 +69,13 @@ def test_listed_schema_accepts_what_a_call_accepts(name: str) -> None:
     judge(name, module_of(name), own=MODULES[name])
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
+    unread = read_tool(module_of(name).encode(), "f").unread
+
+    assert [one.partition(" (")[0] for one in unread] == dict(TABLES["unread"]).get(name, [])
+
+
 @pytest.mark.parametrize("annotation", SDK_TYPES)
 def test_types_of_the_sdk_are_listed_as_a_call_accepts_them(annotation: str) -> None:
     judge(annotation, f"{SDK_MODULE}\ndef f(x: {annotation}): return x", own="", number=8)
