@@ -7,7 +7,7 @@ computed member or a hook that changes its schema is unknown.  Validators only r
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import alias_generators
@@ -109,13 +109,15 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     elif kinds == {_ROOT_MODEL}:
         schema = _root_model(lineage)
     elif kinds == {_TYPED_DICT}:
-        schema = _record(_typed_dict_fields(lineage), closed=not reader.serializes)
+        schema = _record(
+            _typed_dict_fields(lineage), closed=reader.closes and not reader.serializes
+        )
     elif kinds == {_NAMED_TUPLE} and len(lineage.classes) == 1:
         return _named_tuple(*lineage.classes[0])
     elif not kinds:
         # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
         is_own = any(_PYDANTIC_DATACLASS in _decorators(*one) for one in lineage.classes)
-        closed = not (is_own or reader.serializes)
+        closed = reader.closes and not (is_own or reader.serializes)
         schema = _record(_dataclass_fields(lineage), closed=closed)
     else:
         raise UnknownError
@@ -227,7 +229,11 @@ def _model(lineage: _Lineage) -> JsonObject:
         if reader.serializes and _is_excluded(statement.value, reader):
             continue
         found = read_parameter(
-            reader, name, annotation=statement.annotation, default=statement.value, alias=alias
+            replace(reader, closes=extra == "forbid"),
+            name,
+            annotation=statement.annotation,
+            default=statement.value,
+            alias=alias,
         )
         parameters.append(found)
     schema = _record(parameters, closed=False)

@@ -133,8 +133,15 @@ def with_keywords(
     Raises:
         UnknownError: if a keyword may change the type in an unknown way.
     """
+    if "strict" in keywords and schema.get("type") == "integer":
+        reader.note(
+            f"strict={ast.unparse(keywords['strict'])}", refuses_only=True
+        )  # it refuses 5.0
+    strips = "strip_whitespace" in keywords
     for name, expression in keywords.items():
-        if name in _CONSTRAINTS:
+        if strips and name in {"max_length", "pattern"}:
+            reader.note(f"{name}={ast.unparse(expression)}")  # of the text without blanks
+        elif name in _CONSTRAINTS:
             try:
                 constrained = _constrained(schema, name, reader.constant(expression))
             except UnknownError:
@@ -192,7 +199,8 @@ def _constrained(schema: JsonObject, name: str, value: Any) -> JsonObject | None
         return _constrained_choice(schema, name, value)
     kind = schema.get("type")
     if kind in {"integer", "number"} and name in _LIMITS:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        of_kind = (int,) if kind == "integer" else (int, float)  # pydantic takes no 1.5 for an int
+        is_number = isinstance(value, of_kind) and not isinstance(value, bool)
         return schema | {_LIMITS[name]: value} if is_number else None
     keyword = _SIZES.get(str(kind), {}).get(name)
     if keyword is None or "prefixItems" in schema or "properties" in schema:

@@ -41,7 +41,10 @@ def enum_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     Raises:
         UnknownError: if its values are computed, or no JSON.
     """
-    values = enum_members(definition, reader).values()
+    values: list[Any] = []
+    for value in enum_members(definition, reader).values():
+        if value not in values:  # True is another name of the member 1
+            values.append(value)
     if not values:
         raise UnknownError
     return reader.choice(values)

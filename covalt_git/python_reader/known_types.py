@@ -137,6 +137,7 @@ NARROWER: Final = frozenset(
     {
         "builtins.complex",
         "decimal.Decimal",
+        "pydantic.StrictInt",
         *(f"pydantic.{name}" for name in ("FilePath", "DirectoryPath", "NewPath")),
         *(f"pydantic.{name}" for name in ("PastDate", "FutureDate", "AwareDatetime")),
         *(f"pydantic.{name}" for name in ("NaiveDatetime", "PastDatetime", "FutureDatetime")),

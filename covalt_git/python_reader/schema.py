@@ -102,6 +102,7 @@ class SchemaReader:
         class_schema: returns the schema of a class.
         serializes: whether it reads the types of results, as which pydantic writes some types differently.
         arguments: the types for the type variables of the class or alias that is read.
+        closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
     """
 
     modules: Modules
@@ -110,6 +111,7 @@ class SchemaReader:
     document: SchemaDocument = field(default_factory=SchemaDocument)
     serializes: bool = False
     arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
+    closes: bool = True
 
     def within(
         self, module: Module, arguments: Mapping[str, TypeArgument] | None = None
@@ -313,6 +315,7 @@ class SchemaReader:
                 return dict(WRITTEN[origin])
         if origin not in SIMPLE:
             raise UnknownError
+        self._checked_set(SIMPLE[origin])
         if origin in NARROWER:
             self.note(origin.removeprefix("builtins."), refuses_only=True)
         return dict(SIMPLE[origin])
@@ -349,8 +352,15 @@ class SchemaReader:
             case "collections.Counter", [key]:
                 return self._mapping(key, ast.Name("int")) | SIMPLE["collections.Counter"]
             case str(origin), [inner] if origin in _ONE_PART:
-                return SIMPLE[origin] | {"items": self.read(inner)}
+                return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
         raise UnknownError
+
+    def _checked_set(self, schema: JsonObject) -> JsonObject:
+        """Return the schema of a collection; of a set, note items that may be lists or objects, which it cannot hold."""
+        items = schema.get("items", {})
+        if "uniqueItems" in schema and items.get("type", "object") in {"object", "array"}:
+            self.note("the items of a set", refuses_only=True)
+        return schema
 
     def _mapping(self, key: ast.expr, inner: ast.expr) -> JsonObject:
         """Return the schema of a dict; JSON has only texts as keys, from which pydantic reads the type of the keys."""

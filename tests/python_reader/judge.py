@@ -491,8 +491,7 @@ def _constants(part: Any) -> Iterator[Any]:
 
 def named_unread(found: ToolDefinition, name: str) -> bool:
     """Return whether ``unread`` names a parameter, or the whole signature."""
-    whole = {"the signature", "the type parameters", "the name of an argument"}
-    return any(one in whole or one.startswith(f"{name} (") for one in found.unread)
+    return name in found.unread or "" in found.unread
 
 
 def disagreements(

@@ -73,7 +73,7 @@ def test_listed_schema_accepts_what_a_call_accepts(name: str) -> None:
 def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
     unread = read_tool(module_of(name).encode(), "f").unread
 
-    assert [one.partition(" (")[0] for one in unread] == dict(TABLES["unread"]).get(name, [])
+    assert [*unread] == dict(TABLES["unread"]).get(name, [])
 
 
 @pytest.mark.parametrize("annotation", SDK_TYPES)
