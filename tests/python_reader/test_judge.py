@@ -17,6 +17,7 @@ import pytest
 
 from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import read_tool
+from covalt_toolset import describe
 from tests.covalt_toolset import declared_types
 from tests.python_reader.judge import disagreements
 from tests.tables import tables
@@ -74,6 +75,24 @@ def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
     unread = read_tool(module_of(name).encode(), "f").unread
 
     assert [*unread] == dict(TABLES["unread"]).get(name, [])
+
+
+def discriminators(part: Any) -> Iterator[Any]:
+    if isinstance(part, dict):
+        yield from (one for key, one in part.items() if key == "discriminator")
+        part = list(part.values())
+    for one in part if isinstance(part, list) else ():
+        yield from discriminators(one)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("discriminated")])
+def test_each_tag_is_mapped_to_its_class(name: str) -> None:
+    found = read_tool(module_of(name).encode(), "f")
+    if found.unread:
+        pytest.skip("it is not read in full")
+    ran = describe(load(module_of(name))).input_schema
+
+    assert list(discriminators(found.input_schema)) == list(discriminators(ran))
 
 
 @pytest.mark.parametrize("annotation", SDK_TYPES)

@@ -124,6 +124,11 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "tools/more.py": "__all__ = ['Size']\nSize = int\nOther = str",
         "tools/echo.py": "from tools.models import *\nfrom .more import *\nOther = float\ndef f(x: Shape, y: Size, z: Other, n: int): ...",
     },
+    "star imports of the same names": {
+        "tools/first.py": "Size = int\nOther = str",
+        "tools/second.py": "__all__ = ['Size']\nSize = bool\nOther = float",
+        "tools/echo.py": "from tools.first import *\nfrom tools.second import *\ndef f(x: Size, y: Other): ...",
+    },
     "a name shadowed in the function": {
         "tools/models.py": SHAPE,
         "tools/echo.py": "from tools.models import Shape\ndef f(x: Shape):\n    Shape = int\n    return Shape(x)",
