@@ -17,7 +17,7 @@ from covalt_git.python_reader.enums import enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
-from covalt_git.python_reader.schema import TypeArgument
+from covalt_git.python_reader.reader import TypeArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

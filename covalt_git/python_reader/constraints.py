@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.json_values import json_schema
 from covalt_git.models.tool_properties import SHELL_SCHEMA
+from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.python_reader.schema import SchemaReader
+    from covalt_git.python_reader.reader import TypeReader
 
 NULL: Final[JsonObject] = {"type": "null"}
 
@@ -79,7 +80,7 @@ _CHECKS = frozenset(
 """Metadata that refuses values by a function: a call checks the schema of the type first, so it accepts no more."""
 
 
-def is_field(reader: SchemaReader, expression: ast.expr | None) -> bool:
+def is_field(reader: TypeReader, expression: ast.expr | None) -> bool:
     """Return whether an expression is a call of pydantic's ``Field``."""
     return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
 
@@ -93,7 +94,7 @@ def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
     return _keywords(call, ("default",))
 
 
-def with_metadata(reader: SchemaReader, schema: JsonObject, metadata: ast.expr) -> JsonObject:
+def with_metadata(reader: TypeReader, schema: JsonObject, metadata: ast.expr) -> JsonObject:
     """Return a schema with one part of the metadata of ``Annotated``, such as ``Field(gt=0)`` or ``Ge(0)``.
 
     Raises:
@@ -126,7 +127,7 @@ def with_metadata(reader: SchemaReader, schema: JsonObject, metadata: ast.expr) 
 
 
 def with_keywords(
-    reader: SchemaReader, schema: JsonObject, keywords: Mapping[str, ast.expr]
+    reader: TypeReader, schema: JsonObject, keywords: Mapping[str, ast.expr]
 ) -> JsonObject:
     """Return a schema with the keywords of ``Field``, but for names, defaults and the description.
 
@@ -143,7 +144,7 @@ def with_keywords(
             reader.note(f"{name}={ast.unparse(expression)}")  # of the text without blanks
         elif name in _CONSTRAINTS:
             try:
-                constrained = _constrained(schema, name, reader.constant(expression))
+                constrained = _constrained(schema, name, constant(reader, expression))
             except UnknownError:
                 constrained = None
             if constrained is None:
@@ -155,9 +156,9 @@ def with_keywords(
             if not (isinstance(expression, ast.Constant) and not expression.value):
                 reader.note(f"{name}={ast.unparse(expression)}")
         elif name == "discriminator":
-            schema = _tagged(reader, schema, reader.constant(expression))
+            schema = _tagged(reader, schema, constant(reader, expression))
         elif name in _SHOWN:
-            value = reader.constant(expression)
+            value = constant(reader, expression)
             if value is not None and value is not False:
                 schema = schema | {name: value if name != "deprecated" else True}
         elif name not in _IGNORED and name != "json_schema_extra":
@@ -230,7 +231,7 @@ def _constrained_choice(schema: JsonObject, name: str, value: Any) -> JsonObject
     return schema | {"anyOf": [*choices[:at], constrained, *choices[at + 1 :]]}
 
 
-def _tagged(reader: SchemaReader, schema: JsonObject, key: Any) -> JsonObject:
+def _tagged(reader: TypeReader, schema: JsonObject, key: Any) -> JsonObject:
     """Return a union whose members are distinguished by the constant value of one key.
 
     Raises:

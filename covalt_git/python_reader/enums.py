@@ -10,7 +10,7 @@ from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
-    from covalt_git.python_reader.schema import SchemaReader
+    from covalt_git.python_reader.reader import TypeReader
 
 _ANY_VALUE: Final = (str, int, float, bool, type(None))
 _BASES: Final[dict[tuple[str, ...], tuple[type, ...]]] = {
@@ -27,7 +27,23 @@ _HOOKS: Final = frozenset({"__new__", "__init__", "_generate_next_value_"})
 _MOST_BASES = 20
 
 
-def is_enum(definition: ModuleMember, reader: SchemaReader) -> bool:
+def constant(reader: TypeReader, expression: ast.expr) -> Any:
+    """Return the JSON value of a literal, of a name of one, or of a member of an Enum.
+
+    Raises:
+        UnknownError: if it has to be computed.
+    """
+    expression, reader = reader.assigned(expression)
+    if isinstance(expression, ast.Attribute):
+        owner = reader.resolve(expression.value)
+        if isinstance(owner, ModuleMember) and isinstance(owner.node, ast.ClassDef):
+            members = enum_members(owner, reader.within(owner.module))
+            if expression.attr in members:
+                return members[expression.attr]
+    return literal(expression)
+
+
+def is_enum(definition: ModuleMember, reader: TypeReader) -> bool:
     """Return whether a class or the value of a call is an enumeration that can be read."""
     try:
         return bool(_types(definition, reader))
@@ -35,7 +51,7 @@ def is_enum(definition: ModuleMember, reader: SchemaReader) -> bool:
         return False
 
 
-def enum_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
+def enum_schema(definition: ModuleMember, reader: TypeReader) -> JsonObject:
     """Return the schema of the values of an enumeration.
 
     Raises:
@@ -50,7 +66,7 @@ def enum_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     return reader.choice(values)
 
 
-def enum_members(definition: ModuleMember, reader: SchemaReader) -> dict[str, Any]:
+def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]:
     """Return the values of the members of an enumeration, by their names.
 
     Raises:
@@ -68,7 +84,7 @@ def enum_members(definition: ModuleMember, reader: SchemaReader) -> dict[str, An
     return members
 
 
-def _types(definition: ModuleMember, reader: SchemaReader) -> tuple[type, ...]:
+def _types(definition: ModuleMember, reader: TypeReader) -> tuple[type, ...]:
     """Return the types that the values of an enumeration can have."""
     node = definition.node
     if isinstance(node, ast.Call):
@@ -90,7 +106,7 @@ def _types(definition: ModuleMember, reader: SchemaReader) -> tuple[type, ...]:
     return ()
 
 
-def _declared(node: ast.AST, reader: SchemaReader, types: tuple[type, ...]) -> dict[str, Any]:
+def _declared(node: ast.AST, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
     assert isinstance(node, ast.ClassDef)
     decorators = [reader.origin(decorator) for decorator in node.decorator_list]
     if node.keywords or any(decorator != "enum.unique" for decorator in decorators):
@@ -116,7 +132,7 @@ def _value(
     name: str,
     expression: ast.expr,
     members: dict[str, Any],
-    reader: SchemaReader,
+    reader: TypeReader,
     types: tuple[type, ...],
 ) -> Any:
     """Return the value of a member; ``auto()`` is one more than the highest, or the name of a StrEnum's member."""
@@ -132,11 +148,11 @@ def _value(
     return literal(expression)
 
 
-def _called(call: ast.Call, reader: SchemaReader, types: tuple[type, ...]) -> dict[str, Any]:
+def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
     """Return the members of ``Enum("Colour", names)``: names in a text or a list, pairs, or a dict."""
     if len(call.args) != 2 or any(keyword.arg != "module" for keyword in call.keywords):  # noqa: PLR2004
         raise UnknownError
-    given = reader.constant(call.args[1])
+    given = constant(reader, call.args[1])
     if isinstance(given, str):
         given = given.replace(",", " ").split()
     if isinstance(given, dict):

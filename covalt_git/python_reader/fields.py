@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from covalt_git.json_values import canonical_json
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.constraints import field_keywords, is_field, with_keywords
+from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
 
@@ -200,7 +201,7 @@ def _value(reader: SchemaReader, default: ast.expr) -> Any:
             raise UnknownError from None
     if isinstance(default, ast.Set):
         return [literal(part) for part in default.elts]
-    return reader.constant(default)
+    return constant(reader, default)
 
 
 def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObject:

@@ -7,16 +7,15 @@ which accepts any value, and is noted as not read; so is a type that accepts les
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
-from covalt_git.python_reader.enums import enum_members
+from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.known_types import (
     ANY,
     CONSTRAINED_BY_CALL,
@@ -27,97 +26,32 @@ from covalt_git.python_reader.known_types import (
     SPELLINGS,
     WRITTEN,
 )
-from covalt_git.python_reader.module_text import parse_expression
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
+from covalt_git.python_reader.reader import (
+    TypeArgument,
+    TypeReader,
+    parse_quoted,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.python_reader.modules import Module, Modules, Target
 
-BUDGET = 200_000
-"""Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
-
-MAX_DEPTH = 40
-
-_MOST_NOTES = 20
-_SHOWN = 60
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _PLAIN_KEYS = frozenset({"builtins.str", *ANY})
 _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
-_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
-@dataclass(slots=True)
-class SchemaDocument:
-    """What all parts of one schema share.
-
-    Attributes:
-        definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
-        notes: the texts of types that were not read, or accept less than their schema, in their order, of the parameter
-            that is read now.
-        may_change: whether the function may get another value of this parameter than the schema says.
-        unread: the notes of each parameter, by its name.
-        changed: the names of the parameters that may change.
-        size: of the schema, in nodes and characters.
-        depth: of the annotation that is read now.
-    """
-
-    definitions: dict[str, JsonObject | None] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
-    may_change: bool = False
-    unread: dict[str, str] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
-    _noted: dict[str, tuple[dict[str, None], bool]] = field(default_factory=dict)
-    size: int = 0
-    depth: int = 0
-
-    @contextlib.contextmanager
-    def notes_of(self, key: str) -> Iterator[None]:
-        """Note what is noted about a definition, also for the parameters that refer to it later."""
-        notes, may_change = self.notes, self.may_change
-        self.notes, self.may_change = self._noted.get(key, ({}, False))
-        try:
-            yield
-        finally:
-            self._noted[key] = self.notes, self.may_change
-            self.notes, self.may_change = notes | self.notes, may_change or self.may_change
 
 
 @dataclass(frozen=True, slots=True)
-class TypeArgument:
-    """The type that stands for a type variable, in the module that names it."""
-
-    annotation: ast.expr
-    reader: SchemaReader
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaReader:
+class SchemaReader(TypeReader):
     """Reader of the annotations of one module.
 
-    Attributes:
-        class_schema: returns the schema of a class.
-        serializes: whether it reads the types of results, as which pydantic writes some types differently.
-        arguments: the types for the type variables of the class or alias that is read.
-        closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
+    ``class_schema`` returns the schema of a class.
     """
 
-    modules: Modules
-    module: Module
-    class_schema: Callable[[ModuleMember, SchemaReader], JsonObject]
-    document: SchemaDocument = field(default_factory=SchemaDocument)
-    serializes: bool = False
-    arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
-    closes: bool = True
-
-    def within(
-        self, module: Module, arguments: Mapping[str, TypeArgument] | None = None
-    ) -> SchemaReader:
-        """Return the reader of another module for the same schema."""
-        return replace(self, module=module, arguments=arguments or {})
+    class_schema: Callable[[ModuleMember, SchemaReader], JsonObject] = field(kw_only=True)
 
     def read(self, annotation: ast.expr | None) -> JsonObject:
         """Return the schema of an annotation; ``{}`` if it is missing or unknown."""
@@ -133,134 +67,9 @@ class SchemaReader:
         finally:
             self.document.depth -= 1
 
-    def note(self, text: str, *, refuses_only: bool = False) -> None:
-        """Note a type or a constraint that the schema does not say.
-
-        ``refuses_only``: it refuses more values, but the function gets those that the schema says, by their formats.
-        """
-        self.document.may_change = self.document.may_change or not refuses_only
-        if len(self.document.notes) < _MOST_NOTES:
-            self.document.notes[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
-
     def or_null(self, schema: JsonObject) -> JsonObject:
         """Return a schema that also accepts null."""
         return either([schema, NULL])
-
-    def choice(self, values: Iterable[Any]) -> JsonObject:
-        """Return the schema of an enumeration of constants.
-
-        Raises:
-            UnknownError: if a constant is not a string, number, boolean or null.
-        """
-        chosen: list[Any] = []
-        distinct: set[tuple[type, Any]] = set()
-        for value in values:
-            if type(value) not in _JSON_TYPES:
-                raise UnknownError
-            self.spend(len(value) + 1 if isinstance(value, str) else 1)
-            if (type(value), value) not in distinct:
-                distinct.add((type(value), value))
-                chosen.append(value)
-        types = {_JSON_TYPES[type(value)] for value in chosen}
-        return {"enum": chosen} | ({"type": types.pop()} if len(types) == 1 else {})
-
-    def text(self, expression: ast.expr | None) -> str:
-        """Return the value of a string literal; "" for other expressions."""
-        if not isinstance(expression, ast.Constant) or not isinstance(expression.value, str):
-            return ""
-        try:
-            expression.value.encode("utf-8")
-            self.spend(len(expression.value))
-        except (UnicodeEncodeError, UnknownError):
-            return ""
-        return expression.value
-
-    def constant(self, expression: ast.expr) -> Any:
-        """Return the JSON value of a literal, of a name of one, or of a member of an Enum.
-
-        Raises:
-            UnknownError: if it has to be computed.
-        """
-        expression, reader = self.assigned(expression)
-        if isinstance(expression, ast.Attribute):
-            owner = reader.resolve(expression.value)
-            if isinstance(owner, ModuleMember) and isinstance(owner.node, ast.ClassDef):
-                return reader.member(owner, expression.attr)
-        return literal(expression)
-
-    def assigned(self, expression: ast.expr) -> tuple[ast.expr, SchemaReader]:
-        """Return the expression that is assigned to a name, through other names, and the reader of its module."""
-        reader = self
-        for _ in range(MAX_DEPTH):
-            target = reader.resolve(expression)
-            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
-                break
-            expression, reader = target.node, reader.within(target.module)
-        return expression, reader
-
-    def member(self, owner: ModuleMember, name: str) -> Any:
-        """Return the value of a member of an Enum.
-
-        Raises:
-            UnknownError: if the class is no Enum, or has no such member.
-        """
-        members = enum_members(owner, self.within(owner.module))
-        if name not in members:
-            raise UnknownError
-        return members[name]
-
-    def unwrap(self, annotation: ast.expr | None) -> tuple[ast.expr | None, SchemaReader]:
-        """Return an annotation without quotes and with aliases resolved, and the reader of its module.
-
-        Raises:
-            UnknownError: if quotes do not contain an expression, or aliases are circular.
-        """
-        reader = self
-        for _ in range(MAX_DEPTH):
-            if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-                annotation = _parse_quoted(annotation.value)
-                continue
-            target = reader.resolve(annotation)
-            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
-                return annotation, reader
-            annotation, reader = target.node, reader.within(target.module)
-        raise UnknownError
-
-    def spend(self, amount: int) -> None:
-        """Add to the size of the schema.
-
-        Raises:
-            UnknownError: if the schema is now too large or too deep.
-        """
-        self.document.size += amount
-        if self.document.size > BUDGET or self.document.depth > MAX_DEPTH:
-            raise UnknownError
-
-    def parts(self, annotation: ast.Subscript) -> list[ast.expr]:
-        """Return the type arguments of ``Name[...]``.
-
-        Raises:
-            UnknownError: if an argument is unpacked.
-        """
-        inner = annotation.slice
-        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-        if any(isinstance(part, ast.Starred) for part in parts):
-            raise UnknownError
-        return parts
-
-    def resolve(self, expression: ast.AST | None) -> Target:
-        """Return what an expression names; see :meth:`.Modules.resolve`."""
-        return self.modules.resolve(expression, self.module)
-
-    def origin(self, annotation: ast.AST | None) -> str:
-        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
-        target = self.resolve(annotation)
-        return SPELLINGS.get(target, target) if isinstance(target, str) else ""
-
-    def definition_of(self, schema: JsonObject) -> JsonObject:
-        """Return the definition that a schema refers to; ``{}`` if it is no reference, or not read."""
-        name = pointer.name_of(schema)
-        return self.document.definitions.get(name) or {}
 
     def with_definitions(self, schema: JsonObject) -> JsonObject:
         """Return a schema with the definitions that it refers to, under the names that pydantic gives them."""
@@ -288,7 +97,7 @@ class SchemaReader:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
             return dict(NULL)
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            return self.read(_parse_quoted(annotation.value))
+            return self.read(parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
             return either([self.read(part) for part in _union_parts(annotation)])
         if isinstance(annotation, ast.Subscript):
@@ -332,7 +141,7 @@ class SchemaReader:
                         part, ast.Attribute
                     ):  # a member of an Enum, which pydantic does not read from JSON
                         self.note(_written(part), refuses_only=True)
-                return self.choice(self.constant(part) for part in parts)
+                return self.choice(constant(self, part) for part in parts)
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)
             case "typing.Optional", [inner]:
@@ -595,14 +404,6 @@ def _written(annotation: ast.expr) -> str:
         return ast.unparse(annotation)
     except (RecursionError, ValueError):
         return "a type that is nested too deeply"
-
-
-def _parse_quoted(text: str) -> ast.expr:
-    """Parse an annotation in quotes."""
-    try:
-        return parse_expression(text.strip())
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise UnknownError from None
 
 
 def _union_parts(annotation: ast.expr) -> list[ast.expr]:

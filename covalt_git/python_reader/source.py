@@ -21,7 +21,8 @@ from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
 from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError
-from covalt_git.python_reader.schema import SchemaDocument, SchemaReader
+from covalt_git.python_reader.reader import SchemaDocument
+from covalt_git.python_reader.schema import SchemaReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -189,7 +190,7 @@ def _read_definitions(
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and last.keeps_signature
     defect, remedy = _defect(node) if certain else _decorator_defect(definitions, names)
-    reader = SchemaReader(modules, module, class_schema)
+    reader = SchemaReader(modules, module, class_schema=class_schema)
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,

@@ -315,6 +315,13 @@ def test_default_that_json_cannot_hold_is_not_shown(default: str) -> None:
     assert schema["required"] == []
 
 
+def test_a_choice_that_json_cannot_hold_exactly_is_not_listed() -> None:
+    found = read(f"from typing import Literal\ndef f(x: Literal[{2**53 + 1}, {-(2**53) - 1}]): ...")
+
+    assert found.input_schema["properties"] == {"x": {}}
+    assert list(found.unread) == ["x"]
+
+
 @pytest.mark.parametrize(
     "model",
     [
