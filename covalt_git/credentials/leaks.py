@@ -161,17 +161,31 @@ def _value_after(sign: str) -> tuple[re.Pattern[str], ...]:
 _VALUES = _value_after(_SIGN)
 _VALUES_OF_A_FLAG = _value_after(_SPACE)
 
+BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,100}+\}){0,100}+\}"
+"""A reference in braces, such as ``${USER}`` without its ``$``, also with another one as its default."""
+
+USER = rf"""(?:{BRACES}|<[^<>\s]{{1,100}}>|[^\s/:@"'`<>{{}}*]){{0,100}}+"""
+"""The user of a URL, which can be a reference, or be missing, as for Redis."""
+
+HOST = r"(?=[\w\[$<{%/])"
+"""The start of the host of a URL, or of a reference to it; a URL with a socket has none."""
+
 _USER_ALONE = re.compile(
-    r"""(?P<value>[A-Za-z0-9+_.~%!-][A-Za-z0-9+_.~%!$-]{15,199})(?::[^\s/@"'`<>{}]{0,100})?@(?=[A-Za-z0-9\[])""",
+    rf"""(?P<value>[A-Za-z0-9+_.~%!-][A-Za-z0-9+_.~%!$-]{{15,199}})
+        (?::(?:{BRACES}|[^\s/@"'`<>{{}}]){{0,100}}+)?@{HOST}""",
+    re.VERBOSE,
 )
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
-    r"""(?P<user>[^\s/:@"'`<>{}$%*]{1,100}):
-        (?P<value>(?!(?:\$[A-Za-z_]\w*[.-]?)+@)[^\s/:@"'`<>{}*\\]{6,200})@(?=[A-Za-z0-9\[])""",
+    rf"""(?P<user>{USER}):
+        (?P<value>
+          (?!\d{{1,5}}[?\#])
+          (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
+          [^\s/:@"'`<>{{}}*\\]{{6,200}})@{HOST}""",
     re.VERBOSE,
 )
-"""A password can have a ``$``; variables alone are references."""
+"""A password can have a ``$``; variables alone are references.  What ``?`` follows is a port."""
 
 _CONNECTION_PASSWORD = re.compile(
     r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}

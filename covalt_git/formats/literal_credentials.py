@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from covalt_git.credentials.leaks import MAX_FOUND, credentials, is_token
+from covalt_git.credentials.leaks import BRACES, HOST, MAX_FOUND, USER, credentials, is_token
 from covalt_git.credentials.named_values import (
     announced_credentials,
     announces,
@@ -137,6 +137,14 @@ _REFERENCE = re.compile(
 """
 
 _URL = re.compile(r"[A-Za-z][\w+.:-]*://")
+_IN_BRACES = re.compile(rf"\$?\$?{BRACES}")
+_LOGIN_PART = rf"""(?:{BRACES}|[^\s/@"'`])"""
+_LOGIN = re.compile(
+    rf"(?P<before>://{USER}:)(?!(?:\d{{1,5}}|\$?{BRACES}|\$\w+)[?#])"
+    rf"(?P<value>{_LOGIN_PART}++(?:@{_LOGIN_PART}++(?=@))*+)@{HOST}"
+)
+"""The login of a URL anywhere in a text; a password can have an ``@``.  What ``?`` follows is a port."""
+
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
 )
@@ -369,9 +377,12 @@ class _Replacer:
             if is_literal(text):
                 yield scheme["before"], scheme["value"], key
             return
-        if "://" in text and "@" in text and _has_login(text):
+        if "://" in text and "@" in text and _has_login_word(text):
             yield "", text, key if key.lower().endswith("url") else f"{key}_url"
             return
+        for login in _LOGIN.finditer(text) if is_connection or _URL.match(text) else ():
+            if is_literal(login["value"]):
+                yield login["before"], login["value"], _password_name(place)
         yield from _secrets_in_parameters(text)
         for one in _AFTER_SCHEME.finditer(text) if is_connection else ():
             if is_literal(one["value"]):
@@ -461,6 +472,13 @@ def _is_login(found: re.Match[str]) -> bool:
     return value != user and not (user.isdecimal() and value.isdecimal()) and is_literal(value)
 
 
+def _password_name(place: _Place) -> str:
+    """Return a name for the password in a URL, which is a part of the value at a place."""
+    if place.connection == "args":
+        return "password"
+    return f"{place.key}_PASSWORD" if place.key.isupper() else f"{place.key}_password"
+
+
 def _message(name: str) -> str:
     return f"the credential is not copied: the output refers to the secret {name}"
 
@@ -472,7 +490,15 @@ def _is_distinct(literal: str) -> bool:
 
 def _has_login(text: str) -> bool:
     """Return whether a text has a URL with a literal password, or with a token as its user."""
-    for word in text.split():
+    return _has_login_word(text) or any(
+        is_literal(login["value"]) for login in _LOGIN.finditer(text)
+    )
+
+
+def _has_login_word(text: str) -> bool:
+    """Return the same for URLs that are whole words, whose password can have quotes."""
+    # A reference can have spaces and colons, as `${env:USER}`.
+    for word in _IN_BRACES.sub("${X}", text).split():
         try:
             url = urlsplit(word)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Files that the git repository around a project tracks, found without loading dulwich where possible.
+"""Files that the git repositories around a project track, found without loading dulwich where possible.
 
 Every command asks whether git tracks the project's ``data/``.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.system.checkouts import GIT, checkouts_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +44,7 @@ class TrackedDataError(CovaltError):
 
 
 class UnreadableIndexError(CovaltError):
-    """The index of the repository around a project cannot be read."""
+    """The index of a repository around a project cannot be read."""
 
     code = "unreadable_index"
     http_status = 409
@@ -50,39 +52,31 @@ class UnreadableIndexError(CovaltError):
     def __init__(self, file: Path) -> None:
         super().__init__(
             f"{str(file)!r} cannot be read, so it is unknown whether git tracks data/",
-            hint="git status",
+            hint=shlex.join(["git", f"--git-dir={file.parent}", "status"]),
         )
 
 
 class Repository(NamedTuple):
-    """The repository around a project: the folder that it is in, and the file of its index, both real paths."""
+    """A repository around a project: the folder that it is in, and the file of its index, both real paths."""
 
     top: str
     index_file: str
 
 
-def repository_around(folder: Path) -> Repository | None:
-    """Return the repository that tracks the files of a folder, or None if there is none."""
-    # Paths are texts here: every call of a tool comes here, and looks into each folder up to the root.
-    top = os.path.realpath(folder)
-    while True:
-        git = os.path.join(top, ".git")  # noqa: PTH118 - as above
+def repositories_around(folder: Path) -> Iterator[Repository]:
+    """Yield each repository that may track files of a folder, the nearest first."""
+    for top, git in checkouts_around(folder, (GIT,)):
         try:
-            mode = os.stat(git).st_mode  # noqa: PTH116 - as above
+            mode = os.stat(git).st_mode  # noqa: PTH116 - each call of a tool comes here
         except (FileNotFoundError, NotADirectoryError):
-            mode = 0
+            continue  # a link to nothing
         if stat.S_ISDIR(mode):
-            return Repository(top, f"{git}/index")
-        if stat.S_ISREG(mode):  # a linked worktree or a submodule
+            yield Repository(top, f"{git}/index")
+        elif stat.S_ISREG(mode):  # a linked worktree or a submodule
             content = Path(git).read_bytes()
-            if not content.startswith(_POINTER):
-                return None
-            pointed = os.fsdecode(content[len(_POINTER) :].strip())
-            return Repository(top, os.path.join(top, pointed, "index"))  # noqa: PTH118 - as above
-        above = os.path.dirname(top)  # noqa: PTH120 - as above
-        if above == top:
-            return None
-        top = above
+            if content.startswith(_POINTER):
+                pointed = os.fsdecode(content[len(_POINTER) :].strip())
+                yield Repository(top, os.path.join(top, pointed, "index"))  # noqa: PTH118 - as above
 
 
 def has_submodule(folder: Path | str) -> bool:
@@ -90,14 +84,12 @@ def has_submodule(folder: Path | str) -> bool:
     return os.path.isfile(f"{folder}/.git")  # noqa: PTH113 - each chat is asked when chats are listed
 
 
-def submodules_below(
-    repository: Repository | None, folder: Path, name: str
-) -> Iterator[tuple[str, Path]]:
+def submodules_below(repository: Repository, folder: Path, name: str) -> Iterator[tuple[str, Path]]:
     """Yield what submodules have checked out in ``folder/name``, and the repository of each.
 
     Git leaves the files of a submodule that a pull removes, and its repository in ``modules``, which names them.
     """
-    if repository is None or not os.path.lexists(modules := _modules(repository)):
+    if not os.path.lexists(modules := _modules(repository)):
         return
     waiting = [Path(modules)]
     while waiting:

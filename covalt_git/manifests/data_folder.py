@@ -15,7 +15,7 @@ from covalt_git.errors import Problem
 from covalt_git.git_store.tracked_files import (
     TrackedDataError,
     has_submodule,
-    repository_around,
+    repositories_around,
     submodules_below,
     tracked_files,
 )
@@ -60,16 +60,27 @@ def _foreign(root: Path, folders: Collection[str]) -> Iterator[tuple[str, str, s
 
     Submodules whose repository is gone are looked for in the entries of ``folders``.
     """
-    around = repository_around(root)
-    tracked = _tracked(root, around)
-    if tracked is not None:
-        yield tracked, f"git tracks {tracked!r}", _HINT
-    for path, repository in submodules_below(around, root, DATA):
-        yield path, _SUBMODULE.format(repr(path)), _remove(root / path, repository)
+    for position, repository in enumerate(repositories_around(root)):
+        tracked = _tracked(root, repository)
+        if tracked is not None:
+            if position:  # the project is in another repository in this one, where `git rm` would find nothing
+                fact = f"the repository {repository.top!r} tracks {tracked!r}"
+                yield tracked, fact, _hint(repository, root)
+            else:
+                yield tracked, f"git tracks {tracked!r}", _HINT
+        for path, module in submodules_below(repository, root, DATA):
+            yield path, _SUBMODULE.format(repr(path)), _remove(root / path, module)
     # Its repository may be deleted, or name no folder any more.
     for path in _entries(root, folders):
         if has_submodule(f"{root}/{path}"):
             yield path, _SUBMODULE.format(repr(path)), _remove(root / path)
+
+
+def _hint(outer: Repository, root: Path) -> str:
+    path = os.path.relpath(os.path.realpath(root / DATA), outer.top)
+    remove = shlex.join(["git", "-C", outer.top, "rm", "-r"])
+    path = shlex.quote(path)
+    return f"if you committed it by mistake: {remove} --cached {path}; if it came with a pull: {remove} {path}"
 
 
 def _entries(root: Path, folders: Collection[str]) -> Iterator[str]:
@@ -85,12 +96,12 @@ def _remove(*paths: Path) -> str:
     return f"if you did not make it: {shlex.join(['rm', '-rf', *map(str, paths)])}"
 
 
-def _tracked(root: Path, repository: Repository | None) -> str | None:
+def _tracked(root: Path, repository: Repository) -> str | None:
     """Return the path of one tracked file of ``data/``, relative to the project.
 
     A process that serves for long asks with each request; a large index is read again only if it has changed.
     """
-    if repository is None or not os.path.exists(f"{root}/{DATA}"):  # noqa: PTH110 - at each call
+    if not os.path.exists(f"{root}/{DATA}"):  # noqa: PTH110 - at each call
         return None
     found: str | None = _TRACKED.get(
         (root, repository.index_file),

@@ -1,10 +1,12 @@
-"""Whether all files of a project can be the work of its own user, from what its git repository has recorded.
+"""Whether all files of a project can be the work of its own user, from what its git repositories have recorded.
 
 Commits of other users arrive by pull, push, bundle, patch, another work tree, and in more ways.  A list of these ways
 would never be complete.  So this module looks for the opposite: each entry of the reflog of HEAD must be a commit that
 was made here, or a move to such a commit, and HEAD and each ref below ``refs/`` must be at one: a push can create any
 ref.  ``git stash`` and ``git notes`` make commits that the reflog of HEAD does not have; their refs have reflogs of
 their own, where a push or a fetch is recorded as such.  ``refs/replace`` and grafts change what own commits contain.
+This holds for each repository that the project is in, not only for the nearest one, and whether or not it ignores the
+project: the next pull can change what it ignores.
 A checkout of another system, such as Mercurial, is never all own, because only git's history is read.
 ``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
 """
@@ -17,6 +19,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.system.checkouts import GIT, SYSTEMS, checkouts_around
 from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
@@ -34,13 +37,6 @@ _UNFINISHED = (
 )
 """Files of a repository whose commits or changes may be from elsewhere, or whose refs are not read here."""
 
-_OTHER_SYSTEMS = frozenset(
-    {".hg", ".jj", ".svn", ".sl", ".bzr", ".pijul", "_darcs", "CVS", ".fslckout", "_FOSSIL_"}
-)
-"""Files and folders of other systems, whose history is not read here: what they check out may be anyone's."""
-
-_SYSTEMS = _OTHER_SYSTEMS | {".git"}
-
 _MOST_BYTES = 64 << 10
 """Size of a tag, at most; a larger one is not read."""
 
@@ -52,20 +48,18 @@ _LOGS = FileCache()
 
 
 def is_all_own(root: Path) -> bool:
-    """Return whether no commit of another user can have changed the project: its repository has made them all."""
+    """Return whether no commit of another user can have changed the project: each repository has made all of its own."""
     if any(_repositories_in(root)):
         return False
-    folders = (root, *root.parents)
-    # Also above a git repository: another system checks out files in it as in any folder.
-    if any(os.path.lexists(f"{folder}/{name}") for folder in folders for name in _OTHER_SYSTEMS):
-        return False
-    for folder in folders:
-        git = folder / ".git"
-        if git.is_dir():
-            return _has_own_commits_only(git)
-        if git.exists():  # a linked worktree or a submodule
-            return False
-    return True
+    return all(_is_own_checkout(Path(checkout.path)) for checkout in checkouts_around(root))
+
+
+def _is_own_checkout(path: Path) -> bool:
+    """Return whether the files of a system at a path are a git repository with own commits only.
+
+    A file ``.git`` is that of a linked worktree or of a submodule.
+    """
+    return path.name == GIT and path.is_dir() and _has_own_commits_only(path)
 
 
 def _repositories_in(root: Path) -> Iterator[Path]:
@@ -73,7 +67,7 @@ def _repositories_in(root: Path) -> Iterator[Path]:
     if (root / ".gitmodules").exists():
         yield root / ".gitmodules"
     for folder, folders, files in os.walk(root / "toolsets"):
-        yield from (Path(folder, name) for name in _SYSTEMS.intersection((*folders, *files)))
+        yield from (Path(folder, name) for name in SYSTEMS.intersection((*folders, *files)))
 
 
 def _has_own_commits_only(git: Path) -> bool:

@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -428,3 +429,103 @@ def test_no_text_about_a_missing_grant_has_a_credential(
 
     assert "may not start sh" in json.dumps(found["lacking"])
     assert value not in json.dumps(found)
+
+
+REFERENCES = [
+    *("${X}", "$X", "$${X}", "${X:-app}", "${X:-${Y}}", "${env:X}", "${{ secrets.X }}", "{env:X}"),
+    *("{{x}}", "{x}", "<X>", "%X%", "%(x)s", "$(X)"),
+]
+LOGIN_PREFIXES = ["", "--db=", "DATABASE_URI=", "jdbc:", "psql ", '{"db":"']
+PASSWORD = "J1q7ZxKp2Lw4Vb8Nd3Rt6"
+
+
+@pytest.mark.parametrize("prefix", LOGIN_PREFIXES)
+@pytest.mark.parametrize("place", ["app", "db.example", "5432", "/x"])
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_the_password_of_a_url_with_a_reference_in_it_is_found(
+    prefix: str, place: str, reference: str
+) -> None:
+    url = "postgresql://app:PASSWORD@db.example:5432/x"
+    new = f"/{reference}" if place == "/x" else reference
+    end = '"}' if prefix.startswith("{") else ""
+    text = prefix + url.replace(place, new).replace("PASSWORD", PASSWORD) + end
+    server = {"command": "x", "args": ["-e", text], "env": {"V": text}, "url": text}
+
+    changed, notes = replace_credentials({"mcpServers": {"a": server}})
+
+    assert [one.value for one in credentials(text)] == [PASSWORD]
+    assert PASSWORD not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize("prefix", LOGIN_PREFIXES)
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(f"postgres://{one}:{one}@{one}:{one}/{one}" for one in REFERENCES if "-" not in one),
+        *(f"postgres://app:{one}@db.example/x" for one in REFERENCES if "-" not in one),
+        *(
+            "https://${HOST}:8080/a@b",
+            "https://${HOST}:8080?mail=a@b.example",
+            "https://${H}/a:b@c",
+        ),
+        *(
+            "https://h.example:${PORT}?mail=a@b.example",
+            "https://${U}@h.example/x",
+            "ssh://git@${H}/x",
+        ),
+    ],
+)
+def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
+    text = prefix + url + ('"}' if prefix.startswith("{") else "")
+    server = {"command": "x", "args": ["-e", text], "env": {"V": text}}
+    document = {"mcpServers": {"a": server}}
+
+    assert credentials(text) == []
+    if "%" in url or "$(" in url:  # no host of MCP servers replaces these
+        return
+    assert replace_credentials(document) == (document, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("redis://:{}@${{HOST}}/0", "amqp://a.example,amqp://${{U}}:{}@b.example"),
+        *("postgres://${{U}}:{}@/x?host=/socket", "--repo=https://{}@${{HOST}}/x"),
+        *("--repo=https://{}:${{NOTHING}}@${{HOST}}/x", "jdbc:mysql://svc$:{}@h.example/x"),
+    ],
+)
+def test_other_forms_of_a_login_are_found(text: str) -> None:
+    text = text.format(PASSWORD)
+
+    changed, _ = replace_credentials({"mcpServers": {"a": {"command": "x", "args": [text]}}})
+
+    assert [one.value for one in credentials(text)] == [PASSWORD]
+    assert PASSWORD not in json.dumps(changed)
+
+
+@pytest.mark.parametrize("value", ["short", "pass@w0rd", "admin", "1@2pass", "pre-${X}"])
+def test_convert_replaces_a_password_that_does_not_look_random(value: str) -> None:
+    document = {"command": "x", "args": [f"--dsn=postgres://${{U}}:{value}@${{HOST}}/x"]}
+
+    changed, _ = replace_credentials({"mcpServers": {"a": document}})
+
+    assert changed["mcpServers"]["a"]["args"] == ["--dsn=postgres://${U}:${A_PASSWORD}@${HOST}/x"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("://{", "://a:", "://${a", "://{a}{", "://{{x}{", "://<", "://a:@", "://a:b@", "://$a"),
+        *("://%(a", "://{a:{b", "{{x}", "@a", "://a:{{x}{", "a@:{"),
+    ],
+)
+@pytest.mark.parametrize("start", ["", "://", "://a:", "://a:{"])
+def test_a_text_of_logins_is_searched_fast(start: str, unit: str) -> None:
+    text = start + unit * 20_000
+    began = time.process_time()
+
+    credentials(text)
+    replace_credentials({"mcpServers": {"a": {"command": "x", "args": [text]}}})
+
+    assert time.process_time() - began < 3

@@ -884,3 +884,137 @@ def test_a_consent_that_cannot_be_read_trusts_nothing(root: Path, content: str) 
         file.write_text(content)
 
     assert lacking(root)
+
+
+# Projects in several repositories
+
+
+@pytest.fixture
+def outer(tmp_path: Path, cli_in: Callable[..., tuple[int, str]]) -> Path:
+    """A repository of the user's own, in which the own project is in a repository of its own."""
+    outer = tmp_path / "outer"
+    git(tmp_path, "init", "-qb", "main", str(outer))
+    (outer / "notes.txt").touch()
+    git(outer, "add", "-A")
+    git(outer, "commit", "-qm", "one")
+    inner = outer / "a b/proj"
+    git(tmp_path, "init", "-qb", "main", str(inner))
+    assert cli_in(inner, "init", ".")[0] == 0
+    (inner / "covalt.yaml").write_text(WAIVER)
+    git(inner, "add", "-A")
+    git(inner, "commit", "-qm", "mine")
+    assert len(Project.open(inner).config.approvals) == 1
+    return outer
+
+
+@pytest.fixture
+def inner(outer: Path) -> Path:
+    return outer / "a b/proj"
+
+
+@pytest.fixture
+def theirs_outer(outer: Path, tmp_path: Path) -> Path:
+    """Another user's clone of the outer repository, which does not have the project."""
+    theirs = tmp_path / "theirs"
+    git(tmp_path, "clone", "-q", str(outer), str(theirs))
+    (theirs / "a b/proj").mkdir(parents=True)
+    return theirs
+
+
+def _pull_outer(outer: Path, theirs: Path) -> None:
+    git(theirs, "add", "-Af")
+    git(theirs, "commit", "-qm", "theirs")
+    git(outer, "pull", "-q", "--no-rebase", str(theirs), "main")
+
+
+def test_an_outer_repository_of_ones_own_needs_no_trust(outer: Path, inner: Path) -> None:
+    assert len(Project.open(inner).config.approvals) == 1
+    (outer / "notes.txt").write_text("more")
+    git(outer, "commit", "-qam", "mine")
+
+    assert len(Project.open(inner).config.approvals) == 1
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_pull_into_an_outer_repository_needs_trust(
+    root: Path, outer: Path, inner: Path, theirs_outer: Path, *, ignores: bool
+) -> None:
+    if ignores:  # the pull can bring files that are ignored
+        (outer / ".git/info").mkdir(exist_ok=True)
+        (outer / ".git/info/exclude").write_text("proj/\n")
+    shutil.copytree(root / "toolsets", theirs_outer / "a b/proj/toolsets")
+    _pull_outer(outer, theirs_outer)
+    assert (inner / "toolsets/ev").exists()
+
+    assert Project.open(inner).config.approvals == ()
+    assert any("a.example" in text for text in lacking(inner))
+
+
+def test_an_outer_repository_with_a_remote_needs_trust_once(
+    outer: Path, inner: Path, tmp_path: Path
+) -> None:
+    git(outer, "remote", "add", "origin", str(tmp_path / "elsewhere"))
+    assert Project.open(inner).config.approvals == ()
+
+    Operations(inner)("trust_project")
+
+    assert len(Project.open(inner).config.approvals) == 1
+
+
+@pytest.mark.parametrize("how", ["linked worktree", "not a repository"])
+def test_an_outer_repository_that_cannot_be_read_needs_trust(
+    outer: Path, inner: Path, tmp_path: Path, how: str
+) -> None:
+    shutil.move(outer / ".git", tmp_path / "elsewhere")
+    pointer = f"gitdir: {tmp_path / 'elsewhere'}\n" if how == "linked worktree" else "x"
+    (outer / ".git").write_text(pointer)
+
+    assert Project.open(inner).config.approvals == ()
+
+
+def test_data_that_an_outer_repository_tracks_is_not_used(
+    outer: Path, inner: Path, theirs_outer: Path
+) -> None:
+    Operations(inner)("create_chat", chat_id="mine")
+    shutil.copytree(inner / "data/chats/mine", theirs_outer / "a b/proj/data/chats/evil")
+    for folder in [path for path in theirs_outer.rglob("store.git/**") if path.is_dir()]:
+        (folder / "keep").touch()
+    _pull_outer(outer, theirs_outer)
+    assert (inner / "data/chats/evil/store.git").is_dir()
+
+    error = Operations(inner).error("list_chats")
+
+    assert error.code == "data_is_tracked"
+    assert f"the repository {str(outer)!r} tracks 'data/chats/evil/" in error.message
+    assert [problem.code for problem in data_problems(inner)] == ["CG405"]
+    remove = error.hint.rpartition(": ")[2]
+    subprocess.run(remove, shell=True, check=True, capture_output=True)
+    assert [chat["id"] for chat in Operations(inner)("list_chats")["chats"]] == ["mine"]
+
+
+def test_a_submodule_of_an_outer_repository_in_data_is_found(
+    outer: Path, inner: Path, theirs_outer: Path, gift: Path
+) -> None:
+    Operations(inner)("create_chat", chat_id="mine")
+    place = "a b/proj/data/chats/evil"
+    git(theirs_outer, "submodule", "add", "-q", "-f", "--name", "x", str(gift), place)
+    _pull_outer(outer, theirs_outer)
+    git(outer, "submodule", "update", "-q", "--init")
+    git(theirs_outer, "rm", "-qf", place)
+    _pull_outer(outer, theirs_outer)
+    assert (outer / place / "eve.json").exists()
+    (outer / place / ".git").unlink()
+
+    assert Operations(inner).error("list_chats").code == "data_is_tracked"
+
+
+def test_an_index_of_an_outer_repository_that_cannot_be_read_is_no_proof(
+    outer: Path, inner: Path
+) -> None:
+    (outer / ".git/index").unlink()
+    (outer / ".git/index").mkdir()
+
+    error = Operations(inner).error("list_chats")
+
+    assert error.code == "unreadable_index"
+    assert error.hint == f"git --git-dir={outer}/.git status"
