@@ -194,6 +194,7 @@ def test_schema_of_a_layout_equals_that_of_the_run_function(layout: str, tmp_pat
     "echo",
     [
         "import sys\nif sys.platform == 'linux':\n    from tools.models import Shape\nelse:\n    from other import Shape",
+        "import sys\nif sys.platform == 'linux':\n    from tools.models import Shape\nelse:\n    from tools.more import Shape",
         "try:\n    from fast import Shape\nexcept ImportError:\n    from tools.models import Shape",
         "from tools.absent import Shape",
         "from tools.models import Absent as Shape",
@@ -206,6 +207,7 @@ def test_schema_of_a_layout_equals_that_of_the_run_function(layout: str, tmp_pat
 def test_an_import_that_only_running_would_decide_is_unread(echo: str) -> None:
     files = {
         "tools/models.py": SHAPE,
+        "tools/more.py": "Shape = str",
         "tools/loop.py": "from tools.pool import Shape",
         "tools/pool.py": "from tools.loop import Shape",
         "tools/broken.py": "def f(:",
