@@ -22,7 +22,7 @@ SHELL_SCHEMA: Final = "x-shell"
 UNREAD_SCHEMA: Final = "x-unread"
 """Key of the schema of a Python parameter whose type was not read, or whose values the function gets in another form.
 
-Only the schemas with which rules compare values have it; they are shown to nobody.
+Only the schemas with which approval rules compare values have it.
 """
 
 

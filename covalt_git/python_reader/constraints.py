@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from covalt_git.json_values import json_schema
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.enums import constant
-from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
 
 if TYPE_CHECKING:
@@ -254,8 +253,3 @@ def _tagged(reader: TypeReader, schema: JsonObject, key: Any) -> JsonObject:
     if not always_named:  # also where the key has a default, a call needs it
         tagged["required"] = [key]
     return {"anyOf": [tagged, NULL]} if NULL in schema["anyOf"] else tagged
-
-
-def is_definition_of_value(target: object) -> bool:
-    """Return whether a name stands for a value, such as ``LIMIT = 40``."""
-    return isinstance(target, ModuleMember) and isinstance(target.node, ast.expr)

@@ -70,7 +70,7 @@ def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]
     """Return the values of the members of an enumeration, by their names.
 
     Raises:
-        UnknownError: if it is none, or its values are computed, or no JSON.
+        UnknownError: if it is no enumeration, or its values are computed, or cannot be JSON.
     """
     types = _types(definition, reader)
     node = definition.node

@@ -66,7 +66,7 @@ class Module(NamedTuple):
 
 
 class ModuleMember(NamedTuple):
-    """What a name of the toolset stands for: a class, a function, or the value that is assigned to it."""
+    """A class or a function of the toolset, or the value that is assigned to a name."""
 
     module: Module
     name: str
@@ -131,7 +131,7 @@ class Modules:
         return canonical(target) if isinstance(target, str) else target
 
     def _named(self, module: Module, name: str, asked: frozenset[tuple[str, str]]) -> Target:
-        """Return what a name stands for in a module; ``asked`` are the names on the way here, which may be a circle."""
+        """Return what a name means in a module; ``asked`` are the names that led here, so that a circle of imports ends."""
         if (module.name, name) in asked:
             return None
         asked |= {(module.name, name)}

@@ -69,7 +69,7 @@ class SchemaDocument:
 
 @dataclass(frozen=True, slots=True)
 class TypeArgument:
-    """The type that stands for a type variable, in the module that names it."""
+    """The type in place of a type variable, in the module that names it."""
 
     annotation: ast.expr
     reader: TypeReader

@@ -278,7 +278,7 @@ def _tool(
 
 
 def _function_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> JsonObject | None:
-    """Return what is known about the values that a Python function gets, if the input schema says something else."""
+    """Return the schema of the values that a Python function gets, if it differs from the input schema."""
     if source is None or not (declared.input_schema or source.unread):
         return None
     return source.values_schema
