@@ -92,6 +92,7 @@ class Modules:
         self._known: dict[str, Module | None] = {}
         self.read: dict[str, bytes] = {}
         self.asked: set[str] = set()
+        self._resolved: dict[tuple[str, str], tuple[Target, set[str]]] = {}
 
     def module(self, name: str) -> Module | None:
         """Return a module of the toolset; None if it has none of this name, or one that is not Python."""
@@ -119,6 +120,8 @@ class Modules:
 
     def resolve(self, expression: ast.AST | None, module: Module) -> Target:
         """Return what ``a`` or ``a.b.c`` names in a module; for an alias, its value is not resolved."""
+        if isinstance(expression, ast.Name):
+            return self._known_name(module, expression.id)
         attributes: list[str] = []
         while isinstance(expression, ast.Attribute):
             attributes.append(expression.attr)
@@ -129,6 +132,21 @@ class Modules:
         for attribute in reversed(attributes):
             target = self._attribute(target, attribute)
         return canonical(target) if isinstance(target, str) else target
+
+    def _known_name(self, module: Module, name: str) -> Target:
+        """Return what a name means in a module, from memory if it was asked before: a signature asks for ``int`` often."""
+        key = module.name, name
+        if key not in self._resolved:
+            asked, self.asked = self.asked, set()
+            target = self._named(module, name, frozenset())
+            self._resolved[key] = (
+                canonical(target) if isinstance(target, str) else target,
+                self.asked,
+            )
+            self.asked = asked
+        target, needed = self._resolved[key]
+        self.asked |= needed
+        return target
 
     def _named(self, module: Module, name: str, asked: frozenset[tuple[str, str]]) -> Target:
         """Return what a name means in a module; ``asked`` are the names that led here, so that a circle of imports ends."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.python_reader.modules import Module, Modules, Target
 
+DEFINITION = "#/$defs/"
+"""Beginning of a reference to a definition; until a schema is complete, the key of the definition follows as it is."""
+
 BUDGET = 200_000
 """Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
 
@@ -198,7 +201,7 @@ class TypeReader(ABC):
 
     def definition_of(self, schema: JsonObject) -> JsonObject:
         """Return the definition that a schema refers to; ``{}`` if it is no reference, or not read."""
-        name = pointer.name_of(schema)
+        name = str(schema.get(pointer.REF, "")).removeprefix(DEFINITION)
         return self.document.definitions.get(name) or {}
 
 

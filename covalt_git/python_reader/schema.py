@@ -29,6 +29,7 @@ from covalt_git.python_reader.known_types import (
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
 from covalt_git.python_reader.reader import (
+    DEFINITION,
     TypeArgument,
     TypeReader,
     parse_quoted,
@@ -73,25 +74,17 @@ class SchemaReader(TypeReader):
 
     def with_definitions(self, schema: JsonObject) -> JsonObject:
         """Return a schema with the definitions that it refers to, under the names that pydantic gives them."""
-        reached: dict[str, JsonObject] = {}
-        pending: list[Any] = [schema] if self.document.definitions else []
-        while pending:
-            part = pending.pop()
-            if isinstance(part, list):
-                pending.extend(part)
-            if not isinstance(part, dict):
-                continue
-            pending.extend(part.values())
-            key = pointer.name_of(part)
-            if key in self.document.definitions and key not in reached:
-                reached[key] = self.document.definitions[key] or {}
-                pending.append(reached[key])
-        if not reached:
+        definitions = self.document.definitions
+        if not definitions:
             return schema
-        names = _short_names(reached)
-        defined = {names[key]: _renamed(part, names) for key, part in reached.items()}
-        found: JsonObject = _renamed(schema, names)
-        return found | {"$defs": dict(sorted(defined.items()))}
+        names = _short_names(definitions)
+        reached: dict[str, None] = {}
+        found: JsonObject = _renamed(schema, names, reached)
+        defined: dict[str, JsonObject] = {}
+        while len(defined) < len(reached):
+            for key in list(reached)[len(defined) :]:
+                defined[names[key]] = _renamed(definitions[key] or {}, names, reached)
+        return found | {"$defs": dict(sorted(defined.items()))} if defined else found
 
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
@@ -270,13 +263,13 @@ class SchemaReader(TypeReader):
                 self.document.definitions[key] = {}  # it may contain itself
                 reader = self.within(definition.module, arguments)
                 self.document.definitions[key] = reader.read(node.value)
-        return pointer.reference_to("$defs", key)
+        return {pointer.REF: f"{DEFINITION}{key}"}
 
     def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         key = _key(definition, parts)
         with self.document.notes_of(key):
             self._define(key, definition, parts)
-        return pointer.reference_to("$defs", key)
+        return {pointer.REF: f"{DEFINITION}{key}"}
 
     def _define(self, key: str, definition: ModuleMember, parts: list[ast.expr] | None) -> None:
         """Read a class, unless that has been done.
@@ -386,15 +379,17 @@ def _as_name(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.\-_]", "_", text)
 
 
-def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    """Return a part of a schema with the final names of the definitions that it refers to."""
-    if isinstance(part, list):
-        return [_renamed(item, names) for item in part]
+def _renamed(part: Any, names: Mapping[str, str], reached: dict[str, None]) -> Any:
+    """Return a part of a schema with the final names of definitions; add those that it refers to to ``reached``."""
     if isinstance(part, dict):
-        return {key: _renamed(value, names) for key, value in part.items()}
-    if isinstance(part, str) and part.startswith("#/$defs/"):
-        name = pointer.name_of({pointer.REF: part})
-        return f"#/$defs/{names[name]}" if name in names else part
+        return {key: _renamed(value, names, reached) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_renamed(item, names, reached) for item in part]
+    if isinstance(part, str) and part.startswith(DEFINITION):
+        key = part.removeprefix(DEFINITION)
+        if key in names:
+            reached[key] = None
+            return f"{DEFINITION}{names[key]}"
     return part
 
 
