@@ -63,6 +63,12 @@ def result_problems(function: Callable[..., object], result: Any) -> list[Argume
     return list(checker.mismatches(result, schema, place=json_path.ROOT))
 
 
+def rule_of(function: Callable[..., object], problem: ArgumentProblem) -> dict[str, Any]:
+    """Return the part of a function's input schema that is about the place of a problem."""
+    schema = read_signature(function).input_schema
+    return dict(TypeChecker(schema.get("$defs", {})).part_at(schema, problem.path))
+
+
 def _awaited(result: Awaitable[object]) -> object:
     import asyncio  # noqa: PLC0415 - most tools are not asynchronous, and it is slow to import
 

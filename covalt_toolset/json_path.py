@@ -7,6 +7,7 @@ import re
 
 ROOT = "$"
 
+_PART = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\"(?:[^\"\\]|\\.)*\")\]|\[([0-9]+)\]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -15,6 +16,14 @@ def member(place: str, key: str) -> str:
     if _PLAIN_KEY.fullmatch(key):
         return f"{place}.{key}"
     return f"{place}[{json.dumps(key)}]"
+
+
+def parts(place: str) -> list[str | int]:
+    """Return the keys and indexes of a place."""
+    return [
+        name or (json.loads(quoted) if quoted else int(index))
+        for name, quoted, index in _PART.findall(place)
+    ]
 
 
 def item(place: str, index: int) -> str:

@@ -83,18 +83,45 @@ class TypeChecker:
         if isinstance(value, list):
             yield from self._item_mismatches(value, schema, place=place)
 
+    def part_at(self, schema: Any, place: str) -> Schema:
+        """Return the part of a schema that is about a place of a value, or about the nearest one above it."""
+        found: Schema = schema
+        for part in json_path.parts(place):
+            below = next(self._below(found, part), None)
+            if below is None:
+                break
+            found = below
+        return self._target(found) if found.keys() == {"$ref"} else found
+
+    def _below(self, schema: Schema, part: str | int) -> Iterator[Schema]:
+        """Yield the schemas of a key or an item, with those in alternatives last."""
+        candidates = [schema.get("properties", {}).get(part), schema.get("additionalProperties")]
+        if isinstance(part, int):
+            candidates = [*schema.get("prefixItems", ())[part : part + 1], schema.get("items")]
+        yield from (one for one in candidates if isinstance(one, Mapping))
+        if "$ref" in schema:
+            yield from self._below(self._target(schema), part)
+        for inner in (*schema.get("allOf", ()), *_choices(schema)):
+            yield from self._below(inner, part)
+
     def _key_mismatches(
         self, value: dict[str, Any], schema: Schema, *, place: str
     ) -> Iterator[ArgumentProblem]:
         known = schema.get("properties", {})
+        patterns = schema.get("patternProperties", {})
         others = schema.get("additionalProperties", True)
         for key in schema.get("required", ()):
             if key not in value:
                 yield ArgumentProblem(json_path.member(place, key), "missing")
         for key, inner in value.items():
             spot = json_path.member(place, key)
+            # Of keys, the formats: without this check, pydantic accepts "1704067200" as a date.
+            yield from _value_mismatches(key, schema.get("propertyNames", {}), place=spot)
             if key in known:
                 yield from self.mismatches(inner, known[key], place=spot)
+            elif patterns:  # pydantic checks the keys, which all have to match
+                for part in patterns.values():
+                    yield from self.mismatches(inner, part, place=spot)
             elif others is False:
                 yield ArgumentProblem(spot, "unknown key")
             elif others is not True:
@@ -127,8 +154,9 @@ class TypeChecker:
         """Yield the problems by the alternative that the value's discriminator names."""
         key, targets = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
         target = targets.get(str(value.get(key)))
-        if target:
-            yield from self.mismatches(value, {"$ref": target}, place=place)
+        if target:  # the schema itself, if this alternative is distinguished by another key
+            part = {"$ref": target} if isinstance(target, str) else target
+            yield from self.mismatches(value, part, place=place)
             return
         words = _either([json.dumps(tag) for tag in targets])
         message = f"must be {words}" if key in value else "missing"

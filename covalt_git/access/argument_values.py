@@ -14,6 +14,7 @@ from uuid import UUID
 
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
@@ -40,14 +41,6 @@ A pattern, a choice or a union may stand for numbers or booleans: the keys of a 
 
 _KINDS: Final = frozenset({"type", "enum", "const"})
 """Keys of a schema that say which values Python takes as they are."""
-
-UNKNOWN_SIGNATURE: Final = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": True,
-}
-"""The schema of a Python function whose parameters cannot be read."""
 
 _SPELLED_AS_WRITTEN: Final = frozenset({"path"})
 """Formats of texts that Python does not parse, or whose spellings are compared elsewhere."""
@@ -149,10 +142,12 @@ class _Values:
             yield from self._inside(value, schemas)
             return
         name, rest = names[0], names[1:]
-        if self._may_become_any(value, schemas, name):
+        if self._may_become_any(value, schemas):
             yield ANY_VALUE
             return
         if isinstance(value, list) and not _is_index(name):
+            if self._is_of_function and any("prefixItems" in one for one in schemas):
+                yield ANY_VALUE  # the fields of a named tuple have names, which the schema does not
             for item, of_item in self._items(value, schemas):
                 yield from self._at(item, of_item, names)
             return
@@ -165,7 +160,7 @@ class _Values:
         elif value is MISSING or isinstance(value, dict):
             yield from self._defaults(schemas, name, of_part, rest)
 
-    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject], name: str) -> bool:
+    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject]) -> bool:
         """Return whether Python may make any value of a value, such as of the JSON text of a model.
 
         A list may become an object too: the fields of a named tuple have names and positions.
@@ -173,10 +168,9 @@ class _Values:
         if not self._is_of_function:
             return False
         if value is self._args:
-            # Of a signature that cannot be read, the defaults and the other names of parameters are unknown.
-            return name not in self._args and UNKNOWN_SIGNATURE in schemas
+            return False  # the names of parameters are never parsed
         if value is MISSING:
-            return _says_nothing(schemas)
+            return _is_unread(schemas)
         return any(part is ANY_VALUE for part in _parsed(value, schemas))
 
     def _other_names(
@@ -249,15 +243,15 @@ class _Values:
             yield from self._at(MISSING, of_part, rest)
 
 
-def _says_nothing(schemas: Sequence[JsonObject]) -> bool:
-    """Return whether the type of a declared parameter is unknown, so that it may take a value under another name."""
-    return bool(schemas) and not any(schema.keys() - _ANNOTATIONS for schema in schemas)
+def _is_unread(schemas: Iterable[JsonObject]) -> bool:
+    """Return whether the type of a parameter is unknown, so that Python may make any value of the one of the call."""
+    return any(schema.get(UNREAD_SCHEMA) for schema in schemas)
 
 
 def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
     """Yield what a Python function may get for a value other than the value itself, by the schemas of its parameter."""
-    if any(not schema.keys() - _ANNOTATIONS for schema in schemas):
-        yield ANY_VALUE  # a type that was not read, such as one with a validator
+    if _is_unread(schemas):
+        yield ANY_VALUE
         return
     stating = [one for one in schemas if not _KINDS.isdisjoint(one)]
     if stating and not any(_takes(one, value) for one in stating):
@@ -271,7 +265,8 @@ def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
 
 def _parsed_key(key: str, of_names: Sequence[JsonObject]) -> Iterator[Any]:
     """Yield what a Python function may get for a key of an object other than the key itself."""
-    if any(schema.keys() - _OF_A_TEXT for schema in of_names):
+    says_nothing = any(not schema.keys() - _ANNOTATIONS for schema in of_names)
+    if says_nothing or any(schema.keys() - _OF_A_TEXT for schema in of_names):
         yield ANY_VALUE
     else:
         yield from _parsed(key, of_names)

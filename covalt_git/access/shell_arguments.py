@@ -7,13 +7,11 @@ that starts another command, redirects output or expands to one.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.access.argument_values import UNKNOWN_SIGNATURE
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
-from covalt_git.models.tool_properties import SHELL_SCHEMA
+from covalt_git.models.tool_properties import SHELL_SCHEMA, UNREAD_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +22,13 @@ if TYPE_CHECKING:
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
 """Names of arguments that a shell or an interpreter reads, in lower case."""
 
-_ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
-"""Keys of a schema that say nothing about the values."""
+_UNKNOWN_SIGNATURE: Final = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": True,
+}
+"""The schema of a Python function whose parameters cannot be read."""
 
 METACHARACTERS: Final = frozenset(";&|<>$`\n\r()")
 """Characters of POSIX shells (XCU 2.2, 2.9, 2.6) that separate commands, redirect, or begin an expansion.
@@ -55,14 +58,13 @@ def is_shell_argument_of(tool: Tool, path: str) -> bool:
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
     return tool.kind == "python" and any(
-        schema == UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
+        schema == _UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
     )
 
 
 def _is_unknown(schema: JsonObject, names: list[str]) -> bool:
-    """Return whether a schema on the way to an argument says nothing about its values."""
-    on_the_way = itertools.islice(_schemas_on_the_way(schema, names), 1, None)  # not the arguments
-    return any(not one.keys() - _ANNOTATIONS for one in on_the_way)
+    """Return whether the type on the way to an argument was not read."""
+    return any(one.get(UNREAD_SCHEMA) for one in _schemas_on_the_way(schema, names))
 
 
 def may_run_more(pattern: str, text: str) -> bool:

@@ -17,6 +17,7 @@ from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.skills import SKILL, skill_path
+from covalt_git.manifests.stored_schemas import schema_file
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -188,7 +189,10 @@ def _tool_places(toolset: Toolset, tool: Tool) -> ToolPlaces:
 
     def schema(loc: Loc) -> Place:
         if tool.schema_is_declared:
-            return declared(("input_schema", *loc))
+            file = schema_file(
+                toolset.manifest_reading, toolset.stored_schemas, int(above[1]), "input_schema"
+            )
+            return place_in(file, (*file.above, *loc), key=bool(loc))
         return code
 
     confirmation = _manifest_place(toolset, *above, "requires_confirmation")

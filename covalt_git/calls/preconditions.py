@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
-from covalt_git.json_values.pointer import json_path
+from covalt_git.json_values.pointer import BadReferenceError, json_path
+from covalt_git.json_values.schema_rules import with_rule
+from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.toolsets.permissions import check_trusted
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
@@ -95,8 +98,23 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
     sent = json_schema.with_integers(tool.input_schema, args)
     found = json_schema.value_problems(tool.input_schema, sent)
     if found:
-        problems = [(json_path(place), message) for place, message in found]
+        problems = [
+            (json_path(place), with_rule(message, _rule_at(tool.input_schema, place)))
+            for place, message in found
+        ]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
+
+
+def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
+    """Return the part of a schema that is about a place of a value; empty if none is."""
+    subschemas = Subschemas(schema)
+    try:
+        parts = subschemas.of_all()
+        for name in place:
+            parts = subschemas.below(parts, str(name))
+    except BadReferenceError:
+        return {}
+    return parts[0] if parts else {}
 
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:

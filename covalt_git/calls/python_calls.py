@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
+from covalt_git.calls import schema_warnings
 from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_run import secret_store
 from covalt_git.credentials.values import Mask
@@ -14,21 +17,23 @@ from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Outcome, limit_error
+from covalt_git.models.project_config import effective_limits
 from covalt_git.runtime import environments, pool, python_tool
 from covalt_git.runtime.jobs import Job
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from covalt_git.access.grants import Granted
+    from covalt_git.calls.running import Follower
     from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
     from covalt_git.models.outcomes import Log, Progress
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_properties import Limits
 
 
@@ -39,7 +44,7 @@ def prepare(job: ToolRun) -> None:
         CannotInstallError: if the dependencies cannot be installed.
         InstallCancelledError: if the follower cancels meanwhile.
     """
-    pool.shared().start(_interpreter(job))
+    pool.shared().start(_interpreter(job.found, job.follower))
 
 
 def limit_exceeded(
@@ -57,17 +62,53 @@ def limit_exceeded(
     return None
 
 
-def _dependencies(job: ToolRun) -> Sequence[str]:
-    manifest = job.found.toolset.manifest
+def _dependencies(found: Found) -> Sequence[str]:
+    manifest = found.toolset.manifest
     return manifest.python.dependencies if manifest else ()
 
 
-def _interpreter(job: ToolRun) -> Path:
+def _interpreter(found: Found, follower: Follower) -> Path:
     return environments.interpreter(
-        _dependencies(job),
-        report=lambda line: job.follower.report(Installing(line)),
-        cancel=job.follower.cancel,
+        _dependencies(found),
+        report=lambda line: follower.report(Installing(line)),
+        cancel=follower.cancel,
     )
+
+
+def describe(
+    found: Found,
+    config: ProjectConfig,
+    follower: Follower,
+    *,
+    level: SandboxLevel,
+    check_again: Callable[[], None],
+) -> Outcome:
+    """Run the toolset's module, without network, secrets or workspace, for the schemas of a Python tool.
+
+    ``check_again`` checks that the tool may still run, after its dependencies were installed.
+
+    Raises:
+        CovaltError: if the dependencies cannot be installed, or the tool may not run any more.
+    """
+    python = _interpreter(found, follower)
+    if _dependencies(found):
+        check_again()
+    with tempfile.TemporaryDirectory(prefix="covalt-describe-") as empty:
+        return python_tool.run(
+            Job(
+                toolset=ToolsetCopy.of(found.toolset),
+                entrypoint=str(found.tool.entrypoint),
+                args={},
+                workspace=Path(empty).resolve(),
+                chat_id="",
+                call_id="",
+                level=level,
+                limits=effective_limits(found.tool.limits, config.limits),
+                python=python,
+                describes="only",
+                cancel=follower.cancel,
+            )
+        )
 
 
 def run(
@@ -89,8 +130,8 @@ def run(
     toolset, tool = found.toolset, found.tool
     may = granted(toolset.id, toolset.state, toolset.digest)
     try:
-        python = _interpreter(job)
-        if _dependencies(job):  # an approved call may have installed them only now
+        python = _interpreter(found, follower)
+        if _dependencies(found):  # an approved call may have installed them only now
             job.check_again()
         secrets = _secrets(job, may)
     except CovaltError as error:
@@ -115,6 +156,7 @@ def run(
             secrets=secrets,
             hosts=tuple(rule.text for rule in may.reach.rules),
             check_result=_declared(found) is None,
+            describes="also" if schema_warnings.is_wanted(tool) else "no",
             begin=begin,
             report=lambda event: follower.report(_masked(event, mask)),
             cancel=follower.cancel,
@@ -125,6 +167,8 @@ def run(
             ),
         )
     )
+    if outcome.schemas is not None:
+        schema_warnings.report(tool, outcome.schemas)
     return _masked_outcome(_validated(outcome, _declared(found)), mask)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.http_requests import check_http
@@ -16,13 +17,16 @@ from covalt_git.checks.overrides import check_config, check_named_file, check_ov
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
+from covalt_git.checks.stored_schemas import check_stored_schemas
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import json_schema, pointer
 from covalt_git.manifests.override_keys import override_key
+from covalt_git.manifests.stored_schemas import KEYS, schema_file
 from covalt_git.models.tool_properties import Example
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 from covalt_git.problems import codes
 from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
+from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.stored_schemas import StoredSchemas
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolDefinition]
@@ -49,6 +54,7 @@ def read_sources(
     """Read the definitions of the manifest's tools from their Python source, without running it."""
     sources: Sources = {}
     problems: list[Problem] = []
+    known = Modules(partial(_module_source, files, contents))
     imports: dict[str, tuple[Loc, str]] = {}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
@@ -68,7 +74,8 @@ def read_sources(
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
         try:
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
-            sources[tool.id] = found = read_tool(source, function)._replace(module=module)
+            found = read_tool(source, function, known, module)._replace(module=module)
+            sources[tool.id] = found
             if found.defect:
                 message = f"no call can run {function!r} of {path}: it {found.defect}"
                 problems.append(
@@ -81,6 +88,8 @@ def read_sources(
                 message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
+            elif found.unread and not found.defect and tool.input_schema is None:
+                problems.append(_unread(manifest, loc, tool.id, function, found))
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(
@@ -94,6 +103,33 @@ def read_sources(
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
     problems += _check_imports(manifest, imports, files.modules)
     return sources, problems
+
+
+def _module_source(files: BundleFiles, contents: Contents, module: str) -> ModuleSource | None:
+    """Return the text of a module of a toolset; that of a folder without ``__init__.py`` is empty."""
+    path = files.module_path(module)
+    if path is None:
+        is_package = any(file.startswith(f"{module.replace('.', '/')}/") for file in files.modules)
+        return ModuleSource(b"", is_package=True) if is_package else None
+    try:
+        source = contents.read(path, MAX_SOURCE_BYTES + 1)
+    except OSError:
+        return None
+    return ModuleSource(source, is_package=path.endswith("/__init__.py"))
+
+
+def _unread(
+    reading: Reading[ToolsetManifest], loc: Loc, tool_id: str, function: str, source: ToolDefinition
+) -> Problem:
+    """Return the warning that a call may refuse, or accept, other arguments than the schema of a function says."""
+    unread = [f"{name} ({what})" if name else what for name, what in source.unread.items()]
+    message = f"the schema of {function}() does not say all that calls check: {', '.join(unread)}"
+    toolset_id = reading.valid.id
+    hint = (
+        f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too,"
+        f" or store the schema that runs: covalt-git tool describe {toolset_id}:{tool_id} --write"
+    )
+    return reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
 
 
 def _check_imports(
@@ -120,12 +156,17 @@ def _check_imports(
 
 
 def check_manifest(
-    manifest: Reading[ToolsetManifest], toolset_id: str, files: BundleFiles, sources: Sources
+    manifest: Reading[ToolsetManifest],
+    stored: Reading[StoredSchemas],
+    toolset_id: str,
+    files: BundleFiles,
+    sources: Sources,
 ) -> list[Problem]:
-    """Return the problems of a manifest that matches its model."""
+    """Return the problems of a manifest that matches its model, and of the stored schemas in it."""
     return [
         *_check_ids(manifest, toolset_id),
-        *_check_tools(manifest, files, sources),
+        *_check_tools(manifest, stored, files, sources),
+        *check_stored_schemas(manifest, stored, files, sources),
         *check_overrides(manifest, files, sources),
         *check_references(manifest),
         *_check_named_files(manifest, files),
@@ -187,17 +228,21 @@ def _duplicates(
 
 
 def _check_tools(
-    reading: Reading[ToolsetManifest], files: BundleFiles, sources: Sources
+    reading: Reading[ToolsetManifest],
+    stored: Reading[StoredSchemas],
+    files: BundleFiles,
+    sources: Sources,
 ) -> Iterator[Problem]:
     for position, tool in enumerate(reading.valid.tools):
         loc: Loc = ("tools", position)
-        broken = list(_check_schemas(reading, loc, tool))
+        places = {key: schema_file(reading, stored, position, key) for key in KEYS}
+        broken = list(_check_schemas(places, tool))
         yield from broken
         if not broken:
             yield from check_http(reading, loc, tool, reading.valid)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
-            yield from check_parameters(reading.below(*loc, "input_schema"), tool, source)
+            yield from check_parameters(places["input_schema"], tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
             yield from _check_examples(reading, loc, tool, schema)
@@ -211,20 +256,20 @@ def _check_tools(
             yield from check_config(here, kind, config, tool, files, sources)
 
 
-def _check_schemas(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration
-) -> Iterator[Problem]:
-    for key, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
+def _check_schemas(places: Mapping[str, Reading[Any]], tool: ToolDeclaration) -> Iterator[Problem]:
+    """Check the schemas of a tool, each at the place of its file."""
+    for key, reading in places.items():
+        schema = getattr(tool, key)
         if schema is None:
             continue
         found = json_schema.schema_problems(schema)
         for place, message in found:
             outside = place[-1:] == (pointer.REF,)
             hint = 'write it under $defs, and refer to it as "#/$defs/name"' if outside else ""
-            yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
+            yield reading.problem(codes.BAD_SCHEMA, place, message, hint=hint)
         if not found and key == "input_schema" and schema.get("type", "object") != "object":
-            message, at = "the schema of the arguments must be of type object", (*loc, key, "type")
-            yield reading.problem(codes.BAD_SCHEMA, at, message, hint="write type: object")
+            message = "the schema of the arguments must be of type object"
+            yield reading.problem(codes.BAD_SCHEMA, ("type",), message, hint="write type: object")
 
 
 def _check_examples(

@@ -25,7 +25,7 @@ COMMANDS: Final = (
 GROUP_COMMANDS: Final = {
     "toolset": "diff disable enable list new show uninstall update",
     "bundle": "export import verify",
-    "tool": "disable enable list override schema search show test",
+    "tool": "describe disable enable list override schema search show test",
     "grant": "add list revoke",
     "source": "accept diff list refresh",
     "registry": "add list remove show",

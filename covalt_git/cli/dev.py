@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.calls import schema_warnings
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
@@ -39,7 +40,8 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool) -> 
     """Serve the project in your browser and check its files on every change, until Ctrl-C.
 
     For a toolset with errors, the pages show its last valid version, and its tools cannot be called until
-    the errors are fixed.  Open pages reload automatically.  With --json, each line is an object.
+    the errors are fixed.  Open pages reload automatically.  A warning is printed if a Python tool runs with
+    another schema than the listed one.  With --json, each line is an object.
 
     Example: covalt-git dev --port 8000
     """
@@ -53,7 +55,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool) -> 
         if opened:
             open_pages(serving)
 
-    with _watching(project, reporter, poll=poll):
+    with _watching(project, reporter, poll=poll), schema_warnings.reported(output.warn):
         serve(
             project.root,
             on_ready=ready,

@@ -17,13 +17,14 @@ from covalt_git.operations import tools
     cls=Group,
     places={
         "test": "tool_test.command",
+        "describe": "tool_describe.command",
         "override": "tool_override.override",
         "enable": "tool_override.enable",
         "disable": "tool_override.disable",
     },
 )
 def command() -> None:
-    """List, search, show and override the tools you may call, and run their examples."""
+    """List, search, show and override the tools you may call, and run their examples and schemas."""
 
 
 @command.command("list")

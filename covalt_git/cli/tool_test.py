@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask_to_print, context
+from covalt_git.calls import schema_warnings
+from covalt_git.cli.context import ask, context, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
@@ -35,7 +36,9 @@ def command(patterns: tuple[str, ...], *, keep: bool, strict: bool) -> None:
     """
     # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))
-    done = ask_to_print(examples.test_tools, patterns=patterns, keep=keep)
+    with schema_warnings.reported(output.warn):
+        done = ask(examples.test_tools, patterns=patterns, keep=keep)
+    print_json(done)
     wide = max([4, *(len(one.tool_id) for one in done.examples)])
     if done.examples:
         output.say(f"{'TOOL':{wide}}  EXAMPLE  RESULT    MS", dim=True)

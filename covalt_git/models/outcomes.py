@@ -8,6 +8,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
 
 if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import QuestionRecord
     from covalt_git.models.tool_properties import Limits
 
@@ -34,11 +35,19 @@ class Log(NamedTuple):
     message: str
 
 
+class RunSchemas(NamedTuple):
+    """The schemas of a Python tool as they are when it runs; the tool may say anything here."""
+
+    input_schema: JsonObject
+    output_schema: JsonObject | None
+
+
 class Outcome(NamedTuple):
     """Result or error of a run, with its output.
 
     ``invalid_arguments`` and ``confirmation`` mean that the function was not called: the arguments do
-    not match its schema, or its decorator requires an approval that the call does not have.
+    not match its schema, or its decorator requires an approval that the call does not have.  ``schemas``
+    are those of the function, if the job asks for them.
     """
 
     status: Literal["success", "error", "invalid_arguments", "confirmation"]
@@ -47,6 +56,7 @@ class Outcome(NamedTuple):
     output: str = ""
     problems: tuple[tuple[str, str], ...] = ()
     asked: tuple[QuestionRecord, ...] = ()
+    schemas: RunSchemas | None = None
 
     @classmethod
     def failed(cls, error: CallError | CovaltError) -> Outcome:

@@ -19,6 +19,12 @@ from covalt_git.models.renderers import RendererType
 SHELL_SCHEMA: Final = "x-shell"
 """Key of the schema of an argument that a shell reads whatever its name is."""
 
+UNREAD_SCHEMA: Final = "x-unread"
+"""Key of the schema of a Python parameter whose type was not read, or whose values the function gets in another form.
+
+Only the schemas with which approval rules compare values have it.
+"""
+
 
 class Annotations(StrictModel):
     """The effects of a tool, in MCP's terms.  They are hints, which never relax a check."""

@@ -1,70 +1,179 @@
-"""JSON Schema of a class of the same module: a pydantic model, dataclass, TypedDict or Enum.
+"""JSON Schema of a class of the toolset: a pydantic model, dataclass, TypedDict, NamedTuple or Enum.
 
-Only simple classes are read.  A class with another base, a computed member or a hook of pydantic is unknown.
+Its fields are its own and those of its base classes, in whichever module they are.  A class with an unknown base, a
+computed member or a hook that changes its schema is unknown.  Validators only refuse values, and are noted.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import alias_generators
+
+from covalt_git.python_reader.constraints import field_keywords, is_field
+from covalt_git.python_reader.enums import enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
+from covalt_git.python_reader.reader import TypeArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.python_reader.schema import SchemaReader
 
 _MODEL = "pydantic.BaseModel"
+_ROOT_MODEL = "pydantic.RootModel"
 _TYPED_DICT = "typing.TypedDict"
-_DATACLASSES = frozenset({"dataclasses.dataclass", "pydantic.dataclasses.dataclass"})
-_ENUMS: dict[tuple[str | None, ...], tuple[type, ...]] = {
-    ("enum.Enum",): (str, int, float, bool, type(None)),
-    ("enum.StrEnum",): (str,),
-    ("enum.IntEnum",): (int,),
-    ("builtins.str", "enum.Enum"): (str,),
-    ("builtins.int", "enum.Enum"): (int,),
-}
-"""Bases of an Enum, and the types of members that do not change its values."""
+_NAMED_TUPLE = "typing.NamedTuple"
+_GENERIC = frozenset({"typing.Generic", "typing.Protocol", "abc.ABC", "builtins.object"})
+"""Bases that add no field."""
+
+_PYDANTIC_DATACLASS = "pydantic.dataclasses.dataclass"
+_DATACLASSES = frozenset({"dataclasses.dataclass", _PYDANTIC_DATACLASS})
 
 _IGNORED_CONFIG = frozenset(
-    {"frozen", "title", "strict", "str_strip_whitespace", "validate_assignment", "validate_default"}
+    {
+        *("frozen", "strict", "validate_assignment", "validate_default", "validate_return"),
+        *("str_strip_whitespace", "str_to_lower", "str_to_upper", "use_enum_values"),
+        *("populate_by_name", "validate_by_name", "serialize_by_alias"),
+        *("arbitrary_types_allowed", "from_attributes", "revalidate_instances", "defer_build"),
+        *("protected_namespaces", "hide_input_in_errors", "allow_inf_nan", "loc_by_alias"),
+        *("coerce_numbers_to_str", "regex_engine", "validation_error_cause", "cache_strings"),
+        *(
+            "use_attribute_docstrings",
+            "json_schema_serialization_defaults_required",
+            "url_preserve_empty_path",
+        ),
+    }
 )
-_IGNORED_OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash"})
+"""Settings of a model that do not change which values a call accepts: it checks the types of the schema first."""
+
+_CHANGING_CONFIG = frozenset({"str_strip_whitespace", "str_to_lower", "str_to_upper"})
+"""Settings with which the function gets another text than the call has."""
+
+_IGNORED_OPTIONS = frozenset(
+    {*("frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash", "init", "match_args")}
+)
 _DATACLASS_FIELD = frozenset(
-    {"default", "default_factory", "repr", "hash", "compare", "metadata", "kw_only", "init"}
+    {"default", "default_factory", "repr", "hash", "compare", "metadata", "kw_only", "init", "doc"}
 )
-_ENUM_HOOKS = frozenset({"__new__", "__init__", "_generate_next_value_"})
+_VALIDATORS = frozenset(
+    f"pydantic.{name}"
+    for name in ("field_validator", "model_validator", "validator", "root_validator")
+)
+_SERIALIZERS = frozenset(
+    f"pydantic.{name}" for name in ("field_serializer", "model_serializer", "computed_field")
+)
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
+"""Methods that may refuse or change the values of a class."""
+
+_SCHEMA_HOOKS = ("__get_pydantic", "__pydantic")
+_MOST_CLASSES = 40
+
+_ALIASES: Final[Mapping[str, Callable[[str], str]]] = {
+    f"pydantic.alias_generators.{name}": getattr(alias_generators, name)
+    for name in ("to_camel", "to_pascal", "to_snake")
+}
 
 
-def class_schema(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
-    """Return the schema of a class.
+@dataclass(slots=True)
+class _Lineage:
+    """The classes of the toolset whose fields a class has, its own last, and its bases that are not the toolset's."""
+
+    classes: list[tuple[ast.ClassDef, SchemaReader]] = field(default_factory=list)
+    external: dict[str, ast.expr] = field(default_factory=dict)
+
+
+def class_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
+    """Return the schema of a class, or of the value of ``Enum(...)``.
 
     Raises:
-        UnknownError: if the class is not simple.
+        UnknownError: if it cannot be read.
     """
-    _check_own_names(node)
-    bases = tuple(reader.names.origin(base) for base in node.bases)
-    if node.decorator_list and bases not in _ENUMS:
-        schema = _record(_dataclass_fields(node, reader))
-    elif bases == (_MODEL,):
-        schema = _model(node, reader)
-    elif bases == (_TYPED_DICT,):
-        schema = _record(_typed_dict_fields(node, reader))
-    elif bases in _ENUMS:
-        schema = _enum(node, reader, _ENUMS[bases])
+    name = definition.name.rpartition(".")[2]
+    if is_enum(definition, reader):
+        schema = enum_schema(definition, reader) | {"title": name}
+        return schema | _description(definition.node, reader)
+    if not isinstance(definition.node, ast.ClassDef):
+        raise UnknownError
+    lineage = _lineage(definition.node, reader, _Lineage(), set())
+    for node, _ in lineage.classes:
+        _check_own_names(node)
+    kinds = lineage.external.keys() - _GENERIC
+    if kinds == {_MODEL}:
+        schema = _model(lineage)
+    elif kinds == {_ROOT_MODEL}:
+        schema = _root_model(lineage)
+    elif kinds == {_TYPED_DICT}:
+        schema = _record(
+            _typed_dict_fields(lineage), closed=reader.closes and not reader.serializes
+        )
+    elif kinds == {_NAMED_TUPLE} and len(lineage.classes) == 1:
+        return _named_tuple(*lineage.classes[0])
+    elif not kinds:
+        # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
+        is_own = any(_PYDANTIC_DATACLASS in _decorators(*one) for one in lineage.classes)
+        closed = reader.closes and not (is_own or reader.serializes)
+        schema = _record(_dataclass_fields(lineage), closed=closed)
     else:
         raise UnknownError
+    return {"title": name} | schema | _description(definition.node, reader)
+
+
+def _description(node: ast.AST, reader: SchemaReader) -> JsonObject:
+    if not isinstance(node, ast.ClassDef):
+        return {}
     text = reader.text(ast.Constant(ast.get_docstring(node)))
-    return schema | {"title": node.name} | ({"description": text} if text else {})
+    return {"description": text} if text else {}
+
+
+def _lineage(
+    node: ast.ClassDef, reader: SchemaReader, lineage: _Lineage, above: set[ast.ClassDef]
+) -> _Lineage:
+    """Add a class and its bases to a lineage; ``above`` are the classes of which it is a base.
+
+    With several bases, a later one comes first, because the fields of an earlier one replace its fields.
+    """
+    if node in above or len(above) > _MOST_CLASSES:
+        raise UnknownError
+    for base in reversed(node.bases):
+        target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
+        if isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef):
+            arguments = _base_arguments(base, target, reader)
+            inner = reader.within(target.module, arguments)
+            _lineage(target.node, inner, lineage, above | {node})
+        elif isinstance(target, str):
+            lineage.external[
+                reader.origin(base.value if isinstance(base, ast.Subscript) else base)
+            ] = base
+        else:
+            raise UnknownError
+    # A class may be there twice: of two bases that have it, the fields of the first one win, inherited or not.
+    lineage.classes.append((node, reader))
+    if len(lineage.classes) > _MOST_CLASSES:
+        raise UnknownError
+    return lineage
+
+
+def _base_arguments(
+    base: ast.expr, target: ModuleMember, reader: SchemaReader
+) -> dict[str, TypeArgument]:
+    """Return the types for the type variables of a base class such as ``Box[int]``."""
+    if not isinstance(base, ast.Subscript):
+        return {}
+    names = reader.within(target.module).class_parameters(target.node)
+    parts = reader.parts(base)
+    if len(names) != len(parts):
+        raise UnknownError
+    return {name: TypeArgument(part, reader) for name, part in zip(names, parts, strict=True)}
 
 
 def _check_own_names(node: ast.ClassDef) -> None:
     """Refuse a class whose annotations use a name that its body also defines."""
-    if getattr(node, "type_params", []):
-        raise UnknownError
     own = {statement.name for statement in node.body if isinstance(statement, FunctionNode)}
     used: set[str] = set()
     for statement in _statements(node):
@@ -78,65 +187,184 @@ def _check_own_names(node: ast.ClassDef) -> None:
         raise UnknownError
 
 
-def _record(fields: Iterator[Parameter]) -> JsonObject:
+def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
     found = {parameter.name: parameter for parameter in fields}
     properties = {name: parameter.schema for name, parameter in found.items()}
     required = [name for name, parameter in found.items() if parameter.required]
     schema: JsonObject = {"type": "object", "properties": properties}
+    if closed:
+        schema["additionalProperties"] = False
     return schema | ({"required": required} if required else {})
 
 
-def _model(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
-    config = {str(keyword.arg): keyword.value for keyword in node.keywords}
-    fields = []
-    for statement in _statements(node):
-        name = _target(statement)
-        if name == "model_config":
-            config |= _config(statement, reader)
-        elif isinstance(statement, ast.AnnAssign):
-            if not name.startswith("_") and not _is_class_variable(statement, reader):
-                fields.append(statement)
-        elif not name.startswith("_") or name.startswith("__pydantic"):
+# Models
+
+
+def _model(lineage: _Lineage) -> JsonObject:
+    fields: dict[str, tuple[ast.AnnAssign, SchemaReader]] = {}
+    for node, reader in lineage.classes:
+        _check_methods(node, reader)
+        if node.decorator_list:
             raise UnknownError
-    schema = _record(
-        read_parameter(reader, _target(field), annotation=field.annotation, default=field.value)
-        for field in fields
-    )
-    extra = literal(config.pop("extra")) if "extra" in config else "ignore"
-    if not config.keys() <= _IGNORED_CONFIG or extra not in ("ignore", "allow", "forbid"):
-        raise UnknownError
-    return schema if extra == "ignore" else schema | {"additionalProperties": extra == "allow"}
-
-
-def _config(statement: ast.stmt, reader: SchemaReader) -> dict[str, ast.expr]:
-    """Return the settings of ``model_config = ConfigDict(...)``."""
-    call = getattr(statement, "value", None)
-    if not isinstance(call, ast.Call) or call.args:
-        raise UnknownError
-    if reader.names.origin(call.func) not in {"pydantic.ConfigDict", "builtins.dict"}:
-        raise UnknownError
-    return {str(keyword.arg): keyword.value for keyword in call.keywords}
-
-
-def _dataclass_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Parameter]:
-    _check_dataclass(node, reader)
-    for statement in _statements(node):
-        name = _target(statement)
-        if not isinstance(statement, ast.AnnAssign):
-            if name.startswith("__pydantic"):
+        for statement in _statements(node):
+            name = _target(statement)
+            if name == "__pydantic_extra__":
                 raise UnknownError
-            continue  # an attribute of the class, not a field
-        if _is_class_variable(statement, reader):
+            if name == "model_config":
+                continue
+            if isinstance(statement, ast.AnnAssign):
+                is_field = not name.startswith("_")
+                if is_field and not _is_class_variable(statement, reader, in_model=True):
+                    fields[name] = statement, reader
+            elif not name.startswith("_") or name.startswith("__pydantic"):
+                raise UnknownError
+    config = _config_of(*lineage.classes[-1])
+    extra, alias = _read_config(config)
+    for name in sorted(_CHANGING_CONFIG & config.keys()):
+        setting, reader = config[name]
+        if not (isinstance(setting, ast.Constant) and not setting.value):
+            reader.note(f"{lineage.classes[-1][0].name}.{name}")
+    parameters = []
+    for name, (statement, reader) in fields.items():
+        if reader.serializes and _is_excluded(statement.value, reader):
             continue
+        found = read_parameter(
+            replace(reader, closes=extra == "forbid"),
+            name,
+            annotation=statement.annotation,
+            default=statement.value,
+            alias=alias,
+        )
+        parameters.append(found)
+    schema = _record(parameters, closed=False)
+    title = {"title": literal(config["title"][0])} if "title" in config else {}
+    if extra == "ignore":
+        return schema | title
+    return schema | title | {"additionalProperties": extra == "allow"}
+
+
+def _config_of(
+    node: ast.ClassDef, reader: SchemaReader
+) -> dict[str, tuple[ast.expr, SchemaReader]]:
+    """Return the settings of a model, with those of its bases: of the last one that has a setting."""
+    config: dict[str, tuple[ast.expr, SchemaReader]] = {}
+    for base in node.bases:
+        target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
+        if isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef):
+            config |= _config_of(target.node, reader.within(target.module))
+    config |= {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
+    for statement in _statements(node):
+        if _target(statement) == "model_config":
+            config |= {key: (value, reader) for key, value in _settings(statement, reader)}
+    return config
+
+
+def _read_config(
+    config: Mapping[str, tuple[ast.expr, SchemaReader]],
+) -> tuple[str, Callable[[str], str] | None]:
+    """Return what a model does with unknown keys, and its generator of aliases.
+
+    Raises:
+        UnknownError: for a setting that may change the schema.
+    """
+    extra = literal(config["extra"][0]) if "extra" in config else "ignore"
+    alias = None
+    if "alias_generator" in config:
+        expression, reader = config["alias_generator"]
+        alias = _ALIASES.get(reader.origin(expression))
+        if alias is None and not (
+            isinstance(expression, ast.Constant) and expression.value is None
+        ):
+            raise UnknownError
+    unknown = config.keys() - _IGNORED_CONFIG - {"extra", "alias_generator", "title"}
+    if unknown or extra not in ("ignore", "allow", "forbid"):
+        raise UnknownError
+    return extra, alias
+
+
+def _settings(
+    statement: ast.Assign | ast.AnnAssign, reader: SchemaReader
+) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the settings of ``model_config = ConfigDict(...)``, or of a dict."""
+    value = statement.value
+    if isinstance(value, ast.Dict):
+        for key, setting in zip(value.keys, value.values, strict=True):
+            yield str(literal(key) if key is not None else None), setting
+        return
+    if not isinstance(value, ast.Call) or value.args:
+        raise UnknownError
+    if reader.origin(value.func) not in {"pydantic.ConfigDict", "builtins.dict"}:
+        raise UnknownError
+    for keyword in value.keywords:
+        yield str(keyword.arg), keyword.value
+
+
+def _is_excluded(default: ast.expr | None, reader: SchemaReader) -> bool:
+    if default is None or not is_field(reader, default):
+        return False
+    excluded = field_keywords(default).get("exclude")
+    return excluded is not None and literal(excluded) is not False
+
+
+def _root_model(lineage: _Lineage) -> JsonObject:
+    """Return the schema of ``RootModel[list[int]]``, which is that of its type."""
+    if len(lineage.classes) > 1:
+        raise UnknownError
+    node, reader = lineage.classes[0]
+    _check_methods(node, reader)
+    base = lineage.external[_ROOT_MODEL]
+    statements = list(_statements(node))
+    if isinstance(base, ast.Subscript) and not statements:
+        return reader.read(base.slice)
+    if len(statements) == 1 and _target(statements[0]) == "root":
+        statement = statements[0]
+        if isinstance(statement, ast.AnnAssign) and statement.value is None:
+            return reader.read(statement.annotation)
+    raise UnknownError
+
+
+# Dataclasses, TypedDicts and NamedTuples
+
+
+def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
+    fields: dict[str, tuple[ast.AnnAssign, SchemaReader]] = {}
+    is_dataclass = False
+    for node, reader in lineage.classes:
+        _check_methods(node, reader)
+        if not node.decorator_list:
+            continue
+        _check_dataclass(node, reader)
+        is_dataclass = True
+        for statement in _statements(node):
+            if isinstance(statement, ast.AnnAssign):
+                if not _is_class_variable(statement, reader):
+                    fields[_target(statement)] = statement, reader
+            elif _target(statement).startswith("__pydantic"):
+                raise UnknownError
+    if not is_dataclass:
+        raise UnknownError
+    for name, (statement, reader) in fields.items():
         value = statement.value
-        if isinstance(value, ast.Call) and reader.names.origin(value.func) == "dataclasses.field":
+        if isinstance(value, ast.Call) and reader.origin(value.func) == "dataclasses.field":
             options = {str(keyword.arg): keyword.value for keyword in value.keywords}
             if value.args or not options.keys() <= _DATACLASS_FIELD:
                 raise UnknownError
             if "init" in options and not literal(options["init"]):
-                continue
-            value = options.get("default") or options.get("default_factory")
-        yield read_parameter(reader, name, annotation=statement.annotation, default=value)
+                continue  # pydantic lists it, and a call refuses it
+            yield read_parameter(
+                reader,
+                name,
+                annotation=statement.annotation,
+                default=options.get("default"),
+                is_optional="default_factory" in options,
+            )
+        else:
+            yield read_parameter(reader, name, annotation=statement.annotation, default=value)
+
+
+def _decorators(node: ast.ClassDef, reader: SchemaReader) -> list[str]:
+    called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return [reader.origin(one) for one in called]
 
 
 def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
@@ -145,9 +373,8 @@ def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     plain = (
         len(node.decorator_list) == 1
-        and not node.bases
         and not node.keywords
-        and reader.names.origin(called) in _DATACLASSES
+        and reader.origin(called) in _DATACLASSES
         and not (isinstance(decorator, ast.Call) and decorator.args)
         and {keyword.arg for keyword in keywords} <= _IGNORED_OPTIONS
     )
@@ -155,57 +382,108 @@ def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
         raise UnknownError
 
 
-def _typed_dict_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Parameter]:
-    total: Any = True
-    for keyword in node.keywords:
-        if keyword.arg != "total":
+def _typed_dict_fields(lineage: _Lineage) -> Iterator[Parameter]:
+    for node, reader in lineage.classes:
+        if node.decorator_list:  # it may have settings
             raise UnknownError
-        total = literal(keyword.value)
-    for statement in _statements(node):
-        if not isinstance(statement, ast.AnnAssign) or statement.value is not None:
-            raise UnknownError
-        annotation = reader.unwrap(statement.annotation)
-        required = bool(total)
-        if isinstance(annotation, ast.Subscript):
-            qualifier = reader.names.origin(annotation.value)
-            if qualifier in {"typing.Required", "typing.NotRequired"}:
-                required = qualifier == "typing.Required"
-                annotation = annotation.slice
-            elif qualifier in {"typing.ReadOnly", "typing.Annotated"}:
-                required = False  # it may contain a qualifier
-        name = _target(statement)
-        parameter = read_parameter(reader, name, annotation=annotation, default=None)
-        yield parameter._replace(required=required and parameter.required)
-
-
-def _enum(node: ast.ClassDef, reader: SchemaReader, types: tuple[type, ...]) -> JsonObject:
-    decorators = [reader.names.origin(decorator) for decorator in node.decorator_list]
-    if node.keywords or any(decorator != "enum.unique" for decorator in decorators):
-        raise UnknownError
-    values = []
-    for statement in _statements(node, hooks=_ENUM_HOOKS):
-        if not isinstance(statement, ast.Assign) or _target(statement).startswith("_"):
-            raise UnknownError
-        value = literal(statement.value)
-        if type(value) not in types:
-            raise UnknownError
-        values.append(value)
-    if not values:
-        raise UnknownError
-    return reader.choice(values)
-
-
-def _statements(
-    node: ast.ClassDef, *, hooks: frozenset[str] = frozenset()
-) -> Iterator[ast.Assign | ast.AnnAssign]:
-    """Yield the assignments of a class whose body otherwise has only methods and docstrings."""
-    for statement in node.body:
-        if isinstance(statement, FunctionNode):
-            if statement.name in hooks or statement.name.startswith("__get_pydantic"):
+        total: Any = True
+        for keyword in node.keywords:
+            if keyword.arg != "total":
                 raise UnknownError
-        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            total = literal(keyword.value)
+        for statement in _statements(node):
+            if not isinstance(statement, ast.AnnAssign) or statement.value is not None:
+                raise UnknownError
+            required, annotation, inner = _qualified(
+                statement.annotation, reader, total=bool(total)
+            )
+            parameter = read_parameter(
+                inner, _target(statement), annotation=annotation, default=None
+            )
+            yield parameter._replace(required=required)
+
+
+def _qualified(
+    annotation: ast.expr, reader: SchemaReader, *, total: bool
+) -> tuple[bool, ast.expr | None, SchemaReader]:
+    """Return whether a key is required, and its type without ``Required``, ``NotRequired`` and ``ReadOnly``."""
+    required = total
+    part: ast.expr | None = annotation
+    for _ in range(_MOST_CLASSES):
+        bare, inner = reader.unwrap(part) if isinstance(part, ast.Constant) else (part, reader)
+        if not isinstance(bare, ast.Subscript):
+            break
+        qualifier = inner.origin(bare.value)
+        if qualifier == "typing.Annotated" and isinstance(bare.slice, ast.Tuple):
+            # The metadata are read with the type, which is in the qualifier.
+            held, bare_type, within = _qualified(bare.slice.elts[0], inner, total=required)
+            if bare_type is not bare.slice.elts[0] and bare_type is not None:
+                elements = [bare_type, *bare.slice.elts[1:]]
+                whole = ast.Subscript(bare.value, ast.Tuple(elements, ast.Load()), ast.Load())
+                return held, ast.copy_location(whole, bare), within
+            break
+        if qualifier not in {"typing.Required", "typing.NotRequired", "typing.ReadOnly"}:
+            break
+        if qualifier != "typing.ReadOnly":
+            required = qualifier == "typing.Required"
+        part, reader = bare.slice, inner
+    return required, part, reader
+
+
+def _named_tuple(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
+    """Return the schema of a NamedTuple, which JSON has as a list."""
+    _check_methods(node, reader)
+    if node.decorator_list or node.keywords:
+        raise UnknownError
+    fields = []
+    for statement in _statements(node):
+        if not isinstance(statement, ast.AnnAssign):
+            raise UnknownError
+        name = _target(statement)
+        fields.append(
+            read_parameter(reader, name, annotation=statement.annotation, default=statement.value)
+        )
+    schema: JsonObject = {"type": "array"}
+    if fields:
+        schema["prefixItems"] = [parameter.schema for parameter in fields]
+    least = sum(parameter.required for parameter in fields)
+    return schema | {"minItems": least, "maxItems": len(fields)}
+
+
+# Bodies of classes
+
+
+def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
+    """Note the validators of a class.
+
+    Raises:
+        UnknownError: if a method changes the schema, or how a result is written.
+    """
+    for method in node.body:
+        if not isinstance(method, FunctionNode):
+            continue
+        if method.name.startswith(_SCHEMA_HOOKS):
+            raise UnknownError
+        if method.name in _CONSTRUCTORS:
+            reader.note(f"{node.name}.{method.name}()")
+        for decorator in method.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            origin = reader.origin(called)
+            if origin in _VALIDATORS:
+                reader.note(f"{node.name}.{method.name}()")
+            if origin in _SERIALIZERS and reader.serializes:
+                raise UnknownError
+
+
+def _statements(node: ast.ClassDef) -> Iterator[ast.Assign | ast.AnnAssign]:
+    """Yield the assignments of a class whose body otherwise has only methods, classes and docstrings."""
+    for statement in node.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
             yield statement
-        elif not isinstance(statement, ast.Pass) and not (
+        elif isinstance(statement, ast.ClassDef):
+            if statement.name == "Config":  # settings, as pydantic 1 had them
+                raise UnknownError
+        elif not isinstance(statement, FunctionNode | ast.Pass) and not (
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         ):
             raise UnknownError
@@ -218,9 +496,13 @@ def _target(statement: ast.Assign | ast.AnnAssign) -> str:
     return targets[0].id
 
 
-def _is_class_variable(statement: ast.AnnAssign, reader: SchemaReader) -> bool:
-    annotation = reader.unwrap(statement.annotation)
+def _is_class_variable(
+    statement: ast.AnnAssign, reader: SchemaReader, *, in_model: bool = False
+) -> bool:
+    annotation, inner = reader.unwrap(statement.annotation)
     if isinstance(annotation, ast.Subscript):
         annotation = annotation.value
-    origin = reader.names.origin(annotation) if annotation else None
-    return origin in {"typing.ClassVar", "dataclasses.KW_ONLY"}
+    origin = inner.origin(annotation)
+    # Pydantic takes a final field with a value for a constant of the class; a dataclass does not.
+    is_constant = origin == "typing.Final" and statement.value is not None and in_model
+    return is_constant or origin in {"typing.ClassVar", "dataclasses.KW_ONLY"}

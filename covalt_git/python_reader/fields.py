@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from covalt_git.json_values import canonical_json
 from covalt_git.models.tool_properties import SHELL_SCHEMA
+from covalt_git.python_reader.constraints import field_keywords, is_field, with_keywords
+from covalt_git.python_reader.enums import constant
+from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
-from covalt_git.python_reader.schema import (
-    SchemaReader,
-    field_keywords,
-    is_field,
-    is_known_field,
-    may_be_shell,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.json_values import JsonObject
+    from covalt_git.python_reader.schema import SchemaReader
 
 MAX_NESTED = 40
 """Maximum depth of nested ``Annotated``; an alias may contain itself."""
 
-_NEVER_A_FIELD = ("annotated_types.", "pydantic.")
+_NEVER_A_FIELD = ("annotated_types.", "pydantic.", "typing.Doc")
 """Prefixes of metadata that cannot change a parameter's name."""
+
+_MADE: Final[dict[str, Callable[..., Any]]] = {
+    **{f"builtins.{kind.__name__}": kind for kind in (str, int, float, bool)},
+    "builtins.list": list,
+    "builtins.dict": dict,
+    "builtins.set": list,
+    "builtins.frozenset": list,
+    "builtins.tuple": list,
+    "datetime.date": date,
+    "datetime.datetime": datetime,
+    "datetime.time": time,
+    "datetime.timedelta": timedelta,
+    "decimal.Decimal": Decimal,
+    "pathlib.Path": lambda *parts: str(PurePosixPath(*parts)),
+    "uuid.UUID": UUID,
+}
+"""Types of defaults that are made by a call with constants, such as ``date(2026, 1, 31)``."""
+
+
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.Lambda)
+"""Expressions whose values are never None, also if JSON cannot hold them."""
 
 
 class Parameter(NamedTuple):
@@ -41,6 +67,9 @@ def read_parameter(
     annotation: ast.expr | None,
     default: ast.expr | None,
     text: str = "",
+    alias: Callable[[str], str] | None = None,
+    is_optional: bool = False,
+    takes_none: bool = False,
 ) -> Parameter:
     """Return a parameter or field as its annotation and default define it.
 
@@ -50,59 +79,79 @@ def read_parameter(
         annotation: the type
         default: the expression after ``=``
         text: the description, if no ``Field`` has one
+        alias: returns the public name of a field without an own one
+        is_optional: whether it may be missing without a ``default``
+        takes_none: whether the default None means that callers may pass null too, as with parameters
 
     Raises:
         UnknownError: if the public name is unknown, as with a computed alias.
     """
-    schema = reader.read(annotation)
     fields = _annotated_fields(reader, annotation)
-    if default is not None and is_field(reader, default):
-        fields.append(default)
+    schema = reader.read(annotation)
+    written = schema.pop("description", "") if annotation is not None and fields else ""
+    own = None
+    if default is not None and _is(default, ...):
         default = None
-    required, value = default is None, default
-    if default is not None and _may_be_none(reader, default):
+    if default is not None and is_field(reader, default):
+        own, default = field_keywords(default), None
+        fields = [*fields, own]
+    required, value = default is None and not is_optional, default
+    if takes_none and default is not None and _may_be_none(reader, default):
         schema = reader.or_null(schema)
-    for keywords in map(field_keywords, fields):
-        if not is_known_field(keywords):
-            is_shell = may_be_shell(keywords) or SHELL_SCHEMA in schema
-            schema = {SHELL_SCHEMA: True} if is_shell else {}
-        name = _alias(keywords) or name
+    if own is not None:
+        try:
+            schema = with_keywords(reader, schema, own)
+        except UnknownError:
+            reader.note(f"Field of {name}")
+            schema = {SHELL_SCHEMA: True} if "json_schema_extra" in own else {}
+    public, text = (alias(name) if alias else name), text or str(written)
+    for keywords in fields:
+        public = _alias(reader, keywords) or public
         text = reader.text(keywords.get("description")) or text
         inner = keywords.get("default")
         if "default_factory" in keywords or (inner is not None and not _is(inner, ...)):
             required, value = False, value or inner
     schema = schema | ({"description": text} if text else {})
-    return Parameter(name, schema | _default_schema(reader, value), required)
+    return Parameter(public, schema | _default_schema(reader, value), required)
 
 
-def _annotated_fields(reader: SchemaReader, annotation: ast.expr | None) -> list[ast.expr]:
-    """Return the ``Field`` calls in the metadata of nested ``Annotated``, the innermost first."""
-    metadata: list[ast.expr] = []
+def _annotated_fields(
+    reader: SchemaReader, annotation: ast.expr | None
+) -> list[dict[str, ast.expr]]:
+    """Return the keywords of ``Field`` in the metadata of nested ``Annotated``, the innermost first."""
+    found: list[dict[str, ast.expr]] = []
     for _ in range(MAX_NESTED):
-        annotation = reader.unwrap(annotation)
+        annotation, reader = reader.unwrap(annotation)
         if (
             not isinstance(annotation, ast.Subscript)
             or reader.origin(annotation.value) != "typing.Annotated"
         ):
-            break
-        annotation, *outer = reader.arguments(annotation)
-        metadata = outer + metadata
-    else:
-        raise UnknownError
-    for each in metadata:
-        called = each.func if isinstance(each, ast.Call) else each
-        is_harmless = reader.origin(called).startswith(_NEVER_A_FIELD)
-        if not is_harmless and not isinstance(each, ast.Constant):
-            raise UnknownError  # it may be a Field with an alias
-    return [each for each in metadata if is_field(reader, each)]
+            return found
+        annotation, *metadata = reader.parts(annotation)
+        keywords = []
+        for part in metadata:
+            value, inner = reader.unwrap(part) if isinstance(part, ast.Name) else (part, reader)
+            called = value.func if isinstance(value, ast.Call) else value
+            is_harmless = inner.origin(called).startswith(_NEVER_A_FIELD)
+            if not is_harmless and not isinstance(value, ast.Constant):
+                raise UnknownError  # it may be a Field with an alias
+            if value is not None and is_field(inner, value):
+                keywords.append(field_keywords(value))
+        found = keywords + found
+    raise UnknownError
 
 
-def _alias(keywords: dict[str, ast.expr]) -> str:
+def _alias(reader: SchemaReader, keywords: dict[str, ast.expr]) -> str:
     """Return the alias that callers use, or "" without one."""
-    for key in ("validation_alias", "alias"):
+    names = ("validation_alias", "alias")
+    if reader.serializes:
+        names = ("serialization_alias", "alias")
+    for key in names:
         value = keywords.get(key)
         if value is None or _is(value, None):
             continue
+        if isinstance(value, ast.Call) and reader.origin(value.func) == "pydantic.AliasChoices":
+            value = value.args[0] if value.args else value
         name = literal(value)
         if not isinstance(name, str):
             raise UnknownError
@@ -112,33 +161,56 @@ def _alias(keywords: dict[str, ast.expr]) -> str:
 
 def _may_be_none(reader: SchemaReader, default: ast.expr) -> bool:
     """Return whether a default may be None, so that callers may pass null too."""
+    default, reader = reader.assigned(default)
+    if isinstance(default, ast.Constant):
+        return default.value is None
+    if isinstance(default, _DISPLAYS):
+        return False
     try:
-        return literal(_constant_value(reader, default)) is None
+        return _value(reader, default) is None
     except UnknownError:
-        return not _is_of_local_class(reader, default)
+        if _is_of_known_class(reader, default):
+            return False
+        reader.note(f"= {ast.unparse(default)}", refuses_only=True)
+        return True
 
 
-def _constant_value(reader: SchemaReader, default: ast.expr) -> ast.expr:
-    """Return the value of a constant such as ``LIMIT``, if it is assigned only once."""
-    named = reader.names.definition(default.id) if isinstance(default, ast.Name) else None
-    return named if isinstance(named, ast.expr) else default
-
-
-def _is_of_local_class(reader: SchemaReader, default: ast.expr) -> bool:
-    """Return whether a default is like ``Options()`` or ``Colour.RED``, of a class of the module."""
+def _is_of_known_class(reader: SchemaReader, default: ast.expr) -> bool:
+    """Return whether a default is like ``Options()``, of a class of the toolset or one in the table of those that are made."""
     maker = default.func if isinstance(default, ast.Call) else default
     maker = maker.value if isinstance(maker, ast.Attribute) else maker
-    binding = reader.names.definition(maker.id) if isinstance(maker, ast.Name) else None
-    return isinstance(binding, ast.ClassDef)
+    target = reader.resolve(maker)
+    if isinstance(target, str):
+        return isinstance(default, ast.Call) and target in _MADE
+    return isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef)
+
+
+def _value(reader: SchemaReader, default: ast.expr) -> Any:
+    """Return the JSON value of a default: a literal, a constant, a member of an Enum, a set, or a call in the table.
+
+    Raises:
+        UnknownError: if it has to be computed.
+    """
+    default, reader = reader.assigned(default)
+    if isinstance(default, ast.Call) and (make := _MADE.get(reader.origin(default.func))):
+        args = [literal(part) for part in default.args]
+        keywords = {str(keyword.arg): literal(keyword.value) for keyword in default.keywords}
+        try:
+            return to_jsonable_python(make(*args, **keywords))
+        except (TypeError, ValueError, ArithmeticError, PydanticSerializationError):
+            raise UnknownError from None
+    if isinstance(default, ast.Set):
+        return [literal(part) for part in default.elts]
+    return constant(reader, default)
 
 
 def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObject:
     if default is None:
         return {}
     try:
-        value = literal(_constant_value(reader, default))
+        value = _value(reader, default)
         reader.spend(len(canonical_json.dumps(value)))
-    except UnknownError:
+    except (UnknownError, canonical_json.NotJsonError):
         return {}
     return {"default": value}
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+TYPE_ALIAS: Final[type | tuple[()]] = getattr(ast, "TypeAlias", ())
+"""The node of ``type X = ...``, which Python has since 3.12."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -49,7 +52,13 @@ class ModuleNames(NamedTuple):
     """All bindings of a module's top level, by name."""
 
     bindings: Mapping[str, tuple[Binding, ...]]
-    has_star: bool
+    stars: tuple[str, ...] = ()
+    """Modules of ``from module import *``, as they are written."""
+
+    @property
+    def has_star(self) -> bool:
+        """Whether the module may bind every name."""
+        return bool(self.stars)
 
     def origin(self, expression: ast.expr) -> str | None:
         """Return the dotted name of the object that ``a`` or ``a.b.c`` refers to, or None if unknown."""
@@ -58,7 +67,7 @@ class ModuleNames(NamedTuple):
             attributes.append(expression.attr)
             expression = expression.value
         base = self._root_origin(expression.id) if isinstance(expression, ast.Name) else None
-        return _canonical(".".join([base, *reversed(attributes)])) if base else None
+        return canonical(".".join([base, *reversed(attributes)])) if base else None
 
     def _root_origin(self, name: str) -> str | None:
         if bound := self.bindings.get(name):
@@ -116,15 +125,17 @@ def _json(value: Any) -> Any:
 def read_names(module: ast.Module) -> ModuleNames:
     """Return the bindings of a module's top level, in the order of its text."""
     bindings: dict[str, list[Binding]] = {}
-    has_star = False
+    stars: list[str] = []
     for name, binding in _module_bindings(module):
-        has_star = has_star or name == "*"
-        bindings.setdefault(name, []).append(binding)
+        if name == "*":
+            stars.append((binding.origin or "").removesuffix("*"))
+        else:
+            bindings.setdefault(name, []).append(binding)
     for node in _statements(module):
         if isinstance(node, ast.Global):  # a call of the function may bind these names
             for name in node.names:
                 bindings.setdefault(name, []).append(Binding(certain=False))
-    return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, has_star)
+    return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, tuple(stars))
 
 
 def _statements(module: ast.Module) -> Iterator[ast.AST]:
@@ -183,12 +194,15 @@ def _bindings_of(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding
                 origin = alias.name if alias.asname else alias.name.partition(".")[0]
                 yield alias.asname or origin, Binding(origin=origin, certain=certain)
         case ast.ImportFrom():
-            module = "." * node.level + (node.module or "")
+            module = "." * node.level + (f"{node.module}." if node.module else "")
             for alias in node.names:
-                origin = f"{module}.{alias.name}"
+                origin = f"{module}{alias.name}"
                 yield alias.asname or alias.name, Binding(origin=origin, certain=certain)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield node.name, Binding(node=node, certain=certain)
+        case _ if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
+            named: Any = node
+            yield named.name.id, Binding(node=node, certain=certain)
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name, Binding(certain=certain)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
@@ -199,6 +213,8 @@ def _bindings_of(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding
 
 def _scope_parts(node: ast.AST) -> list[ast.AST]:
     """Return the parts of a node that are evaluated in the module's scope."""
+    if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
+        return []  # a scope of its own
     match node:
         case ast.Name():
             return []
@@ -213,6 +229,7 @@ def _scope_parts(node: ast.AST) -> list[ast.AST]:
     return list(ast.iter_child_nodes(node))
 
 
-def _canonical(dotted: str) -> str:
+def canonical(dotted: str) -> str:
+    """Return a dotted name by the module that defines it for users, such as ``typing`` for ``typing_extensions``."""
     module, _, name = dotted.rpartition(".")
     return f"{_CANONICAL_MODULES[module]}.{name}" if module in _CANONICAL_MODULES else dotted

@@ -1,307 +1,352 @@
 """JSON Schema of Python type annotations, read without running them.
 
-The schema accepts every value that Python would accept.  An annotation that is not fully understood becomes
-``{}``, which accepts any value.  The schemas have the form of pydantic's, so that they can be compared.
+The schemas have the form of pydantic's, and accept what a call accepts.  A type that is not understood becomes ``{}``,
+which accepts any value, and is noted as not read; so is a type that accepts less than its schema.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
-from covalt_git.python_reader.module_text import parse_expression
-from covalt_git.python_reader.names import UnknownError, literal
+from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
+from covalt_git.python_reader.enums import constant
+from covalt_git.python_reader.known_types import (
+    ANY,
+    CONSTRAINED_BY_CALL,
+    INTEGER_TEXT,
+    NARROWER,
+    NOT_WRITTEN,
+    SIMPLE,
+    SPELLINGS,
+    WRITTEN,
+)
+from covalt_git.python_reader.modules import ModuleMember
+from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
+from covalt_git.python_reader.reader import (
+    DEFINITION,
+    TypeArgument,
+    TypeReader,
+    parse_quoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.python_reader.names import ModuleNames
 
-BUDGET = 200_000
-"""Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
-
-MAX_DEPTH = 40
-
-_SIMPLE: dict[str, JsonObject] = {
-    "builtins.str": {"type": "string"},
-    "builtins.int": {"type": "integer"},
-    "builtins.float": {"type": "number"},
-    "builtins.bool": {"type": "boolean"},
-    "builtins.list": {"type": "array", "items": {}},
-    "builtins.tuple": {"type": "array", "items": {}},
-    "builtins.set": {"type": "array", "items": {}, "uniqueItems": True},
-    "builtins.frozenset": {"type": "array", "items": {}, "uniqueItems": True},
-    "builtins.dict": {"type": "object", "additionalProperties": True},
-    "datetime.date": {"type": "string", "format": "date"},
-    "datetime.datetime": {"type": "string", "format": "date-time"},
-    "datetime.time": {"type": "string", "format": "time"},
-    "pathlib.Path": {"type": "string", "format": "path"},
-    "uuid.UUID": {"type": "string", "format": "uuid"},
-}
-_SPELLINGS = {
-    "typing.Dict": "builtins.dict",
-    "typing.FrozenSet": "builtins.frozenset",
-    "typing.List": "builtins.list",
-    "typing.Mapping": "builtins.dict",
-    "typing.Sequence": "builtins.list",
-    "typing.Set": "builtins.set",
-    "typing.Tuple": "builtins.tuple",
-}
-_TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
-_READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
-_IGNORED = frozenset(
-    {
-        *("title", "examples", "deprecated", "repr", "frozen", "serialization_alias", "strict"),
-        *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"),
-    }
-)
-"""Keywords of ``Field`` that only restrict values, or do not concern callers."""
-_NULL: JsonObject = {"type": "null"}
-_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_PLAIN_KEYS = frozenset({"builtins.str", *ANY})
+_TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 
 
-@dataclass(slots=True)
-class SchemaReader:
-    """Reader of the annotations of one module; ``definitions`` collects the schemas of its classes.
+@dataclass(frozen=True, slots=True)
+class SchemaReader(TypeReader):
+    """Reader of the annotations of one module.
 
-    ``class_schema`` returns the schema of a class of the module.
+    ``class_schema`` returns the schema of a class.
     """
 
-    names: ModuleNames
-    class_schema: Callable[[ast.ClassDef, SchemaReader], JsonObject]
-    definitions: dict[str, JsonObject] = field(default_factory=dict)
-    _size: int = 0
-    _depth: int = 0
+    class_schema: Callable[[ModuleMember, SchemaReader], JsonObject] = field(kw_only=True)
 
     def read(self, annotation: ast.expr | None) -> JsonObject:
         """Return the schema of an annotation; ``{}`` if it is missing or unknown."""
         if annotation is None:
             return {}
-        self._depth += 1
+        self.document.depth += 1
         try:
             self.spend(1)
             return self._read(annotation)
         except UnknownError:
+            self.note(_written(annotation))
             return {}
         finally:
-            self._depth -= 1
+            self.document.depth -= 1
 
     def or_null(self, schema: JsonObject) -> JsonObject:
         """Return a schema that also accepts null."""
-        return _either([schema, _NULL])
+        return either([schema, NULL])
 
-    def choice(self, values: Iterable[Any]) -> JsonObject:
-        """Return the schema of an enumeration of constants.
-
-        Raises:
-            UnknownError: if a constant is not a string, number, boolean or null.
-        """
-        chosen: list[Any] = []
-        distinct: set[tuple[type, Any]] = set()
-        for value in values:
-            if type(value) not in _JSON_TYPES:
-                raise UnknownError
-            self.spend(len(value) + 1 if isinstance(value, str) else 1)
-            if (type(value), value) not in distinct:
-                distinct.add((type(value), value))
-                chosen.append(value)
-        types = {_JSON_TYPES[type(value)] for value in chosen}
-        return {"enum": chosen} | ({"type": types.pop()} if len(types) == 1 else {})
-
-    def text(self, expression: ast.expr | None) -> str:
-        """Return the value of a string literal; "" for other expressions."""
-        if not isinstance(expression, ast.Constant) or not isinstance(expression.value, str):
-            return ""
-        try:
-            expression.value.encode("utf-8")
-            self.spend(len(expression.value))
-        except (UnicodeEncodeError, UnknownError):
-            return ""
-        return expression.value
-
-    def unwrap(self, annotation: ast.expr | None) -> ast.expr | None:
-        """Return an annotation without quotes, and with aliases resolved.
-
-        Raises:
-            UnknownError: if quotes do not contain an expression, or aliases are circular.
-        """
-        for _ in range(MAX_DEPTH):
-            if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-                annotation = _parse_quoted(annotation.value)
-            elif isinstance(annotation, ast.Name) and isinstance(
-                alias := self.names.definition(annotation.id), ast.expr
-            ):
-                annotation = alias
-            else:
-                return annotation
-        raise UnknownError
-
-    def spend(self, amount: int) -> None:
-        """Add to the size of the schema.
-
-        Raises:
-            UnknownError: if the schema is now too large or too deep.
-        """
-        self._size += amount
-        if self._size > BUDGET or self._depth > MAX_DEPTH:
-            raise UnknownError
-
-    def arguments(self, annotation: ast.Subscript) -> list[ast.expr]:
-        """Return the type arguments of ``Name[...]``.
-
-        Raises:
-            UnknownError: if the brackets are empty, or an argument is unpacked.
-        """
-        inner = annotation.slice
-        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-        if not parts or any(isinstance(part, ast.Starred) for part in parts):
-            raise UnknownError
-        return parts
-
-    def origin(self, annotation: ast.expr) -> str:
-        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
-        origin = self.names.origin(annotation) or ""
-        return _SPELLINGS.get(origin, origin)
-
-    def collect_definitions(self, schema: JsonObject) -> dict[str, JsonObject]:
-        """Return the definitions that a schema references, directly or indirectly."""
-        found: dict[str, JsonObject] = {}
-        pending: list[Any] = [schema] if self.definitions else []
-        while pending:
-            part = pending.pop()
-            if isinstance(part, list):
-                pending.extend(part)
-            if not isinstance(part, dict):
-                continue
-            pending.extend(part.values())
-            name = pointer.name_of(part)
-            if name in self.definitions and name not in found:
-                found[name] = self.definitions[name]
-                pending.append(found[name])
-        return dict(sorted(found.items()))
+    def with_definitions(self, schema: JsonObject) -> JsonObject:
+        """Return a schema with the definitions that it refers to, under the names that pydantic gives them."""
+        definitions = self.document.definitions
+        if not definitions:
+            return schema
+        names = _short_names(definitions)
+        reached: dict[str, None] = {}
+        found: JsonObject = _renamed(schema, names, reached)
+        defined: dict[str, JsonObject] = {}
+        while len(defined) < len(reached):
+            for key in list(reached)[len(defined) :]:
+                defined[names[key]] = _renamed(definitions[key] or {}, names, reached)
+        return found | {"$defs": dict(sorted(defined.items()))} if defined else found
 
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
-            return dict(_NULL)
+            return dict(NULL)
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            return self.read(_parse_quoted(annotation.value))
+            return self.read(parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
-            return _either([self.read(part) for part in _union_parts(annotation)])
+            return either([self.read(part) for part in _union_parts(annotation)])
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation)
-        origin = self.origin(annotation)
-        if origin in _SIMPLE:
-            return dict(_SIMPLE[origin])
-        if isinstance(annotation, ast.Name):
-            return self._local(annotation.id)
+        if isinstance(annotation, ast.Call):
+            return self._called(annotation)
+        if isinstance(annotation, ast.Name) and annotation.id in self.arguments:
+            argument = self.arguments[annotation.id]
+            return argument.reader.read(argument.annotation)
+        target = self.resolve(annotation)
+        if isinstance(target, str):
+            return self._known(SPELLINGS.get(target, target))
+        if isinstance(target, ModuleMember):
+            return self._defined(target, None)
         raise UnknownError
 
+    def _known(self, origin: str) -> JsonObject:
+        if origin in ANY:
+            return {}
+        if self.serializes:
+            if origin in NOT_WRITTEN:
+                raise UnknownError
+            if origin in WRITTEN:
+                return dict(WRITTEN[origin])
+        if origin not in SIMPLE:
+            raise UnknownError
+        self._checked_set(SIMPLE[origin])
+        if origin in NARROWER:
+            self.note(origin.removeprefix("builtins."), refuses_only=True)
+        return dict(SIMPLE[origin])
+
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
-        parts = self.arguments(annotation)
+        parts = self.parts(annotation)
+        target = self.resolve(annotation.value)
+        if isinstance(target, ModuleMember):
+            return self._defined(target, parts)
         match self.origin(annotation.value), parts:
-            case "typing.Literal", _:
-                return self.choice(literal(part) for part in parts)
+            case "typing.Literal", [_, *_]:
+                for part in parts:
+                    if isinstance(
+                        part, ast.Attribute
+                    ):  # a member of an Enum, which pydantic does not read from JSON
+                        self.note(_written(part), refuses_only=True)
+                return self.choice(constant(self, part) for part in parts)
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)
             case "typing.Optional", [inner]:
-                return _either([self.read(inner), _NULL])
-            case "typing.Union", _:
-                return _either([self.read(part) for part in parts])
+                return either([self.read(inner), NULL])
+            case "typing.Union", [_, *_]:
+                return either([self.read(part) for part in parts])
+            case (("typing.Final" | "typing.ReadOnly"), [inner]):
+                return self.read(inner)
             case "builtins.tuple", [inner, ast.Constant(value=value)] if value is ...:
                 return {"type": "array", "items": self.read(inner)}
             case "builtins.tuple", _:
                 items = [self.read(part) for part in parts]
                 size = {"minItems": len(items), "maxItems": len(items)}
-                return {"type": "array", "prefixItems": items} | size
-            case "builtins.dict", [_, inner]:
-                return {"type": "object", "additionalProperties": self.read(inner) or True}
+                return {"type": "array"} | ({"prefixItems": items} if items else {}) | size
+            case "builtins.dict", [key, inner]:
+                return self._mapping(key, inner)
+            case "collections.Counter", [key]:
+                return self._mapping(key, ast.Name("int")) | SIMPLE["collections.Counter"]
             case str(origin), [inner] if origin in _ONE_PART:
-                return _SIMPLE[origin] | {"items": self.read(inner)}
+                return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
         raise UnknownError
+
+    def _checked_set(self, schema: JsonObject) -> JsonObject:
+        """Return the schema of a collection; of a set, note items that may be lists or objects, which it cannot hold."""
+        items = schema.get("items", {})
+        if "uniqueItems" in schema and items.get("type", "object") in {"object", "array"}:
+            self.note("the items of a set", refuses_only=True)
+        return schema
+
+    def _mapping(self, key: ast.expr, inner: ast.expr) -> JsonObject:
+        """Return the schema of a dict; JSON has only texts as keys, from which pydantic reads the type of the keys."""
+        unwrapped, reader = self.unwrap(inner)
+        says_any = reader.origin(unwrapped) in ANY
+        schema: JsonObject = {
+            "type": "object",
+            "additionalProperties": True if says_any else self.read(inner),
+        }
+        unwrapped, reader = self.unwrap(key)
+        origin = reader.origin(unwrapped)
+        if origin in _PLAIN_KEYS:
+            return schema
+        if origin == "builtins.int":
+            return schema | {"propertyNames": {"pattern": INTEGER_TEXT}}
+        names = self.read(key)
+        texts = self.definition_of(names) or names
+        if texts.get("type") == "string":
+            is_class = pointer.REF in names
+            rest = {name: value for name, value in names.items() if name != "type"}
+            return schema | ({"propertyNames": names if is_class else rest} if rest else {})
+        self.note(f"keys of dict[{_written(key)}, ...]")
+        # An empty schema, so that it is visible that the keys are not just texts.
+        return schema | {"propertyNames": {}}
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
-        if any(is_field(self, part) and may_be_shell(field_keywords(part)) for part in metadata):
+        schema = self.read(inner)
+        try:
+            for part in metadata:
+                schema = self._with_metadata(schema, part)
+        except UnknownError:
+            # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
+            if not any("json_schema_extra" in _written(part) for part in metadata):
+                raise
+            self.note(_written(metadata[0]))
             return {SHELL_SCHEMA: True}
-        if not all(_only_narrows(self, part) for part in metadata):
+        return schema
+
+    def _with_metadata(self, schema: JsonObject, metadata: ast.expr) -> JsonObject:
+        expression, reader = (
+            self.unwrap(metadata) if isinstance(metadata, ast.Name) else (None, self)
+        )
+        return with_metadata(reader, schema, expression or metadata)
+
+    def _called(self, call: ast.Call) -> JsonObject:
+        """Return the schema of ``conint(gt=0)``, and of what is assigned by ``NewType`` or ``Enum``."""
+        origin = self.origin(call.func)
+        if origin == "typing.NewType" and len(call.args) == 2:  # noqa: PLR2004 - its name and its type
+            return self.read(call.args[1])
+        if origin not in CONSTRAINED_BY_CALL:
             raise UnknownError
-        return self.read(inner)
+        keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
+        schema = self._known(CONSTRAINED_BY_CALL[origin])
+        item = call.args[0] if call.args else keywords.pop("item_type", None)
+        if item is not None:
+            if "items" not in schema:
+                raise UnknownError
+            schema |= {"items": self.read(item)}
+        return with_keywords(self, schema, keywords)
 
-    def _local(self, name: str) -> JsonObject:
-        """Return the schema of a class or an alias of the module."""
-        node = self.names.definition(name)
-        if isinstance(node, ast.expr):
-            return self.read(node)
-        if not isinstance(node, ast.ClassDef):
+    def _defined(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
+        """Return the schema of a class or an alias of the toolset, with type arguments if it has ``parts``."""
+        node = definition.node
+        reader = self.within(definition.module)
+        if isinstance(node, ast.ClassDef):
+            return self._class(definition, parts)
+        if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
+            return self._type_alias(definition, parts)
+        if not isinstance(node, ast.expr):
             raise UnknownError
-        if name not in self.definitions:
-            self.definitions[name] = {}  # the class may contain itself
-            self.definitions[name] = self.class_schema(node, self)
-        return pointer.reference_to("$defs", name)
+        if isinstance(node, ast.Call):
+            called = reader.origin(node.func)
+            if called in _TYPE_VARIABLES:
+                return reader.type_variable(node)
+            if called.startswith("enum.") and node.args:
+                name = str(
+                    literal(node.args[0])
+                )  # of the class, which may not be that of the variable
+                return self._class(definition._replace(name=name), parts)
+        if parts is not None:
+            names = reader.type_variables(node)
+            if len(names) != len(parts):
+                raise UnknownError
+            arguments = {
+                name: TypeArgument(part, self) for name, part in zip(names, parts, strict=True)
+            }
+            reader = reader.within(definition.module, arguments)
+        return reader.read(node)
 
+    def _type_alias(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
+        """Return a reference to ``type X = ...``, which pydantic defines as it defines classes."""
+        node: Any = definition.node
+        names = [parameter.name for parameter in node.type_params]
+        arguments = self._type_arguments(names, parts)
+        key = _key(definition, parts)
+        with self.document.notes_of(key):
+            if key not in self.document.definitions:
+                self.document.definitions[key] = {}  # it may contain itself
+                reader = self.within(definition.module, arguments)
+                self.document.definitions[key] = reader.read(node.value)
+        return {pointer.REF: f"{DEFINITION}{key}"}
 
-class ResultReader(SchemaReader):
-    """Reader of return annotations; classes except TypedDict are unknown: they may serialize to any JSON."""
+    def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
+        key = _key(definition, parts)
+        with self.document.notes_of(key):
+            self._define(key, definition, parts)
+        return {pointer.REF: f"{DEFINITION}{key}"}
 
-    def _local(self, name: str) -> JsonObject:
-        node = self.names.definition(name)
-        if isinstance(node, ast.ClassDef) and not any(
-            self.origin(base) in _TYPED_DICTS for base in node.bases
-        ):
+    def _define(self, key: str, definition: ModuleMember, parts: list[ast.expr] | None) -> None:
+        """Read a class, unless that has been done.
+
+        Raises:
+            UnknownError: if it cannot be read.
+        """
+        if key not in self.document.definitions:
+            self.document.definitions[key] = {}  # the class may contain itself
+            reader = self.within(definition.module)
+            if parts is not None:
+                names = reader.class_parameters(definition.node)
+                arguments = self._type_arguments(names, parts)
+                reader = reader.within(definition.module, arguments)
+            try:
+                schema = self.class_schema(definition, reader)
+            except UnknownError:
+                self.document.definitions[key] = None
+                raise
+            if parts is not None and "title" in schema:
+                schema = schema | {"title": key.partition(":")[2]}
+            self.document.definitions[key] = schema
+        elif self.document.definitions[key] is None:
             raise UnknownError
-        return super()._local(name)
+
+    def _type_arguments(
+        self, names: list[str], parts: list[ast.expr] | None
+    ) -> dict[str, TypeArgument]:
+        if parts is None:
+            return {}
+        if len(parts) != len(names):
+            raise UnknownError
+        return {name: TypeArgument(part, self) for name, part in zip(names, parts, strict=True)}
+
+    def class_parameters(self, node: ast.AST) -> list[str]:
+        """Return the names of the type variables of a class: ``class Box[T]``, or those of ``Generic[T]``.
+
+        Raises:
+            UnknownError: if the class has none.
+        """
+        assert isinstance(node, ast.ClassDef)
+        names = [parameter.name for parameter in getattr(node, "type_params", [])]
+        for base in node.bases:
+            if isinstance(base, ast.Subscript):
+                is_generic = self.origin(base.value) in {"typing.Generic", "typing.Protocol"}
+                own = self.type_variables(base)
+                names = own if is_generic else [*names, *(one for one in own if one not in names)]
+                if is_generic:
+                    break
+        if not names:
+            raise UnknownError
+        return names
+
+    def type_variables(self, node: ast.AST) -> list[str]:
+        """Return the names of the type variables in an expression, in the order of the text."""
+        named = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        named.sort(key=lambda part: (part.lineno, part.col_offset))
+        found = [part.id for part in named if self._is_type_variable(part)]
+        return list(dict.fromkeys(found))
+
+    def _is_type_variable(self, name: ast.Name) -> bool:
+        target = self.resolve(name)
+        return (
+            isinstance(target, ModuleMember)
+            and isinstance(target.node, ast.Call)
+            and self.within(target.module).origin(target.node.func) in _TYPE_VARIABLES
+        )
+
+    def type_variable(self, call: ast.Call) -> JsonObject:
+        """Return the schema of a type variable without a type: its default, its bound, or any of its constraints."""
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if inner := keywords.get("default") or keywords.get("bound"):
+            return self.read(inner)
+        return either([self.read(part) for part in call.args[1:]]) if call.args[1:] else {}
 
 
-def is_known_field(keywords: Mapping[str, ast.expr]) -> bool:
-    """Return whether every keyword of a ``Field`` is read, or does not invalidate the schema of its type."""
-    return keywords.keys() <= _READ | _IGNORED
-
-
-def may_be_shell(keywords: Mapping[str, ast.expr]) -> bool:
-    """Return whether ``json_schema_extra`` of a ``Field`` says that a shell reads the argument, or cannot be read."""
-    extra = keywords.get("json_schema_extra")
-    if extra is None or (isinstance(extra, ast.Constant) and extra.value is None):
-        return False
-    try:
-        value = literal(extra)
-    except UnknownError:
-        return True  # a function or a computed value: a waiver must not depend on a guess
-    return not isinstance(value, dict) or bool(value.get(SHELL_SCHEMA))
-
-
-def is_field(reader: SchemaReader, expression: ast.expr) -> bool:
-    """Return whether an expression is a call of pydantic's ``Field``."""
-    return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
-
-
-def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return the arguments of a call of ``Field``, the first one as ``default``.
-
-    Raises:
-        UnknownError: if it has unpacked or more positional arguments.
-    """
-    if not isinstance(call, ast.Call):
-        return {}
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    unpacked = len(keywords) < len(call.keywords) or len(call.args) > 1
-    if unpacked or any(isinstance(argument, ast.Starred) for argument in call.args):
-        raise UnknownError
-    return keywords | ({"default": call.args[0]} if call.args else {})
-
-
-def _only_narrows(reader: SchemaReader, metadata: ast.expr) -> bool:
-    """Return whether metadata of ``Annotated`` does not invalidate the schema of its type."""
-    if isinstance(metadata, ast.Constant):
-        return True  # a comment, which pydantic ignores
-    return is_field(reader, metadata) and is_known_field(field_keywords(metadata))
-
-
-def _either(schemas: Iterable[JsonObject]) -> JsonObject:
+def either(schemas: Iterable[JsonObject]) -> JsonObject:
     """Return the union of schemas."""
     choices: dict[str, JsonObject] = {}
     for schema in schemas:
@@ -314,12 +359,46 @@ def _either(schemas: Iterable[JsonObject]) -> JsonObject:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _parse_quoted(text: str) -> ast.expr:
-    """Parse an annotation in quotes."""
+def _key(definition: ModuleMember, parts: list[ast.expr] | None) -> str:
+    arguments = f"[{', '.join(map(ast.unparse, parts))}]" if parts is not None else ""
+    return f"{definition.module.name}:{definition.name}{arguments}"
+
+
+def _short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return the names of definitions: that of the class alone, or with its module if two classes have it."""
+    keys = list(keys)
+    short = {key: _as_name(re.sub(r"[^.\[\], ]+\.", "", key.partition(":")[2])) for key in keys}
+    names = list(short.values())
+    return {
+        key: name if names.count(name) == 1 else _as_name(key.replace(":", ".")).replace(".", "__")
+        for key, name in short.items()
+    }
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9.\-_]", "_", text)
+
+
+def _renamed(part: Any, names: Mapping[str, str], reached: dict[str, None]) -> Any:
+    """Return a part of a schema with the final names of definitions; add those that it refers to to ``reached``."""
+    if isinstance(part, dict):
+        return {key: _renamed(value, names, reached) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_renamed(item, names, reached) for item in part]
+    if isinstance(part, str) and part.startswith(DEFINITION):
+        key = part.removeprefix(DEFINITION)
+        if key in names:
+            reached[key] = None
+            return f"{DEFINITION}{names[key]}"
+    return part
+
+
+def _written(annotation: ast.expr) -> str:
+    """Return the text of an annotation."""
     try:
-        return parse_expression(text.strip())
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise UnknownError from None
+        return ast.unparse(annotation)
+    except (RecursionError, ValueError):
+        return "a type that is nested too deeply"
 
 
 def _union_parts(annotation: ast.expr) -> list[ast.expr]:

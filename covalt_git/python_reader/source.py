@@ -1,4 +1,4 @@
-"""Definition of a Python tool, read from its source without running it.
+"""ModuleMember of a Python tool, read from its source without running it.
 
 Two guarantees: ``requires_confirmation`` is true unless it is provably false; and a schema accepts every value
 that the function accepts, so an unknown type accepts any value.
@@ -7,17 +7,22 @@ that the function accepts, so an unknown type accepts any value.
 from __future__ import annotations
 
 import ast
+import json
 import re
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.json_values import pointer
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.python_reader.classes import class_schema
-from covalt_git.python_reader.fields import read_parameter
-from covalt_git.python_reader.module_text import PythonSyntaxError, parse, split_lines
-from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError, read_names
-from covalt_git.python_reader.schema import ResultReader, SchemaReader
+from covalt_git.python_reader.fields import Parameter, read_parameter
+from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
+from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
+from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError
+from covalt_git.python_reader.reader import SchemaDocument
+from covalt_git.python_reader.schema import SchemaReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +71,7 @@ class NoFunctionError(CovaltError):
 
 
 class ToolDefinition(NamedTuple):
-    """Definition of a tool in Python source.
+    """ModuleMember of a tool in Python source.
 
     Attributes:
         name: the name in ``@tool``; None if it is missing or computed.
@@ -80,6 +85,10 @@ class ToolDefinition(NamedTuple):
         module: the module with its package, relative to the toolset; empty if the reader did not find the file.
         defect: why no call can run it, as a clause about the function; empty if calls may run it.
         remedy: how to change the function so that calls can run it.
+        unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
+            name if nothing is known about the signature.
+        changed: the parameters whose values the function may get in another form than the schema says.
+        modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
     name: str | None
@@ -93,21 +102,58 @@ class ToolDefinition(NamedTuple):
     module: str = ""
     defect: str = ""
     remedy: str = ""
+    unread: Mapping[str, str] = MappingProxyType({})
+    changed: frozenset[str] = frozenset()
+    modules: tuple[str, ...] = ()
+
+    @property
+    def values_schema(self) -> JsonObject:
+        """The schema of the arguments as the function gets them, with a mark at those that are not read, or change.
+
+        A validator, for example, may make another value of the one that the schema accepts.
+        """
+        if "" in self.unread:
+            return _unknown_signature()
+        properties = {
+            name: {UNREAD_SCHEMA: True} if name in self.changed else schema
+            for name, schema in self.input_schema["properties"].items()
+        }
+        return self.input_schema | {"properties": properties}
 
 
-def read_tool(source: bytes, function: str) -> ToolDefinition:
-    """Return the definition of ``function`` at the top level of the module.
+def read_tool(
+    source: bytes, function: str, modules: Modules | None = None, module: str = ""
+) -> ToolDefinition:
+    """Return the definition of ``function`` at the top level of a module.
+
+    Args:
+        source: the text of the module.
+        function: the name of the function.
+        modules: the modules of the toolset, whose classes the function may use; without them, those of this text only.
+        module: the dotted name of the module in ``modules``.
 
     Raises:
         PythonSyntaxError: if the source is not valid Python, too large, or not UTF-8.
         NoFunctionError: if the module does not define the name, or defines a class.
     """
     try:
-        names = _names_of(source)
-        definitions = names.functions(function)
+        known = modules or Modules()
+        known.asked.clear()
+        home = known.module(module) if modules else None
+        if home is None:
+            home = Module(module, is_package=False, names=names_of(source))
+        definitions = home.names.functions(function)
+        if definitions:
+            return _read_definitions(definitions, home, known, source)
+        elsewhere = function_of(known, home, function)
+        if elsewhere is None:
+            return _unknown_tool(home.names, function)
+        there = elsewhere.module
+        definitions = there.names.functions(elsewhere.name)
         if not definitions:
-            return _unknown_tool(names, function)
-        return _read_definitions(definitions, names, source)
+            return _unknown_tool(home.names, function)
+        found = _read_definitions(definitions, there, known, known.read[there.name])
+        return found._replace(line=1, col=1)
     except RecursionError:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
 
@@ -118,7 +164,7 @@ def imported_from(source: bytes, name: str) -> str | None:
     Raises:
         PythonSyntaxError: if the source is not valid Python.
     """
-    bound = _names_of(source).bindings.get(name, ())
+    bound = names_of(source).bindings.get(name, ())
     origins = {binding.origin for binding in bound}
     return origins.pop() if len(origins) == 1 else None
 
@@ -129,33 +175,36 @@ def imported_packages(source: bytes) -> set[str]:
     Raises:
         PythonSyntaxError: if the source is not valid Python.
     """
-    bindings = [binding for bound in _names_of(source).bindings.values() for binding in bound]
+    bindings = [binding for bound in names_of(source).bindings.values() for binding in bound]
     origins = [binding.origin for binding in bindings if binding.origin and binding.certain]
     return {origin.partition(".")[0] for origin in origins} - {""}
 
 
-@lru_cache(maxsize=8)
-def _names_of(source: bytes) -> ModuleNames:
-    """Parse a module once for all its tools; callers must not change the result."""
-    return read_names(parse(source))
-
-
 def _read_definitions(
-    definitions: list[FunctionNode], names: ModuleNames, source: bytes
+    definitions: list[FunctionNode], module: Module, modules: Modules, source: bytes
 ) -> ToolDefinition:
     """Return the last definition; its signature is unknown if there may be another one."""
+    names = module.names
     decorators = [_read_decorators(node, names) for node in definitions]
     node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and last.keeps_signature
     defect, remedy = _defect(node) if certain else _decorator_defect(definitions, names)
+    reader = SchemaReader(modules, module, class_schema=class_schema)
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
         requires_confirmation=any(each.requires_confirmation for each in decorators),
         destructive=any(each.destructive for each in decorators),
-        input_schema=_read_signature(node, names, docstring) if certain else _unknown_signature(),
-        output_schema=_read_result(node, names) if certain else None,
+        input_schema=_read_signature(node, reader, docstring) if certain else _unknown_signature(),
+        output_schema=_read_result(
+            node, replace(reader, document=SchemaDocument(), serializes=True)
+        )
+        if certain
+        else None,
+        unread=reader.document.unread if certain else {"": "the signature"},
+        changed=frozenset(reader.document.changed),
+        modules=tuple(sorted(modules.asked & modules.read.keys())),
         line=node.lineno,
         col=_column(source, node),
         defect=defect,
@@ -226,6 +275,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         input_schema=_unknown_signature(),
         line=1,
         col=1,
+        unread={"": "the signature"},
         defect="is a value, not a function" if is_data else "",
         remedy=f"define {function} with def" if is_data else "",
     )
@@ -328,24 +378,19 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
     )
 
 
-def _read_signature(node: FunctionNode, names: ModuleNames, docstring: _Docstring) -> JsonObject:
+def _read_signature(node: FunctionNode, reader: SchemaReader, docstring: _Docstring) -> JsonObject:
     """Return the schema of the arguments that callers can pass."""
-    reader = SchemaReader(names, class_schema)
     if getattr(node, "type_params", []):  # def f[T](x: T): T is not a class
+        reader.document.unread[""] = "type parameters"
         return _unknown_signature()
     try:
         arguments = [
-            read_parameter(
-                reader,
-                argument.arg,
-                annotation=argument.annotation,
-                default=default,
-                text=docstring.arguments.get(argument.arg, ""),
-            )
+            _read_argument(argument, default, reader, docstring)
             for argument, default in _arguments(node)
-            if not _is_workspace(argument, names)
+            if not _is_workspace(argument, reader)
         ]
     except UnknownError:
+        reader.document.unread[""] = "the name of an argument"
         return _unknown_signature()
     schema: JsonObject = {
         "type": "object",
@@ -353,20 +398,46 @@ def _read_signature(node: FunctionNode, names: ModuleNames, docstring: _Docstrin
         "required": [argument.name for argument in arguments if argument.required],
         "additionalProperties": node.args.vararg is not None or node.args.kwarg is not None,
     }
-    definitions = reader.collect_definitions(schema)
-    return schema | ({"$defs": definitions} if definitions else {})
+    return reader.with_definitions(schema)
 
 
-def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
+def _read_argument(
+    argument: ast.arg, default: ast.expr | None, reader: SchemaReader, docstring: _Docstring
+) -> Parameter:
+    """Return a parameter; what its schema does not say is noted under its name."""
+    document = reader.document
+    document.notes, document.may_change = {}, False
+    parameter = read_parameter(
+        reader,
+        argument.arg,
+        annotation=argument.annotation,
+        default=default,
+        text=docstring.arguments.get(argument.arg, ""),
+        takes_none=True,
+    )
+    if document.notes:
+        document.unread[parameter.name] = ", ".join(document.notes)
+    if document.may_change:
+        document.changed.add(parameter.name)
+    return parameter
+
+
+def _read_result(node: FunctionNode, reader: SchemaReader) -> JsonObject | None:
     """Return the schema of the result; None if it is unknown, or always null."""
     if getattr(node, "type_params", []):
         return None
-    reader = ResultReader(names, class_schema)
     schema = reader.read(node.returns)
     if schema in ({}, {"type": "null"}):
         return None
-    definitions = reader.collect_definitions(schema)
-    return schema | ({"$defs": definitions} if definitions else {})
+    found: JsonObject = reader.with_definitions(schema)
+    name = pointer.name_of(found)
+    rest = {key: one for key, one in found.get("$defs", {}).items() if key != name}
+    whole: JsonObject | None = found.get("$defs", {}).get(name)
+    if whole is None or f'"#/$defs/{name}"' in json.dumps(found["$defs"]):
+        return found
+    return whole | (
+        {"$defs": rest} if rest else {}
+    )  # as pydantic writes a class that does not contain itself
 
 
 def _unknown_signature() -> JsonObject:
@@ -382,16 +453,16 @@ def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
     yield from zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
 
 
-def _is_workspace(argument: ast.arg, names: ModuleNames) -> bool:
+def _is_workspace(argument: ast.arg, reader: SchemaReader) -> bool:
     """Return whether the runtime passes a parameter: ``workspace: Path``, also in quotes."""
     if argument.arg != "workspace" or argument.annotation is None:
         return False
     match argument.annotation:
         case ast.Constant(value=written):
             return written in ("Path", "pathlib.Path")
-        case ast.Name(id="Path") if "Path" not in names.bindings:
+        case ast.Name(id="Path") if "Path" not in reader.module.names.bindings:
             return (
                 True  # a linter moved the import under TYPE_CHECKING; the SDK accepts the name too
             )
         case annotation:
-            return names.origin(annotation) == "pathlib.Path"
+            return reader.origin(annotation) == "pathlib.Path"

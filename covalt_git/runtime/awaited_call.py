@@ -24,7 +24,15 @@ from covalt_git.elicitation.requests import (
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.models.outcomes import (
+    MIB,
+    Log,
+    LogLevel,
+    Outcome,
+    Progress,
+    RunSchemas,
+    limit_error,
+)
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime import process_tree
 from covalt_git.runtime.disk_space import DiskSpace
@@ -74,6 +82,12 @@ class _Ask(StrictModel):
     questions: Any
 
 
+class _Schemas(StrictModel):
+    event: Literal["schemas"]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+
+
 class _Answer(StrictModel):
     event: Literal["answer"]
     status: Literal["success", "error", "invalid_arguments", "confirmation"]
@@ -94,8 +108,8 @@ class _Answer(StrictModel):
     problems: tuple[tuple[str, str], ...] = ()
 
 
-_EVENT: TypeAdapter[_Progress | _Log | _Ask | _Answer] = TypeAdapter(
-    Annotated[_Progress | _Log | _Ask | _Answer, Field(discriminator="event")]
+_EVENT: TypeAdapter[_Progress | _Log | _Ask | _Schemas | _Answer] = TypeAdapter(
+    Annotated[_Progress | _Log | _Ask | _Schemas | _Answer, Field(discriminator="event")]
 )
 
 
@@ -117,6 +131,7 @@ class AwaitedCall:
         self._received = 0
         self._is_unread = self._has_begun = False
         self._answer: _Answer | None = None
+        self._schemas: RunSchemas | None = None
         self._status: int | None = None
         self._ended_after_s: float | None = None
         self._sandbox_is_gone = False
@@ -161,7 +176,7 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         outcome = Outcome.failed(failure) if failure is not None else self._answered()
-        return outcome._replace(output=str(self._printed), asked=records)
+        return outcome._replace(output=str(self._printed), asked=records, schemas=self._schemas)
 
     def _wait(self) -> CallError | None:
         """Exchange data until the call has ended; return the reason if it has to be stopped."""
@@ -300,6 +315,8 @@ class AwaitedCall:
             match event:
                 case _Answer():
                     self._answer = self._answer or event
+                case _Schemas() if self._job.describes != "no" and self._schemas is None:
+                    self._schemas = RunSchemas(event.input_schema, event.output_schema)
                 case _Ask():
                     self._send_later(self._questions.ask(event.questions))
                 case _Progress() if self._job.report:
@@ -346,6 +363,7 @@ def _request(job: Job) -> dict[str, Any]:
         "confirmed": job.confirmed,
         "secrets": dict(job.secrets),
         "check_result": job.check_result,
+        "describes": job.describes,
         "kinds": sorted(job.kinds),
         "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.file_mb},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import threading
@@ -31,6 +31,7 @@ class Job:
         hosts: that were granted; no others are reached, and none at all but at the level ``full``.
         python: the interpreter, which has what the toolset needs.
         check_result: whether the result has to be what the function's annotation promises.
+        describes: whether the outcome also has the function's schemas, or only those, without a call.
         begin: called before any code of the toolset runs for this job.
         report: callback for progress and log messages, in the thread that runs the job.
         cancel: ends the run when it is set.
@@ -51,6 +52,7 @@ class Job:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
     check_result: bool = True
+    describes: Literal["no", "also", "only"] = "no"
     python: Path = Path(sys.executable)
     begin: Callable[[], None] | None = None
     report: Callable[[Progress | Log], None] | None = None

@@ -253,7 +253,7 @@ def _tool(
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
         schema_is_declared=declared.input_schema is not None,
-        function_schema=source.input_schema if source and declared.input_schema else None,
+        function_schema=_function_schema(declared, source),
         output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
         annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,
@@ -275,6 +275,13 @@ def _tool(
             destructive=asks_by_default(declared, source, imported=state.imported),
         ),
     )
+
+
+def _function_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> JsonObject | None:
+    """Return the schema of the values that a Python function gets, if it differs from the input schema."""
+    if source is None or not (declared.input_schema or source.unread):
+        return None
+    return source.values_schema
 
 
 def _entrypoint(declared: ToolDeclaration, source: ToolDefinition | None) -> str | None:

@@ -30,6 +30,7 @@ from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.manifests.skills import read_skills, skill_resources
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
+from covalt_git.manifests.stored_schemas import read_stored_schemas, with_stored_schemas
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
     REGISTRY_FOLDER,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from covalt_git.manifests.skills import SkillHeader
     from covalt_git.models.prompts import Resource
+    from covalt_git.models.stored_schemas import StoredSchemas
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import ToolLock
     from covalt_git.models.toolset_state import Grant
@@ -69,12 +71,13 @@ class Toolset:
     Attributes:
         id: the name of its folder.
         root: the folder of its project; empty for the built-in tools.
-        manifest_reading: its manifest, with the document and the places of its parts.
+        manifest_reading: its manifest with its stored schemas, the document and the places of its parts.
         state_reading: its state file, in the same way.
         files: its files and their digests.
         sources: the Python functions of its tools, by the tools' ids in the manifest.
         skills: the headers of its valid skills.
         locks: the locks of its MCP servers, by server id.
+        stored_schemas: the file with the schemas of its Python tools as they ran.
         server_tools: the tools of its MCP servers, including those that are not accepted; for the toolset
             ``registered``, the registered tools.
         problems: all problems of the files above.
@@ -91,6 +94,7 @@ class Toolset:
     skills: tuple[SkillHeader, ...] = ()
     root: Path = Path()
     locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
+    stored_schemas: Reading[StoredSchemas] = Reading("", None, None)  # noqa: RUF009 - it is frozen
 
     @property
     def manifest(self) -> ToolsetManifest | None:
@@ -203,10 +207,12 @@ def read_toolset(
         state = read_state(state_file, shown_path(state_file, root))
     if toolset_id == REGISTRY_NAMESPACE:
         return _read_registered(root, folder, display_path, state, files, contents)
-    manifest = _read_manifest(folder, display_path, contents)
+    stored = read_stored_schemas(display_path, files, contents)
+    manifest = with_stored_schemas(_read_manifest(folder, display_path, contents), stored)
     problems = [
         *files.problems,
         *manifest.problems,
+        *stored.problems,
         *state.problems,
         *_name_problems(toolset_id, display_path),
     ]
@@ -217,7 +223,7 @@ def read_toolset(
     if manifest.value is not None:
         sources, found = read_sources(manifest, files, contents)
         problems += found
-        problems += check_manifest(manifest, toolset_id, files, sources)
+        problems += check_manifest(manifest, stored, toolset_id, files, sources)
         problems += check_effects(manifest, effective_state, sources)
         problems += check_icons(manifest, files, contents)
         problems += check_docstrings(manifest, sources)
@@ -252,6 +258,7 @@ def read_toolset(
         sources=sources,
         skills=skills,
         locks=locks,
+        stored_schemas=stored,
         server_tools=server_tools,
         problems=in_order(without(credentials | in_state, once_for_each_cause(problems))),
     )

@@ -8,6 +8,7 @@ from covalt_git.access import confirmation
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 
 ARGS = {
     "path": "src/app.py",
@@ -129,7 +130,7 @@ def test_a_value_in_another_form_still_requires_approval_and_waives_none(
 
 
 def test_a_parameter_of_an_unknown_type_may_have_any_value_under_a_name() -> None:
-    schema = {"type": "object", "properties": {"target": {"title": "Target"}}}
+    schema = {"type": "object", "properties": {"target": {UNREAD_SCHEMA: True}}}
     tool = make_tool(input_schema=schema)
 
     config = make_config(rule(args={"target.p": "*.env"}))

@@ -1,10 +1,13 @@
 """``covalt-git dev``: every save is validated, and its problems are those of ``validate``."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -92,3 +95,37 @@ def test_it_polls_where_the_limit_of_watches_is_reached(root: Path) -> None:
         errors = dev.communicate(timeout=60)[1]
 
     assert errors.count("fs.inotify.max_user_watches") == 1
+
+
+CHECKED = """\
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+EVEN = WithJsonSchema({"type": "integer", "multipleOf": 2})
+
+
+def add(a: Annotated[int, AfterValidator(abs), EVEN]) -> int:
+    return a
+"""
+
+
+def test_a_call_with_another_schema_than_the_listed_one_is_reported(root: Path) -> None:
+    (root / "toolsets/demo/tools.py").write_text(CHECKED, encoding="utf-8")
+    dev = Piped("dev", "--port", "0", cwd=root)
+    url, _, token = dev.stdout.readline().strip().partition("/?token=")
+    until(dev, "1 problem")
+
+    def post(name: str, body: dict[str, Any]) -> Any:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = Request(f"{url}/api/{name}", json.dumps(body).encode(), headers)
+        with urlopen(request) as answer:
+            return json.load(answer)
+
+    post("create_chat", {"chat_id": "c1"})
+    call = {"chat_id": "c1", "tool_id": "demo:add", "args": {"a": 2}}
+    assert [post("call_tool", call)["result"] for _ in range(2)] == [2, 2]
+    dev.interrupt()
+
+    printed = dev.end().stderr
+    assert printed.count("demo:add checks arguments with another schema") == 1

@@ -21,6 +21,7 @@ import yaml
 from covalt_git.cli import cli, main
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
+from covalt_git.manifests.stored_schemas import SCHEMAS
 from covalt_git.runtime.probes import Finding
 from covalt_git.serving.server_registry import register
 from covalt_git.system.private_files import user_folder
@@ -110,7 +111,9 @@ def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:
     return {
         path.relative_to(root).as_posix(): (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
         for path in root.rglob("*")
-        if path.is_file() and not path.relative_to(root).as_posix().startswith(OF_THE_MACHINE)
+        if path.is_file()
+        and path.name != SCHEMAS
+        and not path.relative_to(root).as_posix().startswith(OF_THE_MACHINE)
     }
 
 

@@ -81,8 +81,8 @@ def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
 
 def push(chat: ChatStore, branch: str, tree: str, *parents: str, message: str, when: str) -> str:
     """Move a branch to a commit that git made from the tree of a commit and these parents; return it."""
-    made_from = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
-    made = git(chat, "commit-tree", f"{tree}^{{tree}}", "-m", message, *made_from, when=when)
+    sources_digest = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+    made = git(chat, "commit-tree", f"{tree}^{{tree}}", "-m", message, *sources_digest, when=when)
     git(chat, "update-ref", HEADS + branch, made)
     return made
 

@@ -113,7 +113,7 @@ def test_a_file_too_large_to_compare_is_named_without_a_patch(new: Operations) -
 # Editing
 
 
-def test_an_edit_replaces_only_the_version_that_it_was_made_from(new: Operations) -> None:
+def test_an_edit_replaces_only_the_version_that_it_was_sources_digest(new: Operations) -> None:
     new.commit("new", **{"a.txt": "1"})
     base = files(new)["a.txt"]["oid"]
     (new.workspace("new") / "a.txt").write_text("theirs")

@@ -12,6 +12,7 @@ from covalt_git.access import confirmation
 from covalt_git.access.shell_arguments import METACHARACTERS, is_shell_argument
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
@@ -257,11 +258,8 @@ def test_a_function_says_that_a_shell_reads_an_argument(
     assert not confirmation(config, tool, {"line": "git a"})
 
 
-@pytest.mark.parametrize("says_nothing", [True, {}], ids=str)
-def test_a_value_of_an_object_whose_type_is_not_read_counts_as_a_shells(
-    *, says_nothing: Any
-) -> None:
-    lines = {"type": "object", "additionalProperties": says_nothing}
+def test_a_value_of_an_object_whose_type_is_not_read_counts_as_a_shells() -> None:
+    lines = {"type": "object", "additionalProperties": {UNREAD_SCHEMA: True}}
     schema = {"type": "object", "properties": {"lines": lines}}
 
     for text, needs in (("echo 1; echo pwned", True), ("echo 1", False)):

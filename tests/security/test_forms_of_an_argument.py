@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from covalt_git.access import approval_reasons, confirmation
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
+from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
 from tests.toolsets.projects import put
@@ -19,12 +20,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 from datetime import date
 from covalt_toolset import tool
+from pydantic import AfterValidator, StringConstraints
 
 NAME = "prod.env"
+Stripped = Annotated[str, StringConstraints(strip_whitespace=True)]
+Made = Annotated[str, AfterValidator(str.lower)]
 
 
 @dataclass
@@ -49,6 +53,29 @@ class Env(str, Enum):
 @tool
 def unread(prices: dict[str, Decimal], target: Target, other: Target | None, env: Env) -> str:
     """Unread."""
+    return ""
+
+
+def with_log(function):
+    return function
+
+
+@tool
+@with_log
+def logged(city: str) -> str:
+    """Log."""
+    return ""
+
+
+@tool
+def anything(options: dict) -> str:
+    """Anything."""
+    return ""
+
+
+@tool
+def keys(by_id: dict[UUID, str], by_number: dict[int, str], stripped: Stripped, made: Made) -> str:
+    """Keys."""
     return ""
 
 
@@ -93,6 +120,12 @@ name: Fs
 version: "1"
 tools:
   - {id: unread, entrypoint: "tools:unread"}
+  - {id: logged, entrypoint: "tools:logged"}
+  - id: logged_as_declared
+    entrypoint: "tools:logged"
+    input_schema: {type: object, properties: {city: {type: string}}, additionalProperties: false}
+  - {id: anything, entrypoint: "tools:anything"}
+  - {id: keys, entrypoint: "tools:keys"}
   - {id: read, entrypoint: "tools:read"}
   - {id: read_one, entrypoint: "tools:read_one"}
   - {id: read_path, entrypoint: "tools:read_path"}
@@ -297,28 +330,59 @@ def test_a_value_of_a_type_that_is_not_read_counts_as_any_value(
     assert confirmation(config(wanted), tools["unread"], args)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "args"),
+    [
+        ({"by_id": UUID_TEXT}, {"by_id": {UUID_TEXT.upper(): "x"}}),
+        ({f"by_id.{UUID_TEXT}": "x"}, {"by_id": {UUID_TEXT.replace("-", ""): "x"}}),
+        ({"by_number": "1000"}, {"by_number": {"01000": "x"}}),
+        ({"by_number.1000": "x"}, {"by_number": {" 1_000": "x"}}),
+        ({"stripped": "*.env"}, {"stripped": "prod.env "}),
+        ({"made": "prod.env"}, {"made": "PROD.env"}),
+    ],
+)
+def test_what_pydantic_makes_of_keys_and_texts_requires_approval_too(
+    tools: dict[str, Tool], wanted: dict[str, Any], args: dict[str, Any]
+) -> None:
+    assert confirmation(config(wanted), tools["keys"], args)
+
+
 def test_a_value_of_a_type_that_is_read_is_compared(tools: dict[str, Tool]) -> None:
     assert not confirmation(config({"env": "dev"}), tools["unread"], {"env": "prod"})
     assert not confirmation(config({"prices.total": 1}), tools["unread"], {"prices": {"x": 1}})
 
 
-@pytest.mark.parametrize("says_nothing", [True, {}], ids=str)
 @pytest.mark.parametrize("kind", ["python", "http"])
-def test_a_schema_that_says_nothing_leaves_only_the_values_of_python_open(
-    kind: str, *, says_nothing: Any
+@pytest.mark.parametrize("unread", [True, False])
+def test_only_the_values_of_python_types_that_are_not_read_are_open(
+    kind: str, *, unread: bool
 ) -> None:
-    prices = {"type": "object", "additionalProperties": says_nothing}
+    prices = {"type": "object", "additionalProperties": {UNREAD_SCHEMA: True} if unread else True}
     tool = make_tool({"properties": {"prices": prices}}, kind=kind)
     args = {"prices": {"total": "1e3"}}
+    asks = bool(confirmation(config({"prices.total": 1000}), tool, args))
 
-    assert bool(confirmation(config({"prices.total": 1000}), tool, args)) is (kind == "python")
+    assert asks is (kind == "python" and unread)
 
 
-def test_a_function_whose_parameters_are_not_read_may_have_any_default() -> None:
-    unread = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
+def test_an_object_of_any_values_is_compared_as_it_is(tools: dict[str, Tool]) -> None:
+    rules = config({"options.mode": "wipe"})
 
-    assert confirmation(config({"path": "*.env"}), make_tool(unread, kind="python"), {})
-    assert not confirmation(config({"path": "*.env"}), make_tool(unread, kind="http"), {})
+    assert confirmation(rules, tools["anything"], {"options": {"mode": "wipe"}})
+    assert not confirmation(rules, tools["anything"], {"options": {"mode": "safe"}})
+    assert not confirmation(rules, tools["anything"], {"options": {}})
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_function_behind_a_decorator_asks_for_nothing_but_what_a_rule_names(
+    tools: dict[str, Tool], *, declared: bool
+) -> None:
+    tool = tools["logged_as_declared" if declared else "logged"]
+    rules = config({"path": "*.env"})
+
+    assert not confirmation(rules, tool, {"city": "Rome"})
+    assert confirmation(rules, tool, {"path": "prod.env"})
+    assert not confirmation(rules, tool, {"path": "notes.txt"})
 
 
 NUMBERS = {"type": "string", "pattern": "^[0-9_]+$"}

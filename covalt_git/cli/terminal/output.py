@@ -56,6 +56,11 @@ def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
     move(below)
 
 
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    say(text, err=True, fg="yellow")
+
+
 def move(text: str = "") -> None:
     """Show a text in the status line below all output; without text, remove the line."""
     if not is_watched() or not (text or _moving):

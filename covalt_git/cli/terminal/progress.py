@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.calls import schema_warnings
 from covalt_git.calls.running import Cancel, Follower, Installing, Started
 from covalt_git.cli import elicitation
 from covalt_git.cli.terminal import output
@@ -46,8 +47,8 @@ class FollowedCalls:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Make Ctrl-C cancel the call that is made in the block."""
-        with cancelling(self.follower.cancel):
+        """Make Ctrl-C cancel the call that is made in the block, and print warnings about its schema."""
+        with cancelling(self.follower.cancel), schema_warnings.reported(output.warn):
             try:
                 yield
             finally:

@@ -21,6 +21,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.json_values.schema_rules import with_rule
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.limits import open_reserve
 
@@ -174,6 +175,12 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
     folder = tool.folder
     try:
         function = tool.function(request["function"])
+        if request["describes"] == "only":
+            listener.send(_schemas(function))
+            return {"status": "success"}
+        if request["describes"] == "also":
+            with contextlib.suppress(Exception):  # the call reports it
+                listener.send(_schemas(function))
         marked = covalt_toolset.get_tool_metadata(function)
     except BaseException as error:  # noqa: BLE001 - it may be any object
         return failure("cannot_load", error, folder)
@@ -195,17 +202,34 @@ def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> d
         return _call(function, request, folder)
 
 
+def _schemas(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the event with the schemas of a function.
+
+    Raises:
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON.
+        ResultNotJson: for a schema that is not JSON.
+    """
+    import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
+    found = covalt_toolset.describe(function)
+    schemas = {"input_schema": found.input_schema, "output_schema": found.output_schema}
+    return {"event": "schemas", **covalt_toolset.to_json(schemas)}
+
+
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:
     import covalt_toolset  # noqa: PLC0415 - in the sandbox
     from covalt_toolset.files import save  # noqa: PLC0415 - in the sandbox
-    from covalt_toolset.invoke import result_problems  # noqa: PLC0415 - in the sandbox
+    from covalt_toolset.invoke import result_problems, rule_of  # noqa: PLC0415 - in the sandbox
 
     try:
         result = covalt_toolset.invoke(function, request["args"])
     except covalt_toolset.InvalidToolArguments as error:
         if _own_frames(error, folder):  # the tool had begun and raised it itself
             return failure("tool_raised", error, folder)
-        problems = [[problem.path, problem.message] for problem in error.problems]
+        problems = [
+            [problem.path, with_rule(problem.message, rule_of(function, problem))]
+            for problem in error.problems
+        ]
         return {"status": "invalid_arguments", "problems": problems}
     except covalt_toolset.ToolSignatureError as error:
         return failure("cannot_load", error, folder)

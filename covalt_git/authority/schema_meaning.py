@@ -1,0 +1,48 @@
+"""Differences in meaning between the schema that was read from a tool's source and the schema that ran.
+
+Both describe the same function, but not in the same words: the reader has its own formats, and writes ``enum``
+where pydantic writes ``const``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git.authority.schema_diff import judge_schemas
+
+if TYPE_CHECKING:
+    from covalt_git.authority.facts import Judgement
+    from covalt_git.json_values import JsonObject
+
+_OWN_FORMATS: Final = frozenset({"decimal", "complex", "byte-size"})
+"""Formats of the reader that pydantic's schemas do not have."""
+
+_NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+"""Keywords whose values are schemas by name."""
+
+_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
+"""Keywords whose values are not schemas."""
+
+
+def judge_meaning(read: JsonObject, ran: JsonObject) -> list[Judgement]:
+    """Return the differences between two schemas of a function; none if both accept the same values."""
+    return judge_schemas(_in_plain_words(read), _in_plain_words(ran))
+
+
+def _in_plain_words(schema: Any) -> Any:
+    """Return a schema without the words that make no difference."""
+    if isinstance(schema, list):
+        return [_in_plain_words(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {}
+    for keyword, value in schema.items():
+        if keyword == "enum" and isinstance(value, list) and len(value) == 1:
+            found["const"] = value[0]
+        elif keyword in _NAMED and isinstance(value, dict):
+            found[keyword] = {name: _in_plain_words(one) for name, one in value.items()}
+        elif keyword in _VALUES:
+            found[keyword] = value
+        elif keyword != "format" or value not in _OWN_FORMATS:
+            found[keyword] = _in_plain_words(value)
+    return found

@@ -1,0 +1,177 @@
+"""Schemas of Python tools as they run, compared with those that were read from the source, and their storage.
+
+A tool is described in its sandbox, without network, secrets or workspace, if a call of it would not be refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from covalt_git.authority.schema_meaning import judge_meaning
+from covalt_git.calls import preconditions, python_calls
+from covalt_git.checks.stored_schemas import sources_digest
+from covalt_git.errors import WrongCallError
+from covalt_git.json_values import json_schema
+from covalt_git.json_values.pointer import json_path
+from covalt_git.manifests.stored_schemas import undeclared_keys, write_stored_schemas
+from covalt_git.models.calls import CallError
+from covalt_git.models.stored_schemas import StoredSchema
+from covalt_git.runtime import sandbox_levels
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset_copies import ToolsetChangedError
+from covalt_git.toolsets.update_lock import locks_toolsets
+from covalt_git.workspaces.lock import CancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from covalt_git.calls.engine import Engine
+    from covalt_git.catalog.catalog import Found
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.outcomes import RunSchemas
+    from covalt_git.toolsets.toolset import Toolset
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDifference:
+    """A difference of a schema that ran from the one that was read.
+
+    Attributes:
+        schema: which of the tool's schemas.
+        verdict: whether the schema that ran accepts more, or less.
+        certain: false if this cannot be decided.
+        message: the difference.
+    """
+
+    schema: Literal["input", "output"]
+    verdict: Literal["widening", "narrowing"]
+    certain: bool
+    message: str
+
+
+class ToolSchemas(NamedTuple):
+    """The schemas of a tool as it ran, and their differences from those that were read; or why it did not run."""
+
+    found: Found
+    ran: RunSchemas | None
+    differences: tuple[SchemaDifference, ...] = ()
+    error: CallError | None = None
+
+
+def find_described(engine: Engine, tool_id: str) -> Found:
+    """Return a Python tool that the principal may call now.
+
+    Raises:
+        WrongCallError: if it is not a Python tool.
+        CovaltError: as a call, before it runs.
+    """
+    found = engine.catalog.find_callable(tool_id)
+    if found.tool.kind != "python":
+        raise WrongCallError(
+            f"{tool_id} is not a Python tool, so its schema is not read from source"
+        )
+    preconditions.check_found(found, engine.root, engine.config, at=engine.level)
+    return found
+
+
+def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
+    """Run the module of a tool for its schemas, and compare them.
+
+    Raises:
+        CovaltError: as a call that cannot start.
+        CancelledError: if the user or the follower cancels it.
+    """
+
+    def check_again() -> None:
+        now = engine.as_of_now()
+        find_described(now, found.tool_id)
+
+    outcome = python_calls.describe(
+        found,
+        engine.config,
+        engine.follower,
+        level=engine.level or sandbox_levels.level(),
+        check_again=check_again,
+    )
+    ran, error = outcome.schemas, outcome.error
+    if error is not None and error.code == "cancelled":
+        raise CancelledError(error.message)
+    if error is None:
+        error = _schema_error(ran)
+    if ran is None or error is not None:
+        return ToolSchemas(found, None, error=error)
+    source = found.toolset.sources[found.tool.id.name]
+    return ToolSchemas(
+        found,
+        ran,
+        (
+            *_differences("input", source.input_schema, ran.input_schema),
+            *_differences("output", source.output_schema or {}, ran.output_schema or {}),
+        ),
+    )
+
+
+def _schema_error(ran: RunSchemas | None) -> CallError | None:
+    """Return what is wrong with the schemas of a tool, which may have sent anything."""
+    if ran is None:
+        return CallError(code="cannot_load", message="it sent no schema")
+    for name, schema in (("input", ran.input_schema), ("output", ran.output_schema or {})):
+        for place, message in json_schema.schema_problems(schema):
+            words = f"its {name} schema is invalid: {json_path(place)}: {message}"
+            return CallError(code="cannot_load", message=words)
+    if ran.input_schema.get("type") != "object":
+        return CallError(code="cannot_load", message="its input schema is not of type object")
+    return None
+
+
+def _differences(
+    name: Literal["input", "output"], read: JsonObject, ran: JsonObject
+) -> Iterator[SchemaDifference]:
+    for one in judge_meaning(read, ran):
+        words = (
+            one.words if name == "input" else one.words.replace("the arguments", "the result", 1)
+        )
+        verdict: Literal["widening", "narrowing"] = (
+            "narrowing" if one.verdict == "narrowing" else "widening"
+        )
+        yield SchemaDifference(name, verdict, one.certain, words)
+
+
+@locks_toolsets
+def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchemas]) -> list[str]:
+    """Store the schemas of tools, by their ids in the manifest, that ``toolset.yaml`` does not declare.
+
+    Entries of tools that do not exist, or are not Python tools, are removed; others stay.
+
+    Returns:
+        The names of the tools of ``described`` that have an entry now.
+
+    Raises:
+        ToolsetChangedError: if the toolset's files changed since the tools ran.
+    """
+    toolset = read_toolset(root, toolset_id)
+    if any(one.found.toolset.digest != toolset.digest for one in described.values()):
+        raise ToolsetChangedError(
+            f"the files of {toolset_id!r} changed meanwhile, so no schema was stored",
+            hint=f"covalt-git tool describe {toolset_id} --write",
+        )
+    before = toolset.stored_schemas.valid.tools
+    entries = {name: entry for name, entry in before.items() if name in toolset.sources}
+    for name, one in described.items():
+        entries.pop(name, None)
+        if one.ran is not None and (entry := _entry(toolset, name, one.ran)):
+            entries[name] = entry
+    if entries != before:
+        write_stored_schemas(toolset.folder, entries)
+    return [name for name in described if name in entries]
+
+
+def _entry(toolset: Toolset, name: str, ran: RunSchemas) -> StoredSchema | None:
+    """Return the entry of a tool; None if the manifest declares everything."""
+    schemas = {key: getattr(ran, key) for key in undeclared_keys(toolset.manifest_reading, name)}
+    if all(schema is None for schema in schemas.values()):
+        return None
+    digest = sources_digest(toolset.sources[name], toolset.files)
+    return StoredSchema(sources_digest=digest, **schemas)

@@ -1,0 +1,24 @@
+"""The rule of a schema that a refused value broke, beside the message about it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST = 200
+_FOR_READERS = frozenset({"title", "description", "default", "examples"})
+
+
+def with_rule(message: str, part: Mapping[str, Any]) -> str:
+    """Return a message with the part of the schema at its place, unless the message says all of it.
+
+    The message about a key that is missing or unknown names it; the whole schema of the object would hide it.
+    """
+    rule = {name: inner for name, inner in part.items() if name not in _FOR_READERS}
+    if rule.keys() <= {"type"} or "properties" in rule:
+        return message
+    text = json.dumps(rule, ensure_ascii=False)
+    return f"{message} (schema: {text if len(text) <= _MOST else f'{text[:_MOST]}...'})"

@@ -1,0 +1,149 @@
+"""Operation on the schemas of Python tools as they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.access.grants import granted
+from covalt_git.calls.tool_descriptions import (
+    SchemaDifference,
+    ToolSchemas,
+    find_described,
+    run_schemas,
+    store_schemas,
+)
+from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.json_values import JsonObject
+from covalt_git.manifests.stored_schemas import SCHEMAS
+from covalt_git.models.calls import CallError
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.runtime import sandbox_levels
+from covalt_git.toolsets.toolset import read_toolset
+
+if TYPE_CHECKING:
+    from covalt_git.calls.engine import Engine
+    from covalt_git.catalog.catalog import Found
+
+
+class DescribeTools(Request):
+    """Request: a Python tool, or a toolset for all its Python tools."""
+
+    target: str = Field(
+        max_length=200, description="A tool or a toolset, such as data-lab:summarize or data-lab."
+    )
+    write: bool = Field(
+        default=False, description=f"Store the schemas that are not declared in {SCHEMAS}."
+    )
+
+
+class DescribedTool(Result):
+    """The schemas of one tool as it ran, compared with those that were read from its source."""
+
+    tool_id: str
+    verdict: Literal["same", "differs", "failed"]
+    differences: tuple[SchemaDifference, ...] = Field(
+        description="How the schemas that ran differ in meaning from those that were read."
+    )
+    input_schema: JsonObject | None = Field(description="As it ran; null if it failed.")
+    output_schema: JsonObject | None
+    error: CallError | None = Field(description="Why it did not run.")
+    stored: bool = Field(description=f"Whether its schemas were stored in {SCHEMAS}.")
+
+
+class ToolsDescribed(Result):
+    """Tools as they ran."""
+
+    toolset_id: str
+    tools: tuple[DescribedTool, ...]
+    same: int
+    differing: int
+    failed: int
+    written: str | None = Field(
+        description="The path of the file with the schemas, if any are stored."
+    )
+    ended_grants: bool = Field(
+        description="Whether grants of the toolset have ended, because a file of it was written."
+    )
+
+
+@operation(changes=True, errors=(403, 404, 409))
+def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
+    """Run Python tools for their schemas, in the sandbox without network, secrets and workspace, and compare them.
+
+    The tools are not called, but their modules are imported.  A tool of a disabled toolset is refused, and so is
+    each tool whose call would be refused.
+    """
+    if request.write:
+        context.require_admin("change tools")
+    sandbox_levels.begin()
+    engine = context.engine()
+    found, done = _chosen(engine, request.target)
+    for number, one in enumerate(found):
+        context.progress(number, len(found))
+        done.append(run_schemas(engine, one))
+    context.progress(len(found), len(found))
+    toolset = done[0].found.toolset if done else engine.catalog.find_toolset(request.target)
+    root, may = context.project.root, granted(toolset.id, toolset.state, toolset.digest)
+    stored: list[str] = []
+    written, ended_grants = None, False
+    if request.write:
+        ran = {one.found.tool.id.name: one for one in done if one.ran is not None}
+        stored = store_schemas(root, toolset.id, ran)
+        written = f"toolsets/{toolset.id}/{SCHEMAS}" if stored else None
+        now = read_toolset(root, toolset.id)
+        ended_grants = granted(now.id, now.state, now.digest).stale != may.stale
+        context.update_toolset_index()
+    verdicts = [_verdict(one) for one in done]
+    return ToolsDescribed(
+        toolset_id=toolset.id,
+        tools=tuple(
+            DescribedTool(
+                tool_id=one.found.tool_id,
+                verdict=_verdict(one),
+                differences=one.differences,
+                input_schema=one.ran.input_schema if one.ran else None,
+                output_schema=one.ran.output_schema if one.ran else None,
+                error=one.error,
+                stored=one.found.tool.id.name in stored,
+            )
+            for one in sorted(done, key=lambda one: one.found.tool_id)
+        ),
+        same=verdicts.count("same"),
+        differing=verdicts.count("differs"),
+        failed=verdicts.count("failed"),
+        written=written,
+        ended_grants=ended_grants,
+    )
+
+
+def _chosen(engine: Engine, target: str) -> tuple[list[Found], list[ToolSchemas]]:
+    """Return the tools to describe, and those of an enabled toolset that are disabled themselves.
+
+    Raises:
+        CovaltError: if a call of a tool would be refused.
+    """
+    if ":" in target:
+        return [find_described(engine, target)], []
+    toolset = engine.catalog.find_toolset(target)
+    found: list[Found] = []
+    disabled: list[ToolSchemas] = []
+    for tool in engine.catalog.visible(toolset.tools):
+        if tool.kind != "python":
+            continue
+        try:
+            found.append(find_described(engine, tool.tool_id))
+        except DisabledToolError as error:
+            if not toolset.enabled:
+                raise
+            reason = CallError(code=error.code, message=error.message, hint=error.hint)
+            disabled.append(ToolSchemas(engine.catalog.find(tool.tool_id), None, error=reason))
+    return found, disabled
+
+
+def _verdict(one: ToolSchemas) -> Literal["same", "differs", "failed"]:
+    if one.ran is None:
+        return "failed"
+    return "differs" if one.differences else "same"

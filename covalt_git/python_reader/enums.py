@@ -1,0 +1,168 @@
+"""Members of the enumerations of a toolset, by class or by a call such as ``Enum("Colour", ["RED"])``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git.python_reader.modules import ModuleMember
+from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+    from covalt_git.python_reader.reader import TypeReader
+
+_ANY_VALUE: Final = (str, int, float, bool, type(None))
+_BASES: Final[dict[tuple[str, ...], tuple[type, ...]]] = {
+    ("enum.Enum",): _ANY_VALUE,
+    ("enum.StrEnum",): (str,),
+    ("enum.IntEnum",): (int,),
+    ("builtins.str", "enum.Enum"): (str,),
+    ("builtins.int", "enum.Enum"): (int,),
+    ("builtins.float", "enum.Enum"): (int, float),
+}
+"""Bases of an Enum, and the types of members that do not change its values."""
+
+_HOOKS: Final = frozenset({"__new__", "__init__", "_generate_next_value_"})
+_MOST_BASES = 20
+
+
+def constant(reader: TypeReader, expression: ast.expr) -> Any:
+    """Return the JSON value of a literal, of a name of one, or of a member of an Enum.
+
+    Raises:
+        UnknownError: if it has to be computed.
+    """
+    expression, reader = reader.assigned(expression)
+    if isinstance(expression, ast.Attribute):
+        owner = reader.resolve(expression.value)
+        if isinstance(owner, ModuleMember) and isinstance(owner.node, ast.ClassDef):
+            members = enum_members(owner, reader.within(owner.module))
+            if expression.attr in members:
+                return members[expression.attr]
+    return literal(expression)
+
+
+def is_enum(definition: ModuleMember, reader: TypeReader) -> bool:
+    """Return whether a class or the value of a call is an enumeration that can be read."""
+    try:
+        return bool(_types(definition, reader))
+    except UnknownError:
+        return False
+
+
+def enum_schema(definition: ModuleMember, reader: TypeReader) -> JsonObject:
+    """Return the schema of the values of an enumeration.
+
+    Raises:
+        UnknownError: if its values are computed, or no JSON.
+    """
+    values: list[Any] = []
+    for value in enum_members(definition, reader).values():
+        if value not in values:  # True is another name of the member 1
+            values.append(value)
+    if not values:
+        raise UnknownError
+    return reader.choice(values)
+
+
+def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]:
+    """Return the values of the members of an enumeration, by their names.
+
+    Raises:
+        UnknownError: if it is no enumeration, or its values are computed, or cannot be JSON.
+    """
+    types = _types(definition, reader)
+    node = definition.node
+    members = (
+        _called(node, reader, types)
+        if isinstance(node, ast.Call)
+        else _declared(node, reader, types)
+    )
+    if any(type(value) not in types for value in members.values()):
+        raise UnknownError
+    return members
+
+
+def _types(definition: ModuleMember, reader: TypeReader) -> tuple[type, ...]:
+    """Return the types that the values of an enumeration can have."""
+    node = definition.node
+    if isinstance(node, ast.Call):
+        return _BASES.get((reader.origin(node.func),), ())
+    for _ in range(_MOST_BASES):
+        if not isinstance(node, ast.ClassDef):
+            return ()
+        found = _BASES.get(tuple(reader.origin(base) for base in node.bases))
+        if found is not None:
+            return found
+        # A class of the toolset without members, which adds methods to its enumerations.
+        base = reader.resolve(node.bases[0]) if len(node.bases) == 1 else None
+        if not isinstance(base, ModuleMember):
+            return ()
+        node, reader = base.node, reader.within(base.module)
+        hooks = [part.name for part in getattr(node, "body", ()) if isinstance(part, FunctionNode)]
+        if _HOOKS.intersection(hooks):
+            raise UnknownError
+    return ()
+
+
+def _declared(node: ast.AST, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
+    assert isinstance(node, ast.ClassDef)
+    decorators = [reader.origin(decorator) for decorator in node.decorator_list]
+    if node.keywords or any(decorator != "enum.unique" for decorator in decorators):
+        raise UnknownError
+    members: dict[str, Any] = {}
+    for statement in node.body:
+        if isinstance(statement, FunctionNode):
+            if statement.name in _HOOKS or statement.name.startswith("__get_pydantic"):
+                raise UnknownError
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if not isinstance(target, ast.Name) or target.id.startswith("_"):
+                raise UnknownError
+            members[target.id] = _value(target.id, statement.value, members, reader, types)
+        elif not isinstance(statement, ast.Pass) and not (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        ):
+            raise UnknownError
+    return members
+
+
+def _value(
+    name: str,
+    expression: ast.expr,
+    members: dict[str, Any],
+    reader: TypeReader,
+    types: tuple[type, ...],
+) -> Any:
+    """Return the value of a member; ``auto()`` is one more than the highest, or the name of a StrEnum's member."""
+    if isinstance(expression, ast.Call) and reader.origin(expression.func) == "enum.auto":
+        if expression.args or expression.keywords:
+            raise UnknownError
+        if types == (str,):
+            return name.lower()
+        numbers = [value for value in members.values() if type(value) is int]
+        if len(numbers) < len(members):
+            raise UnknownError
+        return max(numbers, default=0) + 1
+    return literal(expression)
+
+
+def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
+    """Return the members of ``Enum("Colour", names)``: names in a text or a list, pairs, or a dict."""
+    if len(call.args) != 2 or any(keyword.arg != "module" for keyword in call.keywords):  # noqa: PLR2004
+        raise UnknownError
+    given = constant(reader, call.args[1])
+    if isinstance(given, str):
+        given = given.replace(",", " ").split()
+    if isinstance(given, dict):
+        return given
+    if not isinstance(given, list):
+        raise UnknownError
+    if all(isinstance(name, str) for name in given):
+        is_text = types == (str,)
+        return {name: name.lower() if is_text else at for at, name in enumerate(given, 1)}
+    pairs = [one for one in given if isinstance(one, list) and len(one) == 2]  # noqa: PLR2004
+    if len(pairs) < len(given) or not all(isinstance(name, str) for name, _ in pairs):
+        raise UnknownError
+    return dict(pairs)

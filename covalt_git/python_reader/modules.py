@@ -1,0 +1,229 @@
+"""Names across the modules of one toolset, resolved without running them.
+
+An import of a module of the toolset is followed to the class, function or value that it names, also when it is relative,
+re-exported by a package, or one of ``from module import *``.  Every other import is the dotted name of something that
+is not read, such as ``pydantic.BaseModel``.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.python_reader.module_text import PythonSyntaxError, parse
+from covalt_git.python_reader.names import (
+    FunctionNode,
+    ModuleNames,
+    UnknownError,
+    canonical,
+    literal,
+    read_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_MODULES = 500
+"""Modules of one toolset that are read, at most: an import of a further one is unknown."""
+
+
+@lru_cache(maxsize=16)
+def names_of(source: bytes) -> ModuleNames:
+    """Parse a module and return its names, which callers must not change.
+
+    Raises:
+        PythonSyntaxError: if it is not Python.
+    """
+    return read_names(parse(source))
+
+
+class ModuleSource(NamedTuple):
+    """The text of a module; ``is_package`` says whether it is an ``__init__.py``, or a folder without one."""
+
+    source: bytes
+    is_package: bool
+
+
+class Module(NamedTuple):
+    """A module of the toolset and the names that it binds; ``name`` is dotted, and empty for a text alone."""
+
+    name: str
+    is_package: bool
+    names: ModuleNames
+
+    def absolute(self, dotted: str) -> str | None:
+        """Return the absolute name of an import: ``.models.Shape`` in ``tools.echo`` is ``tools.models.Shape``."""
+        level = len(dotted) - len(dotted.lstrip("."))
+        if not level:
+            return dotted.removesuffix(".")
+        parts = self.name.split(".")
+        above = len(parts) - level + self.is_package
+        if not self.name or above < 0:
+            return None
+        return ".".join(filter(None, [*parts[:above], *dotted[level:].split(".")]))
+
+
+class ModuleMember(NamedTuple):
+    """A class or a function of the toolset, or the value that is assigned to a name."""
+
+    module: Module
+    name: str
+    node: ast.AST
+
+
+Target = str | Module | ModuleMember | None
+"""What an expression names: a dotted name of something elsewhere, a module or a definition; None if that is unknown."""
+
+
+class Modules:
+    """The modules of a toolset; ``load`` returns the text of one by its dotted name, or None if it has none.
+
+    Each is parsed once.
+
+    Attributes:
+        read: the texts of the modules that were read, by their names.
+        asked: the names of those that were needed since it was last emptied.
+    """
+
+    def __init__(self, load: Callable[[str], ModuleSource | None] = lambda _: None) -> None:
+        self._load = load
+        self._known: dict[str, Module | None] = {}
+        self.read: dict[str, bytes] = {}
+        self.asked: set[str] = set()
+        self._resolved: dict[tuple[str, str], tuple[Target, set[str]]] = {}
+
+    def module(self, name: str) -> Module | None:
+        """Return a module of the toolset; None if it has none of this name, or one that is not Python."""
+        self.asked.add(name)
+        if name not in self._known:
+            self._known[name] = None  # if it is not Python
+            loaded = self._load(name) if len(self._known) <= _MOST_MODULES else None
+            if loaded is not None:
+                try:
+                    self.add(name, loaded)
+                except PythonSyntaxError:
+                    return None
+        return self._known[name]
+
+    def add(self, name: str, source: ModuleSource) -> Module:
+        """Parse a module and return it.
+
+        Raises:
+            PythonSyntaxError: if it is not Python.
+        """
+        module = Module(name, source.is_package, names_of(source.source))
+        self.read[name] = source.source
+        self._known[name] = module
+        return module
+
+    def resolve(self, expression: ast.AST | None, module: Module) -> Target:
+        """Return what ``a`` or ``a.b.c`` names in a module; for an alias, its value is not resolved."""
+        if isinstance(expression, ast.Name):
+            return self._known_name(module, expression.id)
+        attributes: list[str] = []
+        while isinstance(expression, ast.Attribute):
+            attributes.append(expression.attr)
+            expression = expression.value
+        if not isinstance(expression, ast.Name):
+            return None
+        target = self._named(module, expression.id, frozenset())
+        for attribute in reversed(attributes):
+            target = self._attribute(target, attribute)
+        return canonical(target) if isinstance(target, str) else target
+
+    def _known_name(self, module: Module, name: str) -> Target:
+        """Return what a name means in a module, from memory if it was asked before: a signature asks for ``int`` often."""
+        key = module.name, name
+        if key not in self._resolved:
+            asked, self.asked = self.asked, set()
+            target = self._named(module, name, frozenset())
+            self._resolved[key] = (
+                canonical(target) if isinstance(target, str) else target,
+                self.asked,
+            )
+            self.asked = asked
+        target, needed = self._resolved[key]
+        self.asked |= needed
+        return target
+
+    def _named(self, module: Module, name: str, asked: frozenset[tuple[str, str]]) -> Target:
+        """Return what a name means in a module; ``asked`` are the names that led here, so that a circle of imports ends."""
+        if (module.name, name) in asked:
+            return None
+        asked |= {(module.name, name)}
+        bound = module.names.bindings.get(name, ())
+        if bound:
+            origins = {binding.origin for binding in bound}
+            origin = origins.pop() if len(origins) == 1 else None
+            if origin is not None:
+                return self._imported(module.absolute(origin), asked)
+            node = bound[0].node if len(bound) == 1 else None
+            return None if node is None else ModuleMember(module, name, node)
+        for star in reversed(
+            module.names.stars
+        ):  # a later import replaces the names of an earlier one
+            source = self.module(module.absolute(star) or "")
+            if source is None:
+                return None  # it may have every name
+            if self._exports(source, name):
+                return self._named(source, name, asked)
+        return f"builtins.{name}" if hasattr(builtins, name) else None
+
+    def _imported(self, dotted: str | None, asked: frozenset[tuple[str, str]]) -> Target:
+        """Return what an absolute dotted name imports."""
+        if dotted is None:
+            return None
+        above, _, last = dotted.rpartition(".")
+        package = self.module(above) if above else None
+        if package is not None and (last in package.names.bindings or package.names.stars):
+            found = self._named(package, last, asked)
+            if found is not None and not (isinstance(found, str) and found.startswith("builtins.")):
+                return found
+        module = self.module(dotted)
+        if module is not None:
+            return module
+        # A name that no module of the toolset has is not that of another distribution, as in `tools.absent`.
+        return None if self.module(dotted.partition(".")[0]) is not None else dotted
+
+    def _attribute(self, target: Target, name: str) -> Target:
+        if isinstance(target, str):
+            return f"{target}.{name}"
+        if isinstance(target, Module):
+            return self._imported(f"{target.name}.{name}", frozenset())
+        if target is not None and isinstance(target.node, ast.ClassDef):
+            inner = [one for one in target.node.body if isinstance(one, ast.ClassDef)]
+            for node in inner:
+                if node.name == name:
+                    return ModuleMember(target.module, f"{target.name}.{name}", node)
+        return None
+
+    def _exports(self, module: Module, name: str) -> bool:
+        """Return whether ``from module import *`` imports a name."""
+        listed = module.names.bindings.get("__all__")
+        if listed is None:
+            is_bound = name in module.names.bindings or any(
+                self._exports(inner, name)
+                for star in module.names.stars
+                if (inner := self.module(module.absolute(star) or "")) not in {None, module}
+                and inner is not None
+            )
+            return is_bound and not name.startswith("_")
+        try:
+            node = listed[0].node if len(listed) == 1 else None
+            names = literal(node) if isinstance(node, ast.expr) else None
+        except UnknownError:
+            names = None
+        # A computed list may have every name; the module then decides whether it has it.
+        return name in names if isinstance(names, list) else name in module.names.bindings
+
+
+def function_of(modules: Modules, module: Module, name: str) -> ModuleMember | None:
+    """Return the function that a module imports under a name from another one of the toolset, if that is certain."""
+    bound = module.names.bindings.get(name, ())
+    if len(bound) != 1 or not bound[0].certain or bound[0].origin is None:
+        return None
+    found = modules.resolve(ast.Name(name), module)
+    is_function = isinstance(found, ModuleMember) and isinstance(found.node, FunctionNode)
+    return found if is_function and isinstance(found, ModuleMember) else None

@@ -1,0 +1,213 @@
+"""Names and constants in the annotations of one module, and the schema that all parts of a signature share."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.json_values import pointer
+from covalt_git.python_reader.known_types import SPELLINGS
+from covalt_git.python_reader.module_text import parse_expression
+from covalt_git.python_reader.modules import ModuleMember
+from covalt_git.python_reader.names import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.python_reader.modules import Module, Modules, Target
+
+DEFINITION = "#/$defs/"
+"""Beginning of a reference to a definition; until a schema is complete, the key of the definition follows as it is."""
+
+BUDGET = 200_000
+"""Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
+
+MAX_DEPTH = 40
+
+_MOST_NOTES = 20
+_SHOWN = 60
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+@dataclass(slots=True)
+class SchemaDocument:
+    """What all parts of one schema share.
+
+    Attributes:
+        definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
+        notes: the texts of types that were not read, or accept less than their schema, in their order, of the parameter
+            that is read now.
+        may_change: whether the function may get another value of this parameter than the schema says.
+        unread: the notes of each parameter, by its name.
+        changed: the names of the parameters that may change.
+        size: of the schema, in nodes and characters.
+        depth: of the annotation that is read now.
+    """
+
+    definitions: dict[str, JsonObject | None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    may_change: bool = False
+    unread: dict[str, str] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    _noted: dict[str, tuple[dict[str, None], bool]] = field(default_factory=dict)
+    size: int = 0
+    depth: int = 0
+
+    @contextlib.contextmanager
+    def notes_of(self, key: str) -> Iterator[None]:
+        """Note what is noted about a definition, also for the parameters that refer to it later."""
+        notes, may_change = self.notes, self.may_change
+        self.notes, self.may_change = self._noted.get(key, ({}, False))
+        try:
+            yield
+        finally:
+            self._noted[key] = self.notes, self.may_change
+            self.notes, self.may_change = notes | self.notes, may_change or self.may_change
+
+
+@dataclass(frozen=True, slots=True)
+class TypeArgument:
+    """The type in place of a type variable, in the module that names it."""
+
+    annotation: ast.expr
+    reader: TypeReader
+
+
+@dataclass(frozen=True, slots=True)
+class TypeReader(ABC):
+    """What an expression of one module names, and what is noted about the types of a signature.
+
+    Attributes:
+        serializes: whether it reads the types of results, as which pydantic writes some types differently.
+        arguments: the types for the type variables of the class or alias that is read.
+        closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
+    """
+
+    modules: Modules
+    module: Module
+    document: SchemaDocument = field(default_factory=SchemaDocument)
+    serializes: bool = False
+    arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
+    closes: bool = True
+
+    @abstractmethod
+    def read(self, annotation: ast.expr | None) -> JsonObject:
+        """Return the schema of an annotation."""
+
+    def within(self, module: Module, arguments: Mapping[str, TypeArgument] | None = None) -> Self:
+        """Return the reader of another module for the same schema."""
+        return replace(self, module=module, arguments=arguments or {})
+
+    def note(self, text: str, *, refuses_only: bool = False) -> None:
+        """Note a type or a constraint that the schema does not say.
+
+        ``refuses_only``: it refuses more values, but the function gets those that the schema says, by their formats.
+        """
+        self.document.may_change = self.document.may_change or not refuses_only
+        if len(self.document.notes) < _MOST_NOTES:
+            self.document.notes[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
+
+    def choice(self, values: Iterable[Any]) -> JsonObject:
+        """Return the schema of an enumeration of constants.
+
+        Raises:
+            UnknownError: if a constant is not a string, number, boolean or null.
+        """
+        chosen: list[Any] = []
+        distinct: set[tuple[type, Any]] = set()
+        for value in values:
+            if type(value) not in _JSON_TYPES:
+                raise UnknownError
+            self.spend(len(value) + 1 if isinstance(value, str) else 1)
+            if (type(value), value) not in distinct:
+                distinct.add((type(value), value))
+                chosen.append(value)
+        types = {_JSON_TYPES[type(value)] for value in chosen}
+        return {"enum": chosen} | ({"type": types.pop()} if len(types) == 1 else {})
+
+    def text(self, expression: ast.expr | None) -> str:
+        """Return the value of a string literal; "" for other expressions."""
+        if not isinstance(expression, ast.Constant) or not isinstance(expression.value, str):
+            return ""
+        try:
+            expression.value.encode("utf-8")
+            self.spend(len(expression.value))
+        except (UnicodeEncodeError, UnknownError):
+            return ""
+        return expression.value
+
+    def assigned(self, expression: ast.expr) -> tuple[ast.expr, Self]:
+        """Return the expression that is assigned to a name, through other names, and the reader of its module."""
+        reader = self
+        for _ in range(MAX_DEPTH):
+            target = reader.resolve(expression)
+            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
+                break
+            expression, reader = target.node, reader.within(target.module)
+        return expression, reader
+
+    def unwrap(self, annotation: ast.expr | None) -> tuple[ast.expr | None, Self]:
+        """Return an annotation without quotes and with aliases resolved, and the reader of its module.
+
+        Raises:
+            UnknownError: if quotes do not contain an expression, or aliases are circular.
+        """
+        reader = self
+        for _ in range(MAX_DEPTH):
+            if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+                annotation = parse_quoted(annotation.value)
+                continue
+            target = reader.resolve(annotation)
+            if not isinstance(target, ModuleMember) or not isinstance(target.node, ast.expr):
+                return annotation, reader
+            annotation, reader = target.node, reader.within(target.module)
+        raise UnknownError
+
+    def spend(self, amount: int) -> None:
+        """Add to the size of the schema.
+
+        Raises:
+            UnknownError: if the schema is now too large or too deep.
+        """
+        self.document.size += amount
+        if self.document.size > BUDGET or self.document.depth > MAX_DEPTH:
+            raise UnknownError
+
+    def parts(self, annotation: ast.Subscript) -> list[ast.expr]:
+        """Return the type arguments of ``Name[...]``.
+
+        Raises:
+            UnknownError: if an argument is unpacked.
+        """
+        inner = annotation.slice
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        if any(isinstance(part, ast.Starred) for part in parts):
+            raise UnknownError
+        return parts
+
+    def resolve(self, expression: ast.AST | None) -> Target:
+        """Return what an expression names; see :meth:`.Modules.resolve`."""
+        return self.modules.resolve(expression, self.module)
+
+    def origin(self, annotation: ast.AST | None) -> str:
+        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
+        target = self.resolve(annotation)
+        return SPELLINGS.get(target, target) if isinstance(target, str) else ""
+
+    def definition_of(self, schema: JsonObject) -> JsonObject:
+        """Return the definition that a schema refers to; ``{}`` if it is no reference, or not read."""
+        name = str(schema.get(pointer.REF, "")).removeprefix(DEFINITION)
+        return self.document.definitions.get(name) or {}
+
+
+def parse_quoted(text: str) -> ast.expr:
+    """Parse an annotation in quotes."""
+    try:
+        return parse_expression(text.strip())
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise UnknownError from None

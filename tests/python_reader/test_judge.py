@@ -1,0 +1,213 @@
+"""The listed schema of a Python tool accepts exactly what a call accepts, or says which parameter it does not know.
+
+The types are written after the documentation of pydantic 2, dataclasses, typing and enum, not after the reader.
+"""
+
+import functools
+import importlib
+import re
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.python_reader.modules import Modules, ModuleSource
+from covalt_git.python_reader.source import read_tool
+from covalt_toolset import describe
+from tests.covalt_toolset import declared_types
+from tests.python_reader.judge import disagreements
+from tests.tables import tables
+
+TABLES = tables(__file__)
+ROOT = Path(__file__).parents[2]
+CASES = ROOT.parent / "shared" / "data" / "public-cases"
+SDK_MODULE = Path(declared_types.__file__).read_text(encoding="utf-8")
+SDK_TYPES = [
+    row[0]
+    for row in tables(str(Path(declared_types.__file__).with_name("test_signature.py")))[
+        "annotations"
+    ]
+]
+MODULES = dict(TABLES["modules"]) | (
+    dict(TABLES["modules_3_12"]) if sys.version_info >= (3, 12) else {}
+)
+PRELUDE: str = TABLES["prelude"]
+KNOWN = dict(TABLES["known"])
+
+
+def load(text: str) -> Any:
+    """Run a module as the sandbox would, and return its function ``f``."""
+    module = types.ModuleType("loaded_for_judgement")
+    sys.modules[module.__name__] = module  # where pydantic looks for the names of the module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(text, "f.py", "exec", dont_inherit=True), vars(module))
+    return vars(module)["f"]
+
+
+def module_of(name: str) -> str:
+    """Return the text of a module, in which an import from ``__future__`` stays first."""
+    first, _, rest = MODULES[name].partition("\n")
+    is_future = first.startswith("from __future__")
+    return "\n".join([first, PRELUDE, rest] if is_future else [PRELUDE, first, rest])
+
+
+def judge(name: str, text: str, *, own: str, number: int = 16) -> None:
+    found = read_tool(text.encode(), "f")
+    problems = [str(one) for one in disagreements(found, load(text), own, number)]
+    if name in KNOWN:
+        assert problems, f"{name} agrees now: remove it from the list of known disagreements"
+        pytest.xfail(KNOWN[name])
+    assert problems == [], f"unread: {found.unread}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_listed_schema_accepts_what_a_call_accepts(name: str) -> None:
+    judge(name, module_of(name), own=MODULES[name])
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
+    unread = read_tool(module_of(name).encode(), "f").unread
+
+    assert [*unread] == dict(TABLES["unread"]).get(name, [])
+
+
+def discriminators(part: Any) -> Iterator[Any]:
+    if isinstance(part, dict):
+        yield from (one for key, one in part.items() if key == "discriminator")
+        part = list(part.values())
+    for one in part if isinstance(part, list) else ():
+        yield from discriminators(one)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("discriminated")])
+def test_each_tag_is_mapped_to_its_class(name: str) -> None:
+    found = read_tool(module_of(name).encode(), "f")
+    if found.unread:
+        pytest.skip("it is not read in full")
+    ran = describe(load(module_of(name))).input_schema
+
+    assert list(discriminators(found.input_schema)) == list(discriminators(ran))
+
+
+@pytest.mark.parametrize("annotation", SDK_TYPES)
+def test_types_of_the_sdk_are_listed_as_a_call_accepts_them(annotation: str) -> None:
+    judge(annotation, f"{SDK_MODULE}\ndef f(x: {annotation}): return x", own="", number=8)
+
+
+# Tools of toolsets
+
+
+def path_of(folder: Path, name: str) -> Path | None:
+    stem = folder / name.replace(".", "/")
+    return next(
+        (path for path in (stem / "__init__.py", stem.with_suffix(".py")) if path.is_file()), None
+    )
+
+
+def toolset_tools() -> Iterator[tuple[Path, str, str]]:
+    """Yield the folder, the module and the function of each Python tool of the samples and fixtures."""
+    for manifest in sorted(
+        [
+            *ROOT.glob("toolsets/*/toolset.yaml"),
+            *ROOT.glob("examples/**/toolset.yaml"),
+            *ROOT.glob("fixtures/**/toolset.yaml"),
+        ]
+    ):
+        text = manifest.read_text(encoding="utf-8", errors="replace")
+        for module, function in re.findall(r"entrypoint: ['\"]?([\w.]+):(\w+)", text):
+            name = next(
+                (one for one in (module, f"tools.{module}") if path_of(manifest.parent, one)), None
+            )
+            if name is not None:
+                yield manifest.parent, name, function
+
+
+def modules_of(folder: Path) -> Modules:
+    def load_source(name: str) -> ModuleSource | None:
+        path = path_of(folder, name)
+        if path is not None:
+            return ModuleSource(path.read_bytes(), is_package=path.stem == "__init__")
+        is_package = (folder / name.replace(".", "/")).is_dir()
+        return ModuleSource(b"", is_package=True) if is_package else None
+
+    return Modules(load_source)
+
+
+def without_effects(function: Any) -> Callable[..., object]:
+    """Return a function with the same signature that does nothing."""
+
+    @functools.wraps(function)
+    def stub(**_: object) -> None: ...
+
+    return stub
+
+
+@pytest.mark.parametrize(
+    ("folder", "module", "function"),
+    [pytest.param(*one, id=f"{one[0].relative_to(ROOT)}-{one[2]}") for one in toolset_tools()],
+)
+def test_tools_of_the_samples_are_listed_as_a_call_accepts_them(
+    folder: Path, module: str, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = path_of(folder, module)
+    assert path is not None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(folder)
+    try:
+        found = read_tool(text.encode(), function, modules_of(folder), module)
+        run = getattr(importlib.import_module(module), function)
+        assert [
+            str(one)
+            for one in disagreements(
+                found._replace(output_schema=None), without_effects(run), text, 10
+            )
+        ] == []
+    except (ImportError, SyntaxError, NameError, AttributeError, RuntimeError) as error:
+        pytest.skip(f"it cannot be loaded: {error}")
+    except Exception as error:
+        if "python_reader" in type(error).__module__:
+            pytest.skip(f"it cannot be read: {error}")
+        raise
+    finally:
+        for one in set(sys.modules) - before:
+            del sys.modules[one]
+
+
+def shared_functions() -> Iterator[tuple[str, str, str]]:
+    """Yield the Python that the public cases write, with the names of its functions."""
+    for script in sorted(CASES.glob("*/run.sh")):
+        for at, (_, text) in enumerate(
+            re.findall(
+                r"<<\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\1\n",
+                script.read_text(encoding="utf-8", errors="replace"),
+                re.DOTALL,
+            )
+        ):
+            if re.search(r"^(async )?def \w+\(", text, re.MULTILINE):
+                for function in re.findall(r"^(?:async )?def (\w+)\(", text, re.MULTILINE):
+                    yield f"{script.parent.name}-{at}-{function}", text, function
+
+
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [pytest.param(text, function, id=name) for name, text, function in shared_functions()],
+)
+def test_tools_of_the_public_cases_are_listed_as_a_call_accepts_them(
+    text: str, function: str
+) -> None:
+    try:
+        found = read_tool(text.encode(), function)
+        run = load(f"{text}\nf = {function}")
+    except Exception as error:  # noqa: BLE001 - most of these texts are programs, not tools
+        pytest.skip(f"it is no module: {error}")
+    assert [
+        str(one)
+        for one in disagreements(found._replace(output_schema=None), without_effects(run), text, 10)
+    ] == []
