@@ -43,6 +43,8 @@ def _in_plain_words(schema: Any) -> Any:
             found[keyword] = {name: _in_plain_words(one) for name, one in value.items()}
         elif keyword in _VALUES:
             found[keyword] = value
+        elif keyword == "propertyNames" and value == {}:
+            continue  # the reader's word for keys that are parsed
         elif keyword != "format" or value not in _OWN_FORMATS:
             found[keyword] = _in_plain_words(value)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
-from covalt_git.json_values.pointer import BadReferenceError, json_path
+from covalt_git.json_values.pointer import REF, BadReferenceError, json_path
 from covalt_git.json_values.schema_rules import with_rule
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.runtime import sandbox_levels
@@ -114,7 +114,9 @@ def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
             parts = subschemas.below(parts, str(name))
     except BadReferenceError:
         return {}
-    return parts[0] if parts else {}
+    return next(
+        (part for part in parts if REF not in part), {}
+    )  # what a reference leads to follows it
 
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:

@@ -52,7 +52,9 @@ def report(tool: Tool, ran: RunSchemas) -> None:
         return
     from covalt_git.authority.schema_meaning import judge_meaning  # noqa: PLC0415 - most are the same
 
-    found = [one.words for one in judge_meaning(tool.input_schema, ran.input_schema)]
+    # What the listed schema refuses, a call refuses too: only what a call refuses in addition is a surprise.
+    judged = judge_meaning(tool.input_schema, ran.input_schema)
+    found = [one.words for one in judged if one.verdict == "narrowing"]
     if not found:
         return
     more = len(found) - _MOST_SHOWN

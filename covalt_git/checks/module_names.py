@@ -11,7 +11,9 @@ from covalt_git.problems import codes
 if TYPE_CHECKING:
     from covalt_git.manifests.toolset_files import BundleFiles
 
-PROVIDED = frozenset({"covalt_toolset", "pydantic", "pydantic_core", "typing_extensions"})
+PROVIDED = frozenset(
+    {"annotated_types", "covalt_toolset", "pydantic", "pydantic_core", "typing_extensions"}
+)
 """Packages that every tool can import."""
 
 _IMPORTED = PROVIDED | {"covalt_git"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.text.display import shorten
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,5 +22,5 @@ def with_rule(message: str, part: Mapping[str, Any]) -> str:
     rule = {name: inner for name, inner in part.items() if name not in _FOR_READERS}
     if rule.keys() <= {"type"} or "properties" in rule:
         return message
-    text = json.dumps(rule, ensure_ascii=False)
-    return f"{message} (schema: {text if len(text) <= _MOST else f'{text[:_MOST]}...'})"
+    text = shorten(json.dumps(rule, ensure_ascii=False), _MOST)
+    return f"{message} (schema: {text})"

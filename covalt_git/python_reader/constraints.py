@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.json_values import json_schema
+from covalt_git.json_values import json_schema, pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.names import UnknownError, literal
@@ -246,7 +246,7 @@ def _tagged(reader: TypeReader, schema: JsonObject, key: Any) -> JsonObject:
         values = [part["const"]] if "const" in part else part.get("enum", [])
         if not values or not all(isinstance(value, str) for value in values):
             raise UnknownError
-        mapping |= dict.fromkeys(values, choice["$ref"])
+        mapping |= dict.fromkeys(values, choice[pointer.REF])
     if not choices or not isinstance(key, str):
         raise UnknownError
     tagged = {"oneOf": choices, "discriminator": {"propertyName": key, "mapping": mapping}}

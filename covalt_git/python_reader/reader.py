@@ -13,6 +13,7 @@ from covalt_git.python_reader.known_types import SPELLINGS
 from covalt_git.python_reader.module_text import parse_expression
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -110,7 +111,7 @@ class TypeReader(ABC):
         """
         self.document.may_change = self.document.may_change or not refuses_only
         if len(self.document.notes) < _MOST_NOTES:
-            self.document.notes[text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."] = None
+            self.document.notes[shorten(text, _SHOWN)] = None
 
     def choice(self, values: Iterable[Any]) -> JsonObject:
         """Return the schema of an enumeration of constants.

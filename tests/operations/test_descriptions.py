@@ -1,5 +1,6 @@
 """Python tools as they run: what differs from the source, what is stored, and who may ask."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -275,3 +276,45 @@ def test_a_toolset_with_untrusted_grants_is_refused(
         error = operate.error("describe_tools", target=target)
         assert error.code == "not_trusted"
         assert "other.example" in str([error.message, error.hint, *error.problems])
+
+
+def test_what_pydantic_checks_and_its_schema_does_not_say_stays_in_the_stored_schema(
+    tmp_path: Path, folder: Path, operate: Operations
+) -> None:
+    text = """\
+        from dataclasses import dataclass, field
+        from typing import Annotated, Literal
+        from pydantic import BaseModel, Field, WithJsonSchema
+
+        class Cat(BaseModel):
+            kind: Literal["cat"]
+
+        class Dog(BaseModel):
+            kind: Literal["dog"] = "dog"
+
+        @dataclass
+        class Item:
+            size: int
+            hidden: int = field(default=1, init=False)
+
+        def run(
+            pet: Annotated[Cat | Dog, Field(discriminator="kind")],
+            names: dict[int, str],
+            item: Item,
+            count: Annotated[int, WithJsonSchema({"type": "integer", "multipleOf": 2})],
+        ) -> str: ...
+    """
+    (folder / "tools/exact.py").write_text(textwrap.dedent(text))
+    with (folder / "toolset.yaml").open("a") as manifest:
+        manifest.write('  - {id: exact, entrypoint: "tools.exact:run"}\n')
+
+    (tool,) = operate("describe_tools", target="shop:exact", write=True)["tools"]
+
+    read = read_toolset(tmp_path, "shop").sources["exact"].input_schema
+    stored = read_toolset(tmp_path, "shop").stored_schemas.valid.tools["exact"].input_schema
+    assert {one["message"].split(":")[0] for one in tool["differences"]} == {"'count'"}
+    assert stored is not None
+    assert stored["properties"]["count"]["multipleOf"] == 2
+    for name in ("pet", "names", "item"):
+        assert stored["properties"][name] == read["properties"][name]
+    assert stored["$defs"] == read["$defs"]
