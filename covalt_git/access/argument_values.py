@@ -42,7 +42,15 @@ A pattern, a choice or a union may stand for numbers or booleans: the keys of a 
 _KINDS: Final = frozenset({"type", "enum", "const"})
 """Keys of a schema that say which values Python takes as they are."""
 
-_SPELLED_AS_WRITTEN: Final = frozenset({"path"})
+UNKNOWN_SIGNATURE: Final = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": True,
+}
+"""The schema of a Python function whose parameters cannot be read."""
+
+_SPELLED_AS_WRITTEN: Final = frozenset({"path", "file-path", "directory-path"})
 """Formats of texts that Python does not parse, or whose spellings are compared elsewhere."""
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -94,6 +102,8 @@ def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
     for schema in (tool.input_schema, tool.function_schema):
         if schema is not None:
             is_read = schema is tool.function_schema or not tool.schema_is_declared
+            # Of a signature that was not read, the declared schema is all that is known, such as one that ran.
+            is_read = is_read or tool.function_schema == UNKNOWN_SIGNATURE
             yield schema, tool.kind == "python" and is_read
 
 
@@ -151,6 +161,9 @@ class _Values:
             for item, of_item in self._items(value, schemas):
                 yield from self._at(item, of_item, names)
             return
+        if isinstance(value, list) and int(name) >= len(value) and self._is_of_function:
+            yield from self._missing_item(schemas, int(name), rest)
+            return
         if isinstance(value, dict):
             for key in self._other_names(value, schemas, name):
                 yield from self._at(value[key], self._subschemas.below(schemas, key), rest)
@@ -196,6 +209,8 @@ class _Values:
         if isinstance(value, list):
             for item, of_item in self._items(value, schemas):
                 yield from self._inside(item, of_item)
+            for position in range(len(value), _most_items(schemas)):
+                yield from self._missing_item(schemas, position, ())
         elif isinstance(value, dict):
             of_names = self._of_names(schemas)
             for key, part in value.items():
@@ -215,14 +230,26 @@ class _Values:
         self, value: list[Any], schemas: Sequence[JsonObject]
     ) -> Iterator[tuple[Any, Sequence[JsonObject]]]:
         """Yield each item with its schemas, which are looked up once for all items that have the same."""
-        lists = (one.get(key, ()) for one in schemas for key in ("prefixItems", "items"))
-        ends = max((len(one) for one in lists if isinstance(one, list)), default=0)
+        ends = _most_items(schemas)
         rest = self._subschemas.below(schemas, str(ends))
         for position, item in enumerate(value):
             yield (
                 item,
                 self._subschemas.below(schemas, str(position)) if position < ends else rest,
             )
+
+    def _missing_item(
+        self, schemas: Sequence[JsonObject], position: int, rest: Sequence[str]
+    ) -> Iterator[Any]:
+        """Yield the default of a field of a named tuple that a list does not have; any value if it is unknown."""
+        if not self._is_of_function or position >= _most_items(schemas):
+            return
+        of_part = self._subschemas.below(schemas, str(position))
+        stating = [one for one in of_part if "default" in one]
+        for one in stating:
+            yield from self._at(one["default"], of_part, rest)
+        if not stating:
+            yield ANY_VALUE
 
     def _defaults(
         self,
@@ -241,6 +268,12 @@ class _Values:
             yield ANY_VALUE
         elif rest and (name in _properties(schemas) or not self._is_of_function):
             yield from self._at(MISSING, of_part, rest)
+
+
+def _most_items(schemas: Iterable[JsonObject]) -> int:
+    """Return the number of items of a list that have schemas of their own."""
+    lists = (one.get(key, ()) for one in schemas for key in ("prefixItems", "items"))
+    return max((len(one) for one in lists if isinstance(one, list)), default=0)
 
 
 def _is_unread(schemas: Iterable[JsonObject]) -> bool:

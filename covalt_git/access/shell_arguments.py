@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.access.argument_values import UNKNOWN_SIGNATURE
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.models.tool_properties import SHELL_SCHEMA, UNREAD_SCHEMA
@@ -21,14 +22,6 @@ if TYPE_CHECKING:
 
 SHELL_NAMES: Final = frozenset({"command", "cmd", "script", "shell", "code"})
 """Names of arguments that a shell or an interpreter reads, in lower case."""
-
-_UNKNOWN_SIGNATURE: Final = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": True,
-}
-"""The schema of a Python function whose parameters cannot be read."""
 
 METACHARACTERS: Final = frozenset(";&|<>$`\n\r()")
 """Characters of POSIX shells (XCU 2.2, 2.9, 2.6) that separate commands, redirect, or begin an expansion.
@@ -58,7 +51,7 @@ def is_shell_argument_of(tool: Tool, path: str) -> bool:
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
     return tool.kind == "python" and any(
-        schema == _UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
+        schema == UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
     )
 
 

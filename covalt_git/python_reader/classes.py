@@ -61,17 +61,24 @@ _IGNORED_OPTIONS = frozenset(
 _DATACLASS_FIELD = frozenset(
     {"default", "default_factory", "repr", "hash", "compare", "metadata", "kw_only", "init", "doc"}
 )
-_VALIDATORS = frozenset(
-    f"pydantic.{name}"
-    for name in ("field_validator", "model_validator", "validator", "root_validator")
-)
 _SERIALIZERS = frozenset(
     f"pydantic.{name}" for name in ("field_serializer", "model_serializer", "computed_field")
 )
+_HARMLESS_DECORATORS = _SERIALIZERS | {
+    *("builtins.property", "builtins.classmethod", "builtins.staticmethod"),
+    *("functools.cached_property", "functools.cache", "functools.lru_cache"),
+    *("abc.abstractmethod", "typing.override", "typing.overload", "typing.final"),
+}
+_ACCESSORS = frozenset({"setter", "getter", "deleter"})
+"""Attributes of a property that decorate its other methods."""
+
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
 """Methods that may refuse or change the values of a class."""
 
 _SCHEMA_HOOKS = ("__get_pydantic", "__pydantic")
+_VALUES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.UnaryOp)
+"""Expressions whose values validate nothing."""
+
 _MOST_CLASSES = 40
 
 _ALIASES: Final[Mapping[str, Callable[[str], str]]] = {
@@ -459,6 +466,7 @@ def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
     Raises:
         UnknownError: if a method changes the schema, or how a result is written.
     """
+    _check_assignments(node, reader)
     for method in node.body:
         if not isinstance(method, FunctionNode):
             continue
@@ -469,10 +477,30 @@ def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
         for decorator in method.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             origin = reader.origin(called)
-            if origin in _VALIDATORS:
+            is_accessor = isinstance(called, ast.Attribute) and called.attr in _ACCESSORS
+            # Any other one may be a validator under another name.
+            if origin not in _HARMLESS_DECORATORS and not is_accessor:
                 reader.note(f"{node.name}.{method.name}()")
             if origin in _SERIALIZERS and reader.serializes:
                 raise UnknownError
+
+
+def _check_assignments(node: ast.ClassDef, reader: SchemaReader) -> None:
+    """Note what a class assigns beside its fields: it may be a validator, as in ``_lower = field_validator("env")(lower)``.
+
+    Raises:
+        UnknownError: if it is a setting of pydantic.
+    """
+    for statement in _statements(node):
+        name, value = _target(statement), statement.value
+        if name.startswith(_SCHEMA_HOOKS):
+            raise UnknownError
+        if name == "model_config" or isinstance(statement, ast.AnnAssign) or value is None:
+            continue
+        called = value.func if isinstance(value, ast.Call) else value
+        is_known = isinstance(value, _VALUES) or reader.origin(called) == "pydantic.PrivateAttr"
+        if not is_known:
+            reader.note(f"{node.name}.{name}")
 
 
 def _statements(node: ast.ClassDef) -> Iterator[ast.Assign | ast.AnnAssign]:

@@ -47,8 +47,8 @@ _DEFAULTS = frozenset({"default", "default_factory"})
 _IGNORED = frozenset(
     {
         *("repr", "frozen", "strict", "init", "kw_only", "exclude", "validate_default"),
-        *("union_mode", "allow_inf_nan", "fail_fast", "field_title_generator"),
-        *("coerce_numbers_to_str", "description", *_NAMES, *_DEFAULTS),
+        *("allow_inf_nan", "fail_fast", "field_title_generator"),
+        *("description", *_NAMES, *_DEFAULTS),
     }
 )
 """Keywords of ``Field`` without effect on the values that a call accepts, or that are read elsewhere.
@@ -154,6 +154,9 @@ def with_keywords(
         elif name in _CHANGES:
             if not (isinstance(expression, ast.Constant) and not expression.value):
                 reader.note(f"{name}={ast.unparse(expression)}")
+        elif name in {"union_mode", "coerce_numbers_to_str"}:
+            if reader.text(expression) != "smart":
+                reader.note(f"{name}={ast.unparse(expression)}")  # it converts texts and numbers
         elif name == "discriminator":
             schema = _tagged(reader, schema, constant(reader, expression))
         elif name in _SHOWN:

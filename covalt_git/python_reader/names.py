@@ -23,7 +23,15 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _CANONICAL_MODULES = {
     "collections.abc": "typing",
     "covalt_toolset.decorator": "covalt_toolset",
-    "pydantic.fields": "pydantic",
+    **dict.fromkeys(
+        (
+            *("pydantic.class_validators", "pydantic.deprecated.class_validators"),
+            *("pydantic.config", "pydantic.fields", "pydantic.functional_serializers"),
+            *("pydantic.functional_validators", "pydantic.networks", "pydantic.root_model"),
+            "pydantic.types",
+        ),
+        "pydantic",
+    ),
     "pydantic.main": "pydantic",
     "typing_extensions": "typing",
 }

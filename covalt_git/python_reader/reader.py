@@ -36,14 +36,27 @@ _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 
 
 @dataclass(slots=True)
+class Notes:
+    """What a schema does not say about a parameter, or about a definition without those that it refers to.
+
+    Attributes:
+        texts: the types that were not read, or accept less than their schema, in their order.
+        may_change: whether the function may get another value than the schema says.
+        uses: the keys of the definitions that it refers to.
+    """
+
+    texts: dict[str, None] = field(default_factory=dict)
+    may_change: bool = False
+    uses: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class SchemaDocument:
     """What all parts of one schema share.
 
     Attributes:
         definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
-        notes: the texts of types that were not read, or accept less than their schema, in their order, of the parameter
-            that is read now.
-        may_change: whether the function may get another value of this parameter than the schema says.
+        notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
         changed: the names of the parameters that may change.
         size: of the schema, in nodes and characters.
@@ -51,24 +64,47 @@ class SchemaDocument:
     """
 
     definitions: dict[str, JsonObject | None] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
-    may_change: bool = False
+    notes: Notes = field(default_factory=Notes)
     unread: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
-    _noted: dict[str, tuple[dict[str, None], bool]] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
+    _noted: dict[str, Notes] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def notes_of(self, key: str) -> Iterator[None]:
-        """Note what is noted about a definition, also for the parameters that refer to it later."""
-        notes, may_change = self.notes, self.may_change
-        self.notes, self.may_change = self._noted.get(key, ({}, False))
+        """Note what the block notes at a definition, and that the one that is read now refers to it."""
+        self.notes.uses.add(key)
+        outer, self.notes = self.notes, self._noted.setdefault(key, Notes())
         try:
             yield
         finally:
-            self._noted[key] = self.notes, self.may_change
-            self.notes, self.may_change = notes | self.notes, may_change or self.may_change
+            self.notes = outer
+
+    def end_parameter(self, name: str) -> None:
+        """Keep the notes of a parameter under its public name, with those of all definitions that it reaches.
+
+        Only now are these complete: a class in a circle is referred to before it is read.
+        """
+        texts, may_change = dict(self.notes.texts), self.notes.may_change
+        reached = dict.fromkeys(sorted(self.notes.uses))
+        waiting = list(reached)
+        while waiting:
+            key = waiting.pop()
+            noted = self._noted[key]
+            texts |= noted.texts
+            is_unreadable = self.definitions.get(key) is None
+            if is_unreadable and not texts:
+                texts[key.rpartition(":")[2]] = None
+            may_change = may_change or noted.may_change or is_unreadable
+            new = sorted(noted.uses - reached.keys())
+            reached |= dict.fromkeys(new)
+            waiting += new
+        if texts:
+            self.unread[name] = ", ".join(texts)
+        if may_change:
+            self.changed.add(name)
+        self.notes = Notes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +145,10 @@ class TypeReader(ABC):
 
         ``refuses_only``: it refuses more values, but the function gets those that the schema says, by their formats.
         """
-        self.document.may_change = self.document.may_change or not refuses_only
-        if len(self.document.notes) < _MOST_NOTES:
-            self.document.notes[shorten(text, _SHOWN)] = None
+        notes = self.document.notes
+        notes.may_change = notes.may_change or not refuses_only
+        if len(notes.texts) < _MOST_NOTES:
+            notes.texts[shorten(text, _SHOWN)] = None
 
     def choice(self, values: Iterable[Any]) -> JsonObject:
         """Return the schema of an enumeration of constants.

@@ -405,8 +405,6 @@ def _read_argument(
     argument: ast.arg, default: ast.expr | None, reader: SchemaReader, docstring: _Docstring
 ) -> Parameter:
     """Return a parameter; what its schema does not say is noted under its name."""
-    document = reader.document
-    document.notes, document.may_change = {}, False
     parameter = read_parameter(
         reader,
         argument.arg,
@@ -415,10 +413,7 @@ def _read_argument(
         text=docstring.arguments.get(argument.arg, ""),
         takes_none=True,
     )
-    if document.notes:
-        document.unread[parameter.name] = ", ".join(document.notes)
-    if document.may_change:
-        document.changed.add(parameter.name)
+    reader.document.end_parameter(parameter.name)
     return parameter
 
 

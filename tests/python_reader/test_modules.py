@@ -248,3 +248,77 @@ def test_a_class_with_a_validator_is_noted_for_each_parameter_that_has_it() -> N
     }
     assert found.changed == {*"xyzs"}
     assert found.values_schema["properties"]["x"] == {"x-unread": True}
+
+
+CIRCLE = """
+    from __future__ import annotations
+    from typing import Annotated
+    from pydantic import AfterValidator, BaseModel
+    class Node(BaseModel):
+        edge: Edge | None = None
+        env: Annotated[str, AfterValidator(str.lower)] = ""
+    class Edge(BaseModel):
+        node: Node | None = None
+        other: Broken | None = None
+    class Broken(Absent):
+        pass
+    def f({parameters}): ...
+"""
+
+
+@pytest.mark.parametrize(
+    "parameters", ["b: Edge", "a: Node, b: Edge", "b: Edge, a: Node", "x: Broken, b: Edge"]
+)
+def test_what_is_noted_about_a_parameter_does_not_depend_on_the_others(parameters: str) -> None:
+    found = read({"tools/echo.py": CIRCLE.replace("{parameters}", parameters)})
+
+    assert "AfterValidator(str.lower)" in found.unread["b"]
+    assert found.values_schema["properties"]["b"] == {"x-unread": True}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "class M(BaseModel):\n    env: str\n    _lower = field_validator('env')(lower)",
+        "from pydantic.functional_validators import field_validator as fv\nclass M(BaseModel):\n    env: str\n    @fv('env')\n    @classmethod\n    def low(cls, v): return v.lower()",
+        "@dataclass\nclass M:\n    env: str\n    low = field_validator('env')(lower)",
+        "validates = field_validator('env')\nclass M(BaseModel):\n    env: str\n    @validates\n    @classmethod\n    def low(cls, v): return v.lower()",
+        "class Base:\n    low = field_validator('env')(lower)\n@dataclass\nclass M(Base):\n    env: str",
+        "@dataclass\nclass M:\n    env: str\n    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(str_to_lower=True)",
+    ],
+)
+def test_a_validator_of_a_class_is_noted_whatever_its_spelling(body: str) -> None:
+    head = (
+        "from typing import ClassVar\nfrom pydantic import BaseModel, ConfigDict, field_validator\n"
+        "from pydantic.dataclasses import dataclass\ndef lower(cls, v): return v.lower()\n"
+    )
+    found = read({"tools/echo.py": f"{head}{body}\ndef f(x: M): ..."})
+
+    assert found.changed == {"x"}
+
+
+def test_what_usual_classes_have_beside_their_fields_is_not_noted() -> None:
+    files = {
+        "tools/echo.py": """
+            from functools import cached_property
+            from typing import ClassVar
+            from pydantic import BaseModel, PrivateAttr
+            class M(BaseModel):
+                LIMIT: ClassVar[int] = 3
+                name: str
+                _cache: dict = PrivateAttr(default_factory=dict)
+                _count = PrivateAttr(0)
+                @property
+                def size(self): return 1
+                @size.setter
+                def size(self, value): ...
+                @cached_property
+                def words(self): return []
+                @classmethod
+                def of(cls, name): return cls(name=name)
+                def plain(self): ...
+            def f(x: M): ...
+        """
+    }
+
+    assert read(files).unread == {}

@@ -24,7 +24,7 @@ from typing import Annotated, NamedTuple
 from uuid import UUID
 from datetime import date
 from covalt_toolset import tool
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, Field, FilePath, StringConstraints
 
 NAME = "prod.env"
 Stripped = Annotated[str, StringConstraints(strip_whitespace=True)]
@@ -53,6 +53,19 @@ class Env(str, Enum):
 @tool
 def unread(prices: dict[str, Decimal], target: Target, other: Target | None, env: Env) -> str:
     """Unread."""
+    return ""
+
+
+class Place(NamedTuple):
+    host: str
+    env: str = "prod"
+
+
+@tool
+def in_order(
+    flag: Annotated[bool | str, Field(union_mode="left_to_right")], place: Place, path: FilePath
+) -> str:
+    """In order."""
     return ""
 
 
@@ -114,12 +127,17 @@ def parse(id: UUID, day: date, amount: Decimal, count: int, text: str, options: 
     """Parse."""
     return ""
 '''
+UUID_TEXT = "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
 MANIFEST = """\
 id: fs
 name: Fs
 version: "1"
 tools:
   - {id: unread, entrypoint: "tools:unread"}
+  - {id: in_order, entrypoint: "tools:in_order"}
+  - id: logged_by_id
+    entrypoint: "tools:logged"
+    input_schema: {type: object, properties: {id: {type: string, format: uuid}}}
   - {id: logged, entrypoint: "tools:logged"}
   - id: logged_as_declared
     entrypoint: "tools:logged"
@@ -284,9 +302,6 @@ def test_a_rule_that_requires_approval_matches_a_value_however_deep_it_is(
     assert bool(given_value) is bool(by_default) is contains(value)
 
 
-UUID_TEXT = "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
-
-
 @pytest.mark.parametrize(
     ("wanted", "args", "requires"),
     [
@@ -371,6 +386,30 @@ def test_an_object_of_any_values_is_compared_as_it_is(tools: dict[str, Tool]) ->
     assert confirmation(rules, tools["anything"], {"options": {"mode": "wipe"}})
     assert not confirmation(rules, tools["anything"], {"options": {"mode": "safe"}})
     assert not confirmation(rules, tools["anything"], {"options": {}})
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted", "args", "requires"),
+    [
+        ("in_order", {"flag": True}, {"flag": "yes"}, True),
+        ("in_order", {"place": "prod"}, {"place": ["h"]}, True),
+        ("in_order", {"place.1": "prod"}, {"place": ["h"]}, True),
+        ("in_order", {"place.1": "prod"}, {"place": ["h", "dev"]}, False),
+        ("in_order", {"path": "*.env"}, {"path": "a.txt"}, False),
+        ("in_order", {"path": "*.env"}, {"path": "a.env"}, True),
+        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT.upper()}, True),
+        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, False),
+    ],
+)
+def test_types_that_convert_or_have_defaults_are_compared_as_the_function_gets_them(
+    tools: dict[str, Tool],
+    tool: str,
+    wanted: dict[str, Any],
+    args: dict[str, Any],
+    *,
+    requires: bool,
+) -> None:
+    assert bool(confirmation(config(wanted), tools[tool], args)) is requires
 
 
 @pytest.mark.parametrize("declared", [True, False])
