@@ -36,7 +36,7 @@ _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 
 
 @dataclass(slots=True)
-class Notes:
+class TypeNotes:
     """What a schema does not say about a parameter, or about a definition without those that it refers to.
 
     Attributes:
@@ -64,18 +64,18 @@ class SchemaDocument:
     """
 
     definitions: dict[str, JsonObject | None] = field(default_factory=dict)
-    notes: Notes = field(default_factory=Notes)
+    notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     size: int = 0
     depth: int = 0
-    _noted: dict[str, Notes] = field(default_factory=dict)
+    _noted: dict[str, TypeNotes] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def notes_of(self, key: str) -> Iterator[None]:
         """Note what the block notes at a definition, and that the one that is read now refers to it."""
         self.notes.uses.add(key)
-        outer, self.notes = self.notes, self._noted.setdefault(key, Notes())
+        outer, self.notes = self.notes, self._noted.setdefault(key, TypeNotes())
         try:
             yield
         finally:
@@ -104,7 +104,7 @@ class SchemaDocument:
             self.unread[name] = ", ".join(texts)
         if may_change:
             self.changed.add(name)
-        self.notes = Notes()
+        self.notes = TypeNotes()
 
 
 @dataclass(frozen=True, slots=True)
