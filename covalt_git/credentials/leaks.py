@@ -182,7 +182,7 @@ _USER_AND_PASSWORD = re.compile(
         (?P<value>
           (?!\d{{1,5}}[?\#])
           (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
-          [^\s/:@"'`<>{{}}*\\]{{6,200}})@{HOST}""",
+          [^\s/@"'`<>{{}}\\]{{6,200}})@{HOST}""",
     re.VERBOSE,
 )
 """A password can have a ``$``; variables alone are references.  What ``?`` follows is a port."""

@@ -65,6 +65,8 @@ GUESSED = {
     "environ": f'os.environ.get("ACCESS_TOKEN", "{made(32)}")',
     "flag": f"[search, --api-key={made(24)}]",
     "json": f'{{"private_key": "{made(40, HEX)}"}}',
+    "address with a colon in the password": f"redis://u:{made(6)}:{made(8)}@h/0",
+    "address with a star in the password": f"postgres://app:{made(6)}*{made(8)}@db/x",
     "address": f"postgres://reader:{made(12)}@db.example.com/shop",
 }
 
