@@ -9,6 +9,7 @@ import contextlib
 import os
 import shlex
 import stat
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -153,40 +154,77 @@ def tracked_files(repository: Repository, folder: Path, name: str) -> Iterator[s
     """
     file = Path(repository.index_file)
     above = folder.resolve().relative_to(repository.top).as_posix()
-    base = os.fsencode("" if above == "." else f"{above}/")
-    wanted = base + os.fsencode(name)
+    wanted = os.fsencode(name if above == "." else f"{above}/{name}")
     try:
         content = file.read_bytes()
     except FileNotFoundError:  # nothing was ever added
         return
     except OSError as error:
         raise UnreadableIndexError(file) from error
-    may_be_tracked = wanted + b"/" in content or wanted + b"\0" in content
+    place = _Place(repository.top, wanted)
+    ending = os.fsencode(name).lower()
+    lower = content.lower()
+    may_be_tracked = ending + b"/" in lower or ending + b"\0" in lower
     # A split index has most of its names in another file, and dulwich reads that one only.
     shared = [*file.parent.glob("sharedindex.*")] if _SPLIT in content else []
     if not shared and not may_be_tracked and content[4:8] != _SHORT_NAMES:
         return
     for path in dict.fromkeys(path for index in shared or [file] for path in _names(index)):
-        if path == wanted or path.startswith(wanted + b"/"):
-            yield os.fsdecode(path[len(base) :])
+        if place.has(path):
+            yield os.fsdecode(b"/".join(path.split(b"/")[wanted.count(b"/") :]))
     if shared and _has_entry(content, wanted):
         yield name
 
 
+class _Place:
+    """The place of a folder in a repository, under each name by which the file system knows it.
+
+    On most file systems of macOS and Windows, git's ``Data/x`` is a file of ``data``, and é has two spellings.
+    """
+
+    def __init__(self, top: str, wanted: bytes) -> None:
+        self._top = top
+        self._wanted = wanted
+        self._depth = wanted.count(b"/") + 1
+        self._folded = _folded(wanted)
+        self._same = {wanted: True}
+
+    def has(self, path: bytes) -> bool:
+        """Return whether a path of the index is the folder, or below it."""
+        prefix = b"/".join(path.split(b"/", self._depth)[: self._depth])
+        if prefix not in self._same:
+            is_alike = _folded(prefix) == self._folded
+            self._same[prefix] = is_alike and self._is_same_file(prefix)
+        return self._same[prefix]
+
+    def _is_same_file(self, prefix: bytes) -> bool:
+        top = os.fsencode(self._top)
+        try:
+            tracked, folder = (os.stat(top + b"/" + path) for path in (prefix, self._wanted))  # noqa: PTH116 - bytes
+            return os.path.samestat(tracked, folder)
+        except OSError:
+            return False
+
+
+def _folded(path: bytes) -> str:
+    return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
+
+
 def _has_entry(content: bytes, wanted: bytes) -> bool:
-    """Return whether an index that dulwich cannot read has an entry at a path or below it.
+    """Return whether an index that dulwich cannot read has an entry at a path or below it, in whichever case.
 
     An entry has the length of its name just before it (gitformat-index(5)), also with two bytes of more flags in
     between.  So the same bytes in a longer name, or in the list of cached trees, are no entry.
     """
-    at = content.find(wanted)
+    lower, wanted = content.lower(), wanted.lower()
+    at = lower.find(wanted)
     while at >= 0:
-        entry = content[at:].partition(b"\0")[0]
+        entry = lower[at:].partition(b"\0")[0]
         lengths = {int.from_bytes(content[at - end : at - end + 2]) & _MOST for end in (2, 4)}
         is_path = entry == wanted or entry.startswith(wanted + b"/")
         if is_path and min(len(entry), _MOST) in lengths:
             return True
-        at = content.find(wanted, at + 1)
+        at = lower.find(wanted, at + 1)
     return False
 
 

@@ -11,6 +11,7 @@ from mcp import Client
 
 from covalt_git.file_edits import edits
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from tests.mcp_client import read, refused, resource_uris, talk, versions
 
 
@@ -113,3 +114,34 @@ def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str) -> No
     template = talk(shared, say, chat=chat_id)
 
     assert template == f"covalt-git://chats/{chat_id}/files/{{+path}}"
+
+
+RULES = """\
+version: 1
+approvals:
+  - {pattern: "**", when: {args: {path: "*.env"}}, require: true}
+  - {pattern: workspace.log, require: true}
+"""
+
+
+def test_a_resource_does_not_pass_the_approval_of_the_tool_that_reads_the_same(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "p"
+    create_project(root)
+    (root / "covalt.yaml").write_text(RULES)
+    with Project.open(root).chats.new("c1") as chat, Project.open(root).writing(chat) as writer:
+        edits.edit_file(writer, "prod.env", b"PASSWORD=x", before=None)
+        edits.edit_file(writer, "a.txt", b"one", before=None)
+        head = chat.head()
+    base = "covalt-git://chats/c1"
+
+    async def say(client: Client) -> None:
+        assert await chat_uris(client) == [f"{base}/files/a.txt"]
+        for uri in ("files/prod.env", f"manifests/{head}/files/prod.env", f"manifests/{head}"):
+            await refused(read(client, f"{base}/{uri}"))
+            found = await client.call_tool("read_result", {"resource": f"{base}/{uri}", "page": 1})
+            assert found.is_error
+        assert (await read(client, f"{base}/files/a.txt")).text == "one"
+
+    talk(root, say, chat="c1")

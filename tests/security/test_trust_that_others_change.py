@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dulwich import porcelain
@@ -1018,3 +1019,29 @@ def test_an_index_of_an_outer_repository_that_cannot_be_read_is_no_proof(
 
     assert error.code == "unreadable_index"
     assert error.hint == f"git --git-dir={outer}/.git status"
+
+
+@pytest.mark.parametrize("name", ["data", "Data", "DATA"])
+@pytest.mark.parametrize("is_one_folder", [True, False])
+def test_data_in_another_case_is_that_of_git_where_the_file_system_says_so(
+    own: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, is_one_folder: bool
+) -> None:
+    """Emulate a file system that ignores case: both names have the same inode."""
+    Operations(own)("create_chat", chat_id="mine")
+    (own / name / "chats/planted").mkdir(parents=True, exist_ok=True)
+    (own / name / "chats/planted/x").write_text("theirs")
+    git(own, "add", "-f", f"{name}/chats/planted/x")
+    stat = os.stat
+
+    def folding(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if isinstance(path, bytes) and path.lower().endswith(b"/data"):
+            path = path[:-4] + b"data"
+        return stat(path, *args, **options)
+
+    if is_one_folder:
+        monkeypatch.setattr(os, "stat", folding)
+
+    if is_one_folder or name == "data":
+        assert Operations(own).error("list_chats").code == "data_is_tracked"
+    else:
+        assert [chat["id"] for chat in Operations(own)("list_chats")["chats"]] == ["mine"]

@@ -10,10 +10,11 @@ import json
 import mimetypes
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp_types as types
 
+from covalt_git.access import confirmation
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import large_results
@@ -23,6 +24,7 @@ from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
+from covalt_git.toolsets.builtin_tools import BUILTINS
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.gateway.mcp_apps import AppPages
     from covalt_git.gateway.resources.resource_uris import ResourceUri
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import ToolCall
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
@@ -75,7 +78,7 @@ class Resources(NamedTuple):
             if self._may("list_files"):
                 with chat.scan_in_memory() as state:
                     for path in trees.files(chat.store, state.tree):
-                        if resource_uris.has_uri(path):
+                        if resource_uris.has_uri(path) and self._may("read_file", path=path):
                             uri = resource_uris.file(chat.id, path)
                             listed[uri] = partial(_file, uri, path)
             for branch in chat.branches() if self._may("log") else ():
@@ -103,8 +106,11 @@ class Resources(NamedTuple):
             return self._artifact(uri, parsed)
         if parsed.result_page is not None:
             return self._result_page(uri, parsed)
+        args: JsonObject = {} if parsed.path is None else {"path": parsed.path}
+        if parsed.manifest_id is not None:
+            args["manifest"] = parsed.manifest_id
         tool = "log" if parsed.path is None else "read_file"
-        if not self.project.chats.has(parsed.chat_id) or not self._may(tool):
+        if not self.project.chats.has(parsed.chat_id) or not self._may(tool, **args):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             manifest_id = parsed.manifest_id
@@ -186,8 +192,11 @@ class Resources(NamedTuple):
             for name, template in resource_uris.TEMPLATES.items()
         ] + toolset_resources.templates(self.project)
 
-    def _may(self, name: str) -> bool:
-        return self.project.catalog.sees(f"{BUILTIN_NAMESPACE}:{name}")
+    def _may(self, name: str, **args: Any) -> bool:
+        """Return whether the client may do what a built-in tool does, and without approval: a resource cannot wait for it."""
+        tool = BUILTINS[f"{BUILTIN_NAMESPACE}:{name}"]
+        project = self.project
+        return project.catalog.sees(tool.tool_id) and not confirmation(project.config, tool, args)
 
 
 def _no_such(uri: str) -> NoSuchResourceError:
