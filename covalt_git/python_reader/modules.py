@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _MOST_MODULES = 500
 """Modules of one toolset that are read, at most: an import of a further one is unknown."""
 
+_LONGEST_WAY = 50
+"""Imports of imports that are followed, at most; each takes several calls of Python, whose stack is limited."""
+
 
 @lru_cache(maxsize=16)
 def names_of(source: bytes) -> ModuleNames:
@@ -150,7 +153,7 @@ class Modules:
 
     def _named(self, module: Module, name: str, asked: frozenset[tuple[str, str]]) -> Target:
         """Return what a name means in a module; ``asked`` are the names that led here, so that a circle of imports ends."""
-        if (module.name, name) in asked:
+        if (module.name, name) in asked or len(asked) > _LONGEST_WAY:
             return None
         asked |= {(module.name, name)}
         bound = module.names.bindings.get(name, ())
@@ -161,13 +164,12 @@ class Modules:
                 return self._imported(module.absolute(origin), asked)
             node = bound[0].node if len(bound) == 1 else None
             return None if node is None else ModuleMember(module, name, node)
-        for star in reversed(
-            module.names.stars
-        ):  # a later import replaces the names of an earlier one
+        # A later import replaces the names of an earlier one.
+        for star in reversed(module.names.stars):
             source = self.module(module.absolute(star) or "")
             if source is None:
                 return None  # it may have every name
-            if self._exports(source, name):
+            if self._exports(source, name, frozenset()):
                 return self._named(source, name, asked)
         return f"builtins.{name}" if hasattr(builtins, name) else None
 
@@ -193,23 +195,27 @@ class Modules:
         if isinstance(target, Module):
             return self._imported(f"{target.name}.{name}", frozenset())
         if target is not None and isinstance(target.node, ast.ClassDef):
-            inner = [one for one in target.node.body if isinstance(one, ast.ClassDef)]
-            for node in inner:
-                if node.name == name:
+            for node in target.node.body:
+                if isinstance(node, ast.ClassDef) and node.name == name:
                     return ModuleMember(target.module, f"{target.name}.{name}", node)
         return None
 
-    def _exports(self, module: Module, name: str) -> bool:
-        """Return whether ``from module import *`` imports a name."""
+    def _exports(self, module: Module, name: str, above: frozenset[str]) -> bool:
+        """Return whether ``from module import *`` imports a name.
+
+        ``above`` are the modules that import this one in the same way, which may be a circle.
+        """
+        if module.name in above or len(above) > _LONGEST_WAY:
+            return False
         listed = module.names.bindings.get("__all__")
         if listed is None:
-            is_bound = name in module.names.bindings or any(
-                self._exports(inner, name)
-                for star in module.names.stars
-                if (inner := self.module(module.absolute(star) or "")) not in {None, module}
-                and inner is not None
+            if name.startswith("_"):
+                return False
+            sources = (self.module(module.absolute(star) or "") for star in module.names.stars)
+            return name in module.names.bindings or any(
+                source is not None and self._exports(source, name, above | {module.name})
+                for source in sources
             )
-            return is_bound and not name.startswith("_")
         try:
             node = listed[0].node if len(listed) == 1 else None
             names = literal(node) if isinstance(node, ast.expr) else None
@@ -224,6 +230,7 @@ def function_of(modules: Modules, module: Module, name: str) -> ModuleMember | N
     bound = module.names.bindings.get(name, ())
     if len(bound) != 1 or not bound[0].certain or bound[0].origin is None:
         return None
-    found = modules.resolve(ast.Name(name), module)
-    is_function = isinstance(found, ModuleMember) and isinstance(found.node, FunctionNode)
-    return found if is_function and isinstance(found, ModuleMember) else None
+    member = modules.resolve(ast.Name(name), module)
+    if isinstance(member, ModuleMember) and isinstance(member.node, FunctionNode):
+        return member
+    return None

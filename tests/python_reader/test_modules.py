@@ -129,6 +129,11 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "tools/second.py": "__all__ = ['Size']\nSize = bool\nOther = float",
         "tools/echo.py": "from tools.first import *\nfrom tools.second import *\ndef f(x: Size, y: Other): ...",
     },
+    "star imports in a circle": {
+        "tools/a.py": "from tools.b import *\nX = int",
+        "tools/b.py": "from tools.a import *\nY = str",
+        "tools/echo.py": "import tools.b\nfrom tools.a import *\ndef f(x: X, y: Y): ...",
+    },
     "a name shadowed in the function": {
         "tools/models.py": SHAPE,
         "tools/echo.py": "from tools.models import Shape\ndef f(x: Shape):\n    Shape = int\n    return Shape(x)",
@@ -322,3 +327,13 @@ def test_what_usual_classes_have_beside_their_fields_is_not_noted() -> None:
     }
 
     assert read(files).unread == {}
+
+
+def test_a_way_of_many_imports_is_unread_and_no_error() -> None:
+    files = {f"tools/m{n}.py": f"from tools.m{n + 1} import X" for n in range(300)}
+    files |= {
+        "tools/m300.py": "X = int",
+        "tools/echo.py": "from tools.m0 import X\ndef f(x: X): ...",
+    }
+
+    assert read(files).unread == {"x": "X"}
