@@ -132,7 +132,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
     "star imports in a circle": {
         "tools/a.py": "from tools.b import *\nX = int",
         "tools/b.py": "from tools.a import *\nY = str",
-        "tools/echo.py": "import tools.b\nfrom tools.a import *\ndef f(x: X, y: Y): ...",
+        "tools/echo.py": "import tools.a\nfrom tools.a import *\ndef f(x: X, y: Y): ...",
     },
     "a name shadowed in the function": {
         "tools/models.py": SHAPE,
