@@ -34,21 +34,13 @@ _ANNOTATIONS: Final = frozenset({"title", "description", "default", "examples"})
 """Keys of a schema that permit every value."""
 
 _OF_A_TEXT: Final = _ANNOTATIONS | {"type", "format", "minLength", "maxLength"}
-"""Keys of a schema of the keys of an object whose spellings are known.
+"""Keywords in the schema of an object's keys with which Python reads each key as text, or in spellings that are known.
 
-A pattern, a choice or a union may stand for numbers or booleans: the keys of a ``dict[int, str]`` are texts in JSON.
+With another keyword, such as a pattern, Python may read numbers: JSON has the keys of a ``dict[int, str]`` as texts.
 """
 
 _KINDS: Final = frozenset({"type", "enum", "const"})
 """Keys of a schema that say which values Python takes as they are."""
-
-UNKNOWN_SIGNATURE: Final = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": True,
-}
-"""The schema of a Python function whose parameters cannot be read."""
 
 _SPELLED_AS_WRITTEN: Final = frozenset({"path", "file-path", "directory-path"})
 """Formats of texts that Python does not parse, or whose spellings are compared elsewhere."""
@@ -103,7 +95,7 @@ def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
         if schema is not None:
             is_read = schema is tool.function_schema or not tool.schema_is_declared
             # Of a signature that was not read, the declared schema is all that is known, such as one that ran.
-            is_read = is_read or tool.function_schema == UNKNOWN_SIGNATURE
+            is_read = is_read or _is_unread([tool.function_schema or {}])
             yield schema, tool.kind == "python" and is_read
 
 

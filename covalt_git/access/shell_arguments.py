@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.access.argument_values import UNKNOWN_SIGNATURE
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.models.tool_properties import SHELL_SCHEMA, UNREAD_SCHEMA
@@ -50,12 +49,10 @@ def is_shell_argument_of(tool: Tool, path: str) -> bool:
     schemas = [one for one in (tool.input_schema, tool.function_schema) if one is not None]
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
-    return tool.kind == "python" and any(
-        schema == UNKNOWN_SIGNATURE or _is_unknown(schema, path.split(".")) for schema in schemas
-    )
+    return tool.kind == "python" and any(_is_unread(schema, path.split(".")) for schema in schemas)
 
 
-def _is_unknown(schema: JsonObject, names: list[str]) -> bool:
+def _is_unread(schema: JsonObject, names: list[str]) -> bool:
     """Return whether the type on the way to an argument was not read."""
     return any(one.get(UNREAD_SCHEMA) for one in _schemas_on_the_way(schema, names))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 _ANYTHING: Final[dict[str, Any]] = {}
-"""The schema that ``true`` stands for; one object, so that it is returned once."""
+"""The schema that means the same as ``true``.  It is one object, because schemas are told apart by their identity."""
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("if", "then", "else", "not")

@@ -22,6 +22,8 @@ SHELL_SCHEMA: Final = "x-shell"
 UNREAD_SCHEMA: Final = "x-unread"
 """Key of the schema of a Python parameter whose type was not read, or whose values the function gets in another form.
 
+At the schema of all arguments, it says that the signature was not read.
+
 Only the schemas with which approval rules compare values have it.
 """
 

@@ -1,7 +1,8 @@
 """JSON Schema of a class of the toolset: a pydantic model, dataclass, TypedDict, NamedTuple or Enum.
 
 Its fields are its own and those of its base classes, in whichever module they are.  A class with an unknown base, a
-computed member or a hook that changes its schema is unknown.  Validators only refuse values, and are noted.
+computed member or a hook that changes its schema is unknown.  Validators, which may refuse values or change them, are
+noted.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ _IGNORED_CONFIG = frozenset(
 )
 """Settings of a model that do not change which values a call accepts: it checks the types of the schema first."""
 
-_CHANGING_CONFIG = frozenset({"str_strip_whitespace", "str_to_lower", "str_to_upper"})
-"""Settings with which the function gets another text than the call has."""
+_CHANGING_CONFIG = frozenset(
+    {"coerce_numbers_to_str", "str_strip_whitespace", "str_to_lower", "str_to_upper"}
+)
+"""Settings with which the function gets another value than the call has."""
 
 _IGNORED_OPTIONS = frozenset(
     {*("frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash", "init", "match_args")}
@@ -215,15 +218,13 @@ def _model(lineage: _Lineage) -> JsonObject:
             raise UnknownError
         for statement in _statements(node):
             name = _target(statement)
-            if name == "__pydantic_extra__":
-                raise UnknownError
             if name == "model_config":
                 continue
             if isinstance(statement, ast.AnnAssign):
                 is_field = not name.startswith("_")
                 if is_field and not _is_class_variable(statement, reader, in_model=True):
                     fields[name] = statement, reader
-            elif not name.startswith("_") or name.startswith("__pydantic"):
+            elif not name.startswith("_"):
                 raise UnknownError
     config = _config_of(*lineage.classes[-1])
     extra, alias = _read_config(config)
@@ -343,11 +344,8 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
         _check_dataclass(node, reader)
         is_dataclass = True
         for statement in _statements(node):
-            if isinstance(statement, ast.AnnAssign):
-                if not _is_class_variable(statement, reader):
-                    fields[_target(statement)] = statement, reader
-            elif _target(statement).startswith("__pydantic"):
-                raise UnknownError
+            if isinstance(statement, ast.AnnAssign) and not _is_class_variable(statement, reader):
+                fields[_target(statement)] = statement, reader
     if not is_dataclass:
         raise UnknownError
     for name, (statement, reader) in fields.items():

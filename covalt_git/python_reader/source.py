@@ -113,7 +113,7 @@ class ToolDefinition(NamedTuple):
         A validator, for example, may make another value of the one that the schema accepts.
         """
         if "" in self.unread:
-            return _unknown_signature()
+            return _unknown_signature() | {UNREAD_SCHEMA: True}
         properties = {
             name: {UNREAD_SCHEMA: True} if name in self.changed else schema
             for name, schema in self.input_schema["properties"].items()
