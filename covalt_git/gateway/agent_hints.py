@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from covalt_git.errors import CovaltError
     from covalt_git.json_values import JsonObject
 
-_WITHOUT_TOOL = re.compile(r"(list them with )?`?covalt-git (chat list|tool list|tool show \S+)`?")
+_WITHOUT_TOOL = re.compile(
+    r"(list them with )?`?covalt-git (chat list|tool list|tool (show|schema) \S+)`?"
+)
 """An agent cannot list chats, and it has the list of tools and their schemas."""
 
 _ARGUMENTS = r"(?: [^`;]*)?"

@@ -159,7 +159,7 @@ class InvalidArgumentsError(CovaltError):
         problems = [Problem(path, 0, 0, "invalid_arguments", message) for path, message in found]
         super().__init__(
             f"invalid arguments for {tool_id}",
-            hint=f"covalt-git tool show {tool_id}" if ":" in tool_id else "",
+            hint=f"covalt-git tool schema {tool_id}" if ":" in tool_id else "",
             problems=problems,
         )
 

@@ -61,7 +61,7 @@ def test_wrong_arguments_are_reported_with_their_places_and_not_recorded(
         world.call(tool, **args)
 
     assert {one.path for one in caught.value.problems} == places
-    assert caught.value.hint == f"covalt-git tool show demo:{tool}"
+    assert caught.value.hint == f"covalt-git tool schema demo:{tool}"
     assert (world.refs(), world.approvals()) == (before, [])
 
 

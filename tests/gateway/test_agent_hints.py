@@ -12,6 +12,7 @@ HINTS = {
     "covalt-git chat branch delete c1 x": "for the user: covalt-git chat branch delete c1 x",
     "did you mean 'c1'? list them with `covalt-git chat list`": "did you mean 'c1'?",
     "covalt-git grant add demo process srv": "for the user: covalt-git grant add demo process srv",
+    "covalt-git tool schema demo:add": "",
     "choose another name": "choose another name",
     "covalt-git trust\ncovalt-git grant add demo secret K": (
         "for the user: covalt-git trust\nfor the user: covalt-git grant add demo secret K"
