@@ -4,7 +4,11 @@ Its functions are pure functions of the project's configuration, a principal and
 so that a changed ``covalt.yaml`` applies to the next decision.
 """
 
-from covalt_git.access.approval_required import approval_reasons, confirmation
+from covalt_git.access.approval_required import (
+    approval_reasons,
+    approval_reasons_of_any,
+    confirmation,
+)
 from covalt_git.access.decisions import (
     Action,
     Decision,
@@ -37,6 +41,7 @@ __all__ = [
     "admin_roles",
     "allowed_roles",
     "approval_reasons",
+    "approval_reasons_of_any",
     "confirmation",
     "decide",
     "is_admin",

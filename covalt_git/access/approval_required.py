@@ -77,6 +77,17 @@ def approval_reasons(
     return tuple(dict.fromkeys(reasons))
 
 
+def approval_reasons_of_any(config: ProjectConfig, tool: Tool) -> tuple[str, ...]:
+    """Return why a call of a tool may require approval, if its arguments are not known."""
+    for rule in config.approvals:
+        if applies(rule, tool):
+            if rule.require:
+                return (f"rule {rule.pattern} requires it",)
+            if not rule.when.args:  # no later rule, and not the default, decides about any call
+                return ()
+    return tuple(_REASONS[source] for source in tool.confirmation)
+
+
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     """Return whether a rule can apply to a tool: only annotations of the project itself can waive approval."""
     trusts = not rule.require and rule.when.annotations is not None

@@ -12,6 +12,8 @@ from covalt_git.access import (
     acting,
     admin_roles,
     allowed_roles,
+    approval_reasons_of_any,
+    confirmation,
     decide,
     is_admin,
     lacks_trust,
@@ -21,7 +23,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.access import Visibility
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.chat_queries import ChatQueries
     from covalt_git.index.tool_queries import ToolQueries
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
@@ -165,24 +168,46 @@ class Context:
         if not self.is_admin:
             raise self.refusal(f"may not {action}")
 
-    def require_tool(self, tool_id: str) -> None:
+    def require_tool(
+        self, tool_id: str, calls: Callable[[], Iterable[JsonObject]] | None = None
+    ) -> None:
         """Check that the principal may call a built-in tool, for an operation that does the same.
 
+        An operation cannot wait for approval.  So if such a call requires it, the principal must be one that may give
+        it: otherwise an edit by the API would be a way around each approval rule.
+
+        Args:
+            tool_id: The tool.
+            calls: Returns the arguments of the calls that do the same; None if they are not known, so that any call
+                counts.
+
         Raises:
-            ForbiddenError: if its role may not.
+            ForbiddenError: if its role may not call the tool, or not without the approval of others.
         """
         from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - most operations read only
 
-        self._required.append(partial(self.require_tool, tool_id))
-        project, tool = self.project, BUILTINS[tool_id]
-        if not decide(project.config, project.principal, "call", tool).allowed:
-            who = acting(project.config, project.principal)
-            role = project.principal.role or project.config.default_role
+        self._required.append(partial(self.require_tool, tool_id, calls))
+        config, principal = self.project.config, self.project.principal
+        tool, who = BUILTINS[tool_id], acting(config, principal)
+        if not decide(config, principal, "call", tool).allowed:
+            role = principal.role or config.default_role
             where = f"roles.{role}.allow" if role else "allow of a role"
             raise ForbiddenError(
                 f"{who} may not do this: it may not call {tool_id}",
                 hint=f"add {tool.path} to {where} in covalt.yaml; "
-                f"{allowed_roles(project.config, 'call', tool)}",
+                f"{allowed_roles(config, 'call', tool)}",
+            )
+        if decide(config, principal, "approve", tool).allowed:
+            return
+        reasons = approval_reasons_of_any(config, tool)
+        if reasons and calls is not None:
+            reasons = tuple(why for args in calls() for why in confirmation(config, tool, args))
+        if reasons:
+            raise ForbiddenError(
+                f"{who} may not do this without approval: {tool_id}, which does the same, requires it "
+                f"({reasons[0]})",
+                hint=f"a call of {tool_id} waits for approval; without a call, "
+                f"{allowed_roles(config, 'approve', tool)}",
             )
 
     @property

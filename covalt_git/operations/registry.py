@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import io
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import (
@@ -48,8 +48,9 @@ from covalt_git.errors import CovaltError, Problem, nearest_name
 from covalt_git.manifests.toolset_files import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations.context import Context
 
 
@@ -187,6 +188,8 @@ class Operation(Generic[RequestT, ResultT]):
         needs: What the role needs in a chat: the ids of the built-in tools that together do the same, such as
             "workspace:write_file", or :data:`MANAGE_CHATS`; empty if the operation only reads, or decides about
             each object itself.
+        calls: Returns the arguments of the calls of a needed tool that do the same as a request; None if the request
+            does not show them, so that any rule about the tool counts.
         upload_limit: For a request with uploads, its maximum size in bytes.
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
         decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
@@ -201,6 +204,7 @@ class Operation(Generic[RequestT, ResultT]):
     errors: tuple[int, ...]
     admin: str
     needs: tuple[str, ...]
+    calls: Callable[[Any], Iterable[JsonObject]] | None
     upload_limit: Callable[[Context], int] | None
     local: bool
     decides: Callable[[Any], str] | None
@@ -232,7 +236,9 @@ class Operation(Generic[RequestT, ResultT]):
             if need == MANAGE_CHATS:
                 context.require_chat_management()
             else:
-                context.require_tool(need)
+                context.require_tool(
+                    need, None if self.calls is None else partial(self.calls, request)
+                )
         decision = self.decides(request) if self.decides is not None else ""
         if decision:
             context.check_user(getattr(request, "reason", None), decision)
@@ -265,6 +271,7 @@ def operation(
     errors: tuple[int, ...] = (),
     admin: str = "",
     needs: tuple[str, ...] = (),
+    calls: Callable[[Any], Iterable[JsonObject]] | None = None,
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
     decides: str | Callable[[Any], str] | None = None,
@@ -285,6 +292,7 @@ def operation(
             errors,
             admin,
             needs,
+            calls,
             upload_limit,
             local,
             (lambda _: decides) if isinstance(decides, str) else decides,

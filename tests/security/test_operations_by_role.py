@@ -224,3 +224,63 @@ def test_a_message_switches_the_branch_only_for_a_role_that_may_switch(
             assert "workspace.branch" in error.hint
             assert owner("get_chat", chat_id="c1")["active_branch"] == "main"
     assert operate("add_message", chat_id="c1", text="third")["branch"] == "main"
+
+
+APPROVALS = """\
+  approver: {allow: ["workspace.*"], approve: ["workspace.*"]}
+approvals:
+  - {pattern: "workspace.*", when: {args: {path: "*.env"}}}
+  - {pattern: workspace.restore}
+  - {pattern: workspace.branch}
+  - {pattern: workspace.checkout}
+"""
+EDITS = [name for name, need in NEEDS.items() if need.startswith("workspace:")]
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_that_a_call_may_not_make_without_approval_needs_a_role_that_may_approve_it(
+    root: Path, name: str
+) -> None:
+    rules = APPROVALS.replace('"workspace.*", when: {args: {path: "*.env"}}', '"workspace.*"')
+    (root / "covalt.yaml").write_text(CONFIG + rules)
+    request = json.loads(json.dumps(CASES[name]["request"]).replace("{root}", str(root)))
+    if name == "upload_files":
+        request["files"] = uploads(**{"x.txt": b"x"})
+
+    error = Operations(root, role="writer").error(name, **request)
+
+    assert (error.code, error.http_status) == ("forbidden", 403)
+    assert "without approval" in error.message
+    assert "'approver'" in error.hint
+    try:
+        Operations(root, role="approver")(name, **request)
+    except CovaltError as other:
+        assert other.code != "forbidden"  # noqa: PT017 - the request may fail for its own reasons
+
+
+def test_an_approval_rule_about_a_path_holds_for_edits_of_that_path_only(root: Path) -> None:
+    (root / "covalt.yaml").write_text(CONFIG + APPROVALS)
+    writer = Operations(root, role="writer")
+
+    for path in ("prod.env", "x/../prod.env", "a/b.env"):
+        edit = {"chat_id": "c1", "path": path, "content": "b", "overwrite": True}
+        assert writer.error("update_workspace_file", **edit).code == "forbidden"
+    upload = {"chat_id": "c1", "folder": "a", "files": uploads(**{"prod.env": b"x"})}
+    assert writer.error("upload_files", **upload).code == "forbidden"
+
+    writer("update_workspace_file", chat_id="c1", path="b.txt", content="b")
+    writer("upload_files", chat_id="c1", files=uploads(**{"x.txt": b"x"}))
+    assert sorted(path.name for path in (root / "data/chats/c1/workspace").iterdir()) == [
+        "a.txt",
+        "b.txt",
+        "x.txt",
+    ]
+
+
+def test_an_edit_over_the_api_passes_no_approval_rule_of_its_role(root: Path) -> None:
+    (root / "covalt.yaml").write_text(CONFIG + APPROVALS)
+    edit = {"chat_id": "c1", "path": "prod.env", "content": "b"}
+
+    refused = Api.of(root, role="writer").tell("update_workspace_file", **edit)
+    assert (refused.status_code, refused.get_json()["error"]) == (403, "forbidden")
+    assert Api.of(root, role="approver").tell("update_workspace_file", **edit).status_code == 200

@@ -121,7 +121,12 @@ def list_branches(context: Context, request: ChatRequest) -> BranchList:
     return BranchList(branches=tuple(context.chat(request.chat_id).branches()))
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:branch",))
+@operation(
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:branch",),
+    calls=lambda request: [{"name": request.name, "start": request.from_manifest}],
+)
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     """Create a branch at a commit or at the current workspace, without checking it out."""
     chat = context.chat(request.chat_id)
@@ -135,7 +140,12 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:checkout",))
+@operation(
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:checkout",),
+    calls=lambda request: [{"branch": request.branch}],
+)
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Check out a branch; uncommitted changes are committed to the current branch first."""
     chat = context.chat(request.chat_id)

@@ -25,6 +25,9 @@ from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces.chat import MovedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations import registry
     from covalt_git.workspaces.chat import ChatStore
 
@@ -154,7 +157,14 @@ def most_upload_bytes(context: Context) -> int:
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",))
+@operation(
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:write_file",),
+    calls=lambda request: [
+        {"path": request.path, "content": request.content, "base": request.base}
+    ],
+)
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
@@ -175,7 +185,12 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",))
+@operation(
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:write_file",),
+    calls=lambda request: [{"path": request.path, "content": "", "base": request.base}],
+)
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
 
@@ -188,8 +203,21 @@ def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> Fil
     return FileDeleted(manifest_id=chat.head())
 
 
+def _written(request: UploadFiles) -> Iterator[JsonObject]:
+    """Yield the arguments of calls that write the files of an upload."""
+    for file in request.files:
+        content = file.stream.read().decode(errors="replace")
+        file.stream.seek(0)
+        name = _upload_name(file, portable=request.portable)
+        yield {"path": _below(request.folder) + name, "content": content}
+
+
 @operation(
-    changes=True, errors=(404, 409), upload_limit=most_upload_bytes, needs=("workspace:write_file",)
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:write_file",),
+    calls=_written,
+    upload_limit=most_upload_bytes,
 )
 def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     """Add files to the workspace as one commit.
@@ -199,7 +227,7 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     which browsers send if no file was chosen, are ignored.
     """
     chat = context.chat(request.chat_id)
-    below = f"{request.folder.removesuffix('/')}/" if request.folder else ""
+    below = _below(request.folder)
     files = [file for file in request.files if file.name]
     if not files:
         raise InvalidRequestError("the request has no file", hint="choose one")
@@ -228,7 +256,12 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
+@operation(
+    changes=True,
+    errors=(404, 409),
+    needs=("workspace:restore",),
+    calls=lambda request: [{"manifest": request.manifest, "paths": list(request.paths)}],
+)
 def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
     """Restore files from a commit, in a new commit on the active branch.
 
@@ -271,6 +304,11 @@ def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
+def _below(folder: str) -> str:
+    """Return what the paths of files in a folder begin with."""
+    return f"{folder.removesuffix('/')}/" if folder else ""
+
+
 def _check_branch(chat: ChatStore, branch: str | None) -> None:
     active = chat.active_branch()
     if branch not in {None, active}:
@@ -281,8 +319,12 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
 
 
 def _upload(file: registry.RequestFile, below: str, *, portable: bool) -> NewFile:
-    """Return an upload; a portable name is normalized to NFC."""
-    name = unicodedata.normalize("NFC", file.name) if portable else file.name
+    name = _upload_name(file, portable=portable)
     if portable and "/" not in name:  # otherwise the engine reports the invalid name
         check_portable(below + name)
     return NewFile(name, file.stream.read(), file.executable)
+
+
+def _upload_name(file: registry.RequestFile, *, portable: bool) -> str:
+    """Return the name of an uploaded file; a portable one is normalized to NFC."""
+    return unicodedata.normalize("NFC", file.name) if portable else file.name
