@@ -1,4 +1,6 @@
-"""Schemas of Python tools as they run, compared with those that were read from the source, and their storage.
+"""Schemas of Python tools as they run, compared with those that lists show, and their storage.
+
+A schema that the manifest declares limits a function on purpose, so such a tool is compared with its source.
 
 A tool is described in its sandbox, without network, secrets or workspace, if a call of it would not be refused.
 """
@@ -11,10 +13,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.calls import preconditions, python_calls
 from covalt_git.checks.stored_schemas import sources_digest
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
-from covalt_git.manifests.stored_schemas import undeclared_keys, write_stored_schemas
+from covalt_git.manifests.stored_schemas import (
+    stored_as,
+    undeclared_keys,
+    write_stored_schemas,
+)
 from covalt_git.models.calls import CallError
 from covalt_git.models.stored_schemas import StoredSchema
 from covalt_git.runtime import sandbox_levels
@@ -37,12 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """A difference of a schema that ran from the one that was read.
+    """A difference of a schema that ran from the listed one.
 
     Attributes:
         schema: which of the tool's schemas.
         verdict: whether the schema that ran accepts more, or less.
-        certain: false if this cannot be decided.
+        certain: false if it may also be the other way round.
         message: the difference.
     """
 
@@ -53,7 +59,7 @@ class SchemaDifference:
 
 
 class ToolSchemas(NamedTuple):
-    """The schemas of a tool as it ran, and their differences from those that were read; or why it did not run."""
+    """The schemas of a tool as it ran, and their differences from the listed ones; or why it did not run."""
 
     found: Found
     ran: RunSchemas | None
@@ -105,12 +111,15 @@ def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
         return ToolSchemas(found, None, error=error)
     source = found.toolset.sources[found.tool.id.name]
     ran = ran._replace(input_schema=_nearest(source, ran.input_schema))
+    undeclared = undeclared_keys(found.toolset.manifest_reading, found.tool.id.name)
+    listed = found.tool if "input_schema" in undeclared else source
+    answer = found.tool if "output_schema" in undeclared else source
     return ToolSchemas(
         found,
         ran,
         (
-            *_differences("input", source.input_schema, ran.input_schema),
-            *_differences("output", source.output_schema or {}, ran.output_schema or {}),
+            *_differences("input", listed.input_schema, ran.input_schema),
+            *_differences("output", answer.output_schema or {}, ran.output_schema or {}),
         ),
     )
 
@@ -171,6 +180,8 @@ def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchem
 
     Raises:
         ToolsetChangedError: if the toolset's files changed since the tools ran.
+        CovaltError: if the toolset would have more errors than before, such as an example that does not match its
+            schema.  Nothing is stored then, because no tool of such a toolset can be called.
     """
     toolset = read_toolset(root, toolset_id)
     if any(one.found.toolset.digest != toolset.digest for one in described.values()):
@@ -185,8 +196,28 @@ def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchem
         if one.ran is not None and (entry := _entry(toolset, name, one.ran)):
             entries[name] = entry
     if entries != before:
+        _check_written(root, toolset, entries)
         write_stored_schemas(toolset.folder, entries)
     return [name for name in described if name in entries]
+
+
+def _check_written(root: Path, toolset: Toolset, entries: Mapping[str, StoredSchema]) -> None:
+    display_path = toolset.manifest_reading.path.rpartition("/")[0]
+    _, stored = stored_as(display_path, entries)
+    written = read_toolset(root, toolset.id, stored=stored)
+    errors = [
+        problem
+        for problem in written.problems
+        if problem.severity == "error" and problem not in toolset.problems
+    ]
+    if errors:
+        raise CovaltError(
+            f"toolset {toolset.id!r} does not match the schemas that run, so no schema was stored",
+            hint=f"correct these places, then: covalt-git tool describe {toolset.id} --write",
+            code="contradicts_toolset",
+            problems=errors,
+            http_status=409,
+        )
 
 
 def _entry(toolset: Toolset, name: str, ran: RunSchemas) -> StoredSchema | None:

@@ -17,7 +17,7 @@ from covalt_git.checks.overrides import check_config, check_named_file, check_ov
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
-from covalt_git.checks.stored_schemas import check_stored_schemas
+from covalt_git.checks.stored_schemas import check_stored_schemas, current_schema
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import json_schema, pointer
 from covalt_git.manifests.override_keys import override_key
@@ -49,7 +49,10 @@ Sources = dict[str, ToolDefinition]
 
 
 def read_sources(
-    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
+    manifest: Reading[ToolsetManifest],
+    stored: Reading[StoredSchemas],
+    files: BundleFiles,
+    contents: Contents,
 ) -> tuple[Sources, list[Problem]]:
     """Read the definitions of the manifest's tools from their Python source, without running it."""
     sources: Sources = {}
@@ -88,7 +91,12 @@ def read_sources(
                 message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
-            elif found.unread and not found.defect and tool.input_schema is None:
+            elif (
+                found.unread
+                and not found.defect
+                and tool.input_schema is None
+                and current_schema(stored, tool.id, found, files) is None
+            ):
                 problems.append(_unread(manifest, loc, tool.id, function, found))
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"

@@ -26,12 +26,12 @@ _COLOURS: Final = {"same": "green", "differs": "yellow", "failed": "red"}
     "--write", is_flag=True, help="Store the schemas in toolset.schemas.yaml of the toolset."
 )
 def command(target: str, *, write: bool) -> None:
-    """Show how the schemas of Python tools differ when they run from those that are read.
+    """Show how the schemas of Python tools differ when they run from those that lists show.
 
     covalt-git reads the schema of a Python tool from its source.  This command imports the tool's module in
     the sandbox, without network, secrets and workspace, and compares the schemas in meaning.  With --write,
-    it stores each schema that toolset.yaml does not declare, and all lists and calls use it then.  Exits
-    with 1 if a tool failed.
+    it stores each schema that toolset.yaml does not declare, and all lists and calls use it until the source
+    changes.  Exits with 1 if a tool failed.
 
     Example: covalt-git tool describe data-lab
     """
@@ -49,8 +49,9 @@ def _show(one: DescribedTool) -> None:
     output.say(f"{one.tool_id}: {_WORDS[one.verdict]}", fg=_COLOURS[one.verdict])
     for difference in one.differences:
         word = "wider" if difference.verdict == "widening" else "narrower"
-        sure = "" if difference.certain else " (undecided)"
-        output.say(f"  {difference.schema}, {word}{sure}: {difference.message}")
+        if not difference.certain:
+            word = "wider or narrower"
+        output.say(f"  {difference.schema}, {word}: {difference.message}")
     if one.error is not None:
         for line in [*str(one.error).splitlines(), *one.error.traceback.splitlines()]:
             output.say(f"  {line}")

@@ -52,14 +52,14 @@ def _parsed(content: bytes, path: str) -> Reading[StoredSchemas]:
 
 
 def with_stored_schemas(
-    manifest: Reading[ToolsetManifest], stored: Reading[StoredSchemas]
+    manifest: Reading[ToolsetManifest], entries: Mapping[str, StoredSchema]
 ) -> Reading[ToolsetManifest]:
-    """Return a manifest in which the Python tools also have their stored schemas."""
-    if manifest.value is None or stored.value is None or not stored.value.tools:
+    """Return a manifest in which the Python tools also have their stored schemas, by tool."""
+    if manifest.value is None or not entries:
         return manifest
     tools = tuple(
-        _with_schemas(tool, entry)
-        if tool.entrypoint is not None and (entry := stored.value.tools.get(tool.id))
+        _with_schemas(tool, entries[tool.id])
+        if tool.entrypoint is not None and tool.id in entries
         else tool
         for tool in manifest.value.tools
     )
@@ -95,27 +95,38 @@ def undeclared_keys(manifest: Reading[ToolsetManifest], tool_id: str) -> list[st
     return [key for key in KEYS if declared.get(key) is None]
 
 
-def write_stored_schemas(folder: Path, entries: Mapping[str, StoredSchema]) -> None:
-    """Write the stored schemas of the toolset in ``folder``; without entries, delete the file.
+def stored_as(
+    display_path: str, entries: Mapping[str, StoredSchema]
+) -> tuple[str, Reading[StoredSchemas]]:
+    """Return the text of the file with these entries in the toolset at ``display_path``, and what is read from it.
 
     The keys of a schema keep their order, in which forms show the arguments.
 
     Raises:
-        CovaltError: if the file would be read as other schemas; nothing is written then.
+        CovaltError: if it would be read as other schemas.
     """
-    file = folder / SCHEMAS
-    if not entries:
-        file.unlink(missing_ok=True)
-        return
     tools = {name: entries[name].model_dump(exclude_none=True) for name in sorted(entries)}
     text = yaml_text.dump({"version": 1, "tools": tools}, _HEADER, sort_keys=False)
-    if read_text(text.encode(errors="replace"), SCHEMAS, StoredSchemas).value != StoredSchemas(
-        version=1, tools=dict(entries)
-    ):
+    content = text.encode(errors="replace")
+    reading = read_text(content, f"{display_path}/{SCHEMAS}", StoredSchemas)
+    if reading.value != StoredSchemas(version=1, tools=dict(entries)):
         raise CovaltError(
             f"{SCHEMAS} cannot represent the schemas",
             hint="declare input_schema of the tool in toolset.yaml",
             code="not_representable",
             http_status=422,
         )
-    atomic_write.replace(file, text)
+    return text, reading
+
+
+def write_stored_schemas(folder: Path, entries: Mapping[str, StoredSchema]) -> None:
+    """Write the stored schemas of the toolset in ``folder``; without entries, delete the file.
+
+    Raises:
+        CovaltError: as :func:`stored_as`; nothing is written then.
+    """
+    file = folder / SCHEMAS
+    if entries:
+        atomic_write.replace(file, stored_as(folder.name, entries)[0])
+    else:
+        file.unlink(missing_ok=True)

@@ -40,12 +40,13 @@ class DescribeTools(Request):
 
 
 class DescribedTool(Result):
-    """The schemas of one tool as it ran, compared with those that were read from its source."""
+    """The schemas of one tool as it ran, compared with those that lists show."""
 
     tool_id: str
     verdict: Literal["same", "differs", "failed"]
     differences: tuple[SchemaDifference, ...] = Field(
-        description="How the schemas that ran differ in meaning from those that were read."
+        description="How the schemas that ran differ in meaning from the listed ones, or, if toolset.yaml declares "
+        "those, from those that were read from the source."
     )
     input_schema: JsonObject | None = Field(description="As it ran; null if it failed.")
     output_schema: JsonObject | None

@@ -11,6 +11,7 @@ from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.state_files import read_state
+from covalt_git.manifests.stored_schemas import SCHEMAS
 from covalt_git.models.held_back import HeldBack
 from covalt_git.models.project_config import effective_limits
 from covalt_git.models.renderers import Renderer
@@ -97,8 +98,9 @@ class ToolDetail(ToolFacts):
     recorded: bool = Field(
         description="Whether its calls are recorded; those of some built-in tools are not."
     )
-    schema_from: Literal["manifest", "source", "server", "builtin"] = Field(
-        description="The source of its input schema; a schema from Python may be incomplete."
+    schema_from: Literal["manifest", "stored", "source", "server", "builtin"] = Field(
+        description=f"The source of its input schema: {SCHEMAS} if it is stored; one that is read from Python may "
+        "be incomplete."
     )
     output_schema: JsonObject | None
     annotations: Annotations
@@ -226,11 +228,13 @@ def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
     found = context.catalog.find(request.tool_id)
     tool, toolset = context.catalog.with_target(found.tool), found.toolset
-    schema_from: Literal["manifest", "source", "server", "builtin"] = "source"
+    schema_from: Literal["manifest", "stored", "source", "server", "builtin"] = "source"
     if tool.kind == "builtin":
         schema_from = "builtin"
     elif tool.kind == "mcp":
         schema_from = "server"
+    elif "input_schema" in toolset.stored_keys(tool):
+        schema_from = "stored"
     elif tool.schema_is_declared or tool.kind == "http":
         schema_from = "manifest"
     why_not = reason_not_callable(context, tool, toolset.state, enabled=toolset.enabled)

@@ -16,6 +16,7 @@ from covalt_git.checks.effects import check_effects, check_server_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
+from covalt_git.checks.stored_schemas import current_schema
 from covalt_git.checks.text_files import (
     check_docstrings,
     check_hidden_escapes,
@@ -30,7 +31,11 @@ from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.manifests.skills import read_skills, skill_resources
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
-from covalt_git.manifests.stored_schemas import read_stored_schemas, with_stored_schemas
+from covalt_git.manifests.stored_schemas import (
+    read_stored_schemas,
+    undeclared_keys,
+    with_stored_schemas,
+)
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
     REGISTRY_FOLDER,
@@ -191,13 +196,27 @@ class Toolset:
         """Return the tool with an id."""
         return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
 
+    def stored_keys(self, tool: Tool) -> list[str]:
+        """Return which schemas of a tool are from ``toolset.schemas.yaml``: ``input_schema``, ``output_schema``."""
+        name = tool.id.name
+        source = self.sources.get(name) if tool.toolset_id == self.id else None
+        entry = current_schema(self.stored_schemas, name, source, self.files)
+        if entry is None:
+            return []
+        undeclared = undeclared_keys(self.manifest_reading, name)
+        return [key for key in undeclared if getattr(entry, key) is not None]
+
 
 def read_toolset(
-    root: Path, toolset_id: str, *, state: Reading[ToolsetState] | None = None
+    root: Path,
+    toolset_id: str,
+    *,
+    state: Reading[ToolsetState] | None = None,
+    stored: Reading[StoredSchemas] | None = None,
 ) -> Toolset:
     """Read a toolset of the project at ``root``.  The content of a file never raises an error.
 
-    ``state`` replaces the state file of the project.
+    ``state`` replaces the state file of the project, and ``stored`` its stored schemas.
     """
     folder = root / "toolsets" / toolset_folder(toolset_id)
     display_path = shown_path(folder, root)
@@ -207,8 +226,8 @@ def read_toolset(
         state = read_state(state_file, shown_path(state_file, root))
     if toolset_id == REGISTRY_NAMESPACE:
         return _read_registered(root, folder, display_path, state, files, contents)
-    stored = read_stored_schemas(display_path, files, contents)
-    manifest = with_stored_schemas(_read_manifest(folder, display_path, contents), stored)
+    stored = stored or read_stored_schemas(display_path, files, contents)
+    manifest = _read_manifest(folder, display_path, contents)
     problems = [
         *files.problems,
         *manifest.problems,
@@ -221,22 +240,29 @@ def read_toolset(
     locks: dict[str, Reading[ToolLock]] = {}
     server_tools: tuple[Tool, ...] = ()
     if manifest.value is not None:
-        sources, found = read_sources(manifest, files, contents)
+        sources, found = read_sources(manifest, stored, files, contents)
         problems += found
+        current = {
+            name: entry
+            for name, source in sources.items()
+            if (entry := current_schema(stored, name, source, files))
+        }
+        manifest = with_stored_schemas(manifest, current)
         problems += check_manifest(manifest, stored, toolset_id, files, sources)
         problems += check_effects(manifest, effective_state, sources)
         problems += check_icons(manifest, files, contents)
         problems += check_docstrings(manifest, sources)
-        if manifest.value.id == toolset_id:
-            locks = read_server_locks(root, toolset_id, manifest.value, effective_state)
+        declared = manifest.valid
+        if declared.id == toolset_id:
+            locks = read_server_locks(root, toolset_id, declared, effective_state)
             server_tools = effective_server_tools(
-                manifest.value, effective_state, usable_locks(locks), files.hashes
+                declared, effective_state, usable_locks(locks), files.hashes
             )
             problems += check_server_effects(manifest, server_tools)
             for lock in locks.values():
-                problems += check_lock(lock, manifest.value)
+                problems += check_lock(lock, declared)
         problems += check_aliases(state)
-        problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
+        problems += check_local_overrides(state, declared, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
     skills, found = read_skills(display_path, files, contents)
     problems += found

@@ -130,7 +130,31 @@ def test_stored_schemas_are_used_and_end_the_warning(operate: Operations) -> Non
     assert not {"CG320", "CG321"} & {*codes(operate.root)}
     pay = operate("get_tool", tool_id="shop:pay")
     assert pay["input_schema"]["properties"]["count"]["multipleOf"] == 2
-    assert pay["schema_from"] == "manifest"
+    assert pay["schema_from"] == "stored"
+    assert operate("get_tool", tool_id="shop:own")["schema_from"] == "manifest"
+    assert verdicts(operate("describe_tools", target="shop")) == {
+        "shop:find": "same",
+        "shop:own": "same",
+        "shop:pay": "same",
+    }
+
+
+def test_schemas_that_an_example_does_not_match_are_not_stored(
+    operate: Operations, folder: Path
+) -> None:
+    example = "    examples: [{description: Odd, args: {count: 3}}]\n"
+    manifest = MANIFEST.replace(
+        '{id: pay, entrypoint: "tools.shop:pay"}\n',
+        f'id: pay\n    entrypoint: "tools.shop:pay"\n{example}',
+    )
+    (folder / "toolset.yaml").write_text(manifest, encoding="utf-8")
+
+    error = operate.error("describe_tools", target="shop", write=True)
+
+    assert [one.code for one in error.problems] == ["CG208"]
+    assert str(error.problems[0]).startswith("toolsets/shop/toolset.yaml:8:")
+    assert "tool describe shop --write" in error.hint
+    assert not (folder / SCHEMAS).exists()
 
 
 def test_a_second_write_changes_nothing(operate: Operations, folder: Path) -> None:

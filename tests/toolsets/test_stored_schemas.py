@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from covalt_git.authority.snapshots import read_files
+from covalt_git.checks.stored_schemas import sources_digest
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import JsonObject
 from covalt_git.manifests.stored_schemas import SCHEMAS, write_stored_schemas
 from covalt_git.models.stored_schemas import StoredSchema
 from covalt_git.models.tool import Tool
 from covalt_git.toolsets.toolset import read_toolset
 from tests.toolsets.projects import put_hello
 
-DIGEST = "sha256:" + "0" * 64
 MANIFEST = """\
 id: hello
 name: Hello
@@ -30,9 +31,16 @@ RESULT = {"type": "object", "properties": {"text": {"type": "string"}}}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     found = put_hello(tmp_path, MANIFEST)
-    entry = StoredSchema(sources_digest=DIGEST, input_schema=STORED, output_schema=RESULT)
+    entry = current(found, input_schema=STORED, output_schema=RESULT)
     write_stored_schemas(found, {"greet": entry, "declared": entry})
     return found
+
+
+def current(folder: Path, **schemas: JsonObject) -> StoredSchema:
+    """Return an entry that was made from the source texts that the toolset has now."""
+    toolset = read_toolset(folder.parents[1], "hello")
+    digest = sources_digest(toolset.sources["greet"], toolset.files)
+    return StoredSchema(sources_digest=digest, **schemas)
 
 
 def tool_of(folder: Path, name: str) -> Tool:
@@ -48,6 +56,19 @@ def test_a_stored_schema_counts_as_declared(folder: Path) -> None:
     assert tool.schema_is_declared
     assert tool.function_schema is not None
     assert "loud" in tool.function_schema["properties"]
+
+
+def test_a_stored_schema_of_other_source_texts_is_not_used(folder: Path) -> None:
+    source = folder / "tools/hello.py"
+    source.write_text(source.read_text() + "\n# changed\n")
+
+    tool = tool_of(folder, "greet")
+
+    assert not tool.schema_is_declared
+    assert "loud" in tool.input_schema["properties"]
+    assert tool.output_schema != RESULT
+    codes = [one.code for one in read_toolset(folder.parents[1], "hello").problems]
+    assert codes.count("CG321") == 2
 
 
 def test_the_manifest_has_precedence(folder: Path) -> None:
@@ -78,9 +99,7 @@ def test_the_first_line_says_how_the_file_is_made(folder: Path) -> None:
 def test_arguments_keep_their_order(folder: Path) -> None:
     properties = {"zeta": {"type": "string"}, "alpha": {"type": "string"}}
     schema = {"type": "object", "properties": properties, "required": ["zeta", "alpha"]}
-    write_stored_schemas(
-        folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
-    )
+    write_stored_schemas(folder, {"greet": current(folder, input_schema=schema)})
 
     assert list(tool_of(folder, "greet").input_schema["properties"]) == ["zeta", "alpha"]
 
@@ -90,9 +109,7 @@ def test_a_schema_that_yaml_cannot_represent_is_not_written(folder: Path) -> Non
     schema = {"type": "object", "description": "\ud800"}
 
     with pytest.raises(CovaltError):
-        write_stored_schemas(
-            folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
-        )
+        write_stored_schemas(folder, {"greet": current(folder, input_schema=schema)})
 
     assert (folder / SCHEMAS).read_bytes() == before
 
@@ -108,9 +125,7 @@ def test_a_broken_file_makes_the_toolset_unsound(folder: Path) -> None:
 
 def test_an_argument_of_the_stored_schema_only_is_reported_in_its_file(folder: Path) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "size": {}}}
-    write_stored_schemas(
-        folder, {"greet": StoredSchema(sources_digest=DIGEST, input_schema=schema)}
-    )
+    write_stored_schemas(folder, {"greet": current(folder, input_schema=schema)})
 
     problems = read_toolset(folder.parents[1], "hello").problems
 
