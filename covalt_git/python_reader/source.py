@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import UNREAD_SCHEMA
+from covalt_git.python_reader import wrappers
 from covalt_git.python_reader.classes import class_schema
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
@@ -185,7 +186,7 @@ def _read_definitions(
 ) -> ToolDefinition:
     """Return the last definition; its signature is unknown if there may be another one."""
     names = module.names
-    decorators = [_read_decorators(node, names) for node in definitions]
+    decorators = [_read_decorators(node, module, modules) for node in definitions]
     node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and last.keeps_signature
@@ -290,19 +291,21 @@ class _Decorators(NamedTuple):
     keeps_signature: bool
 
 
-def _read_decorators(node: FunctionNode, names: ModuleNames) -> _Decorators:
+def _read_decorators(node: FunctionNode, module: Module, modules: Modules) -> _Decorators:
     """Read the decorators, the outermost first, whose ``@tool`` overrides the others."""
     texts: dict[str, str] | None = None
     confirms = destructive = False
     keeps_signature = True
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
-        origin = names.origin(call.func if call else decorator)
+        origin = module.names.origin(call.func if call else decorator)
         if origin == _TOOL:
             if texts is None:
                 texts, call_confirms, destructive = _read_tool_call(call)
                 confirms = confirms or call_confirms
-        elif origin not in _TRANSPARENT:
+        elif origin not in _TRANSPARENT and not wrappers.keeps_signature(
+            decorator, module, modules
+        ):
             keeps_signature = False
             confirms = confirms or texts is None  # it may apply @tool(requires_confirmation=True)
     return _Decorators(texts or {}, confirms, destructive, keeps_signature)
