@@ -3,11 +3,13 @@
 import pytest
 
 from covalt_git.calls import schema_warnings
+from covalt_git.checks.stored_schemas import sources_digest
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.manifests.stored_schemas import write_stored_schemas
 from covalt_git.models.outcomes import RunSchemas
 from covalt_git.models.stored_schemas import StoredSchema
 from covalt_git.models.tool import Tool
+from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World
 
 MANIFEST = """\
@@ -82,7 +84,9 @@ def test_equal_schemas_are_not_reported(shop: World) -> None:
 
 def test_a_stored_schema_is_not_compared(shop: World) -> None:
     schema = {"type": "object", "properties": {"count": {"type": "integer"}}}
-    entry = StoredSchema(sources_digest="sha256:" + "0" * 64, input_schema=schema)
+    toolset = read_toolset(shop.root, "shop")
+    digest = sources_digest(toolset.sources["pay"], toolset.files)
+    entry = StoredSchema(sources_digest=digest, input_schema=schema)
     write_stored_schemas(shop.root / "toolsets/shop", {"pay": entry})
     warnings: list[str] = []
     with schema_warnings.reported(warnings.append):
