@@ -14,10 +14,12 @@ import jsonschema_rs
 
 from covalt_git.errors import CovaltError, Problem, nearest_name
 from covalt_git.json_values import canonical_json, leaves, pointer
+from covalt_git.json_values.pointer import json_path
+from covalt_git.json_values.unions import of_meant_branch, tag_of, types_of
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from covalt_git.json_values import JsonObject
 
@@ -84,13 +86,14 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     if isinstance(validator, tuple):
         raise BadSchemaError(f"the schema is invalid: {validator[1]}")
     try:
-        return [
+        problems = [
             (tuple(error.instance_path), _message(error, schema))
             for found in validator.iter_errors(value)
-            for error in _of_only_branch(found)
+            for error in of_meant_branch(found, schema)
         ]
     except ValueError:
         return [((), _TOO_DEEP)]
+    return list(dict.fromkeys(problems))  # a tag may be missing for its object and for the union
 
 
 def with_integers(schema: JsonObject, value: Any) -> Any:
@@ -108,7 +111,7 @@ def with_integers(schema: JsonObject, value: Any) -> Any:
         raise BadSchemaError(f"the schema is invalid: {validator[1]}")
     changed = copy.deepcopy(value)
     for found in validator.iter_errors(value):
-        for error in _of_only_branch(found):
+        for error in of_meant_branch(found, schema):
             place, text = tuple(error.instance_path), error.instance
             is_wanted = "integer" in _wanted_types(error)
             if place and is_wanted and isinstance(text, str) and _is_large(text):
@@ -132,7 +135,7 @@ def _wanted_types(error: jsonschema_rs.ValidationError) -> Sequence[str]:
         case "Type":
             return list(kind.types)
         case "AnyOf" | "OneOfNotValid":
-            return _types_of(kind.context, error)
+            return types_of(kind.context, error)
     return ()
 
 
@@ -263,21 +266,6 @@ def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
 # Problems of a value
 
 
-def _of_only_branch(
-    error: jsonschema_rs.ValidationError,
-) -> Iterator[jsonschema_rs.ValidationError]:
-    """Yield the errors of a union's only branch other than null, or the error itself."""
-    kind: Any = error.kind
-    is_union = type(kind).__name__ in {"AnyOf", "OneOfNotValid"}
-    if is_union and not _types_of(kind.context, error):
-        others = [branch for branch in kind.context if _types_of([branch], error) != ["null"]]
-        if len(others) == 1:
-            for inner in others[0]:
-                yield from _of_only_branch(inner)
-            return
-    yield error
-
-
 def _message(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
     words = _explanation(error, schema) or str(error.message).replace(
         _MASK, _shortened(error.instance)
@@ -299,10 +287,10 @@ def _explanation(error: jsonschema_rs.ValidationError, schema: JsonObject) -> st
         case "Constant":
             return f"must be {_shortened(kind.expected_value)}, not {_shortened(error.instance)}"
         case "AnyOf" | "OneOfNotValid":
-            types = _types_of(kind.context, error)
+            types = types_of(kind.context, error)
             if types:
                 return _wrong_type(types, error.instance)
-            return f"{_shortened(error.instance)} matches none of the alternatives"
+            return _no_branch(error, schema)
         case "OneOfMultipleValid":
             return f"{_shortened(error.instance)} matches several alternatives, not exactly one"
         case "FalseSchema" | "Not":
@@ -313,6 +301,25 @@ def _explanation(error: jsonschema_rs.ValidationError, schema: JsonObject) -> st
             return f"the key {_message(kind.error, schema)}"
         case _:
             return ""
+
+
+def _no_branch(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
+    """Return why a value matches no branch of a union: its tag, or what is wrong with it for each of them."""
+    kind: Any = error.kind
+    value: Any = error.instance
+    tag = tag_of(error, schema)
+    if tag is not None and tag.name in value:
+        options = [option for options in tag.values for option in options]
+        return f"{tag.name!r} {_none_of(options, value[tag.name])}"
+    if tag is not None:
+        return f"{tag.name!r} is missing"
+    words = f"{_shortened(error.instance)} matches none of the alternatives"
+    reasons = []
+    for branch in kind.context:
+        place = branch[0].instance_path[len(error.instance_path) :]
+        at = f"{json_path(tuple(place)).removeprefix('$.')} " if place else ""
+        reasons.append(at + _message(branch[0], schema))
+    return f"{words}: {'; '.join(dict.fromkeys(reasons))}"
 
 
 def _wrong_type(types: Sequence[str], value: Any) -> str:
@@ -327,22 +334,6 @@ def _none_of(options: Sequence[Any], value: Any) -> str:
     suggestion = f", did you mean {_shortened(near)}?" if near else ""
     listed = ", ".join(map(_shortened, options))
     return f"must be one of {listed}, not {_shortened(value)}{suggestion}"
-
-
-def _types_of(
-    branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
-    error: jsonschema_rs.ValidationError,
-) -> list[str]:
-    """Return the types of a union whose branches only restrict the type; else an empty list."""
-    types: list[str] = []
-    for branch in branches:
-        if len(branch) != 1 or type(branch[0].kind).__name__ != "Type":
-            return []
-        if list(branch[0].instance_path) != list(error.instance_path):
-            return []
-        kind: Any = branch[0].kind
-        types += kind.types
-    return list(dict.fromkeys(types))
 
 
 def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
