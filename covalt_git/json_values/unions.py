@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 
-class Tag(NamedTuple):
+class UnionTag(NamedTuple):
     """The property that tells the branches of a union apart, and its values in each of them."""
 
     name: str
@@ -47,7 +47,7 @@ def types_of(
     return list(dict.fromkeys(types))
 
 
-def tag_of(error: jsonschema_rs.ValidationError, schema: JsonObject) -> Tag | None:
+def tag_of(error: jsonschema_rs.ValidationError, schema: JsonObject) -> UnionTag | None:
     """Return the tag of the union that an object did not match; None if it has none."""
     if not isinstance(error.instance, dict):
         return None
@@ -63,7 +63,7 @@ def tag_of(error: jsonschema_rs.ValidationError, schema: JsonObject) -> Tag | No
         values = [branch.get(name, ()) for branch in fixed]
         every = [(type(value), value) for group in values for value in group]
         if all(values) and len(set(every)) == len(every):
-            return Tag(name, tuple(values))
+            return UnionTag(name, tuple(values))
     return None
 
 
