@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import click
 
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask_to_print
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
@@ -22,7 +23,8 @@ _MOST_DAYS = 3650
 def command() -> None:
     """Create and revoke access tokens for agents at /mcp of the server.
 
-    An agent's token is not valid for the pages and the API, and cannot approve calls.
+    An agent's token is not valid for the pages and the API.  The agent can approve calls of others if its
+    role has `approve` in covalt.yaml.
     """
 
 
@@ -42,10 +44,13 @@ def command() -> None:
     metavar="TIME",
     help="Lifetime: 30d, 12h, 45m, or never.",
 )
+@reason_option
 def new(expires: str, **fields: str | None) -> None:
     """Create a token for one agent, and print it once: only its digest is stored.
 
     A new token with the name of a revoked one is for the same agent, and gives access to the same chats.
+    Without a terminal, a token of a role that may approve calls, or of an admin, needs --no-terminal and a
+    reason.
 
     Example: covalt-git token new --role agent --name claude-code
     """

@@ -59,6 +59,7 @@ class AgentToken(StrictModel):
         chat: the only chat that it opens; None for the chats that were created with it.
         chat_created_at: timestamp of that chat, so that the token does not open a later chat with its id.
         digest: SHA-256 of the token.
+        reason: why a script created it, if no user did at a terminal.
     """
 
     v: One = 1
@@ -70,6 +71,7 @@ class AgentToken(StrictModel):
     digest: Digest
     created_at: Time
     expires_at: Time | None = None
+    reason: str | None = None
 
     @property
     def agent(self) -> str:
@@ -96,6 +98,7 @@ class AgentTokens:
         *,
         chat: tuple[str, str] | None = None,
         lasts: timedelta | None = None,
+        reason: str | None = None,
     ) -> tuple[AgentToken, str]:
         """Create a token; return its file's content and the token itself.
 
@@ -104,6 +107,7 @@ class AgentTokens:
             role: the role of ``covalt.yaml`` that the token has.
             chat: id and timestamp of the only chat that it opens, if it is for one.
             lasts: time until it expires; without it, it does not expire.
+            reason: why a script creates it.
 
         Raises:
             BadNameError: if the name is not an id.
@@ -121,6 +125,7 @@ class AgentTokens:
             digest=_digest(text),
             created_at=timestamps.written(now),
             expires_at=None if lasts is None else timestamps.written(now + lasts),
+            reason=reason,
         )
         self._write(token)
         return token, text

@@ -17,7 +17,7 @@ from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.writer import Writer
@@ -112,15 +112,21 @@ def _names(wanted: str) -> Iterator[str]:
 
 
 def upload(
-    writer: Writer, files: Sequence[NewFile], *, folder: str = "", portable: bool = False
+    writer: Writer,
+    files: Sequence[NewFile],
+    *,
+    folder: str = "",
+    portable: bool = False,
+    check: Callable[[str, NewFile], None] = lambda _path, _file: None,
 ) -> tuple[Uploaded, ...]:
     """Add files to the workspace in one commit; return their paths.
 
     If a name already exists, the file gets a number (``report_1.csv``), unless the content is the same.
-    With ``portable``, a path that some system cannot check out is refused; otherwise it gets a note.
+    With ``portable``, a path that some system cannot check out is refused; otherwise it gets a note.  ``check`` is
+    called with the path of each file that is written, which is known only here: it may have a number.
 
     Raises:
-        CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
+        CovaltError: for a folder, a name or a size that cannot be stored, or by ``check``; nothing was added.
     """
     chat, store = writer.chat, writer.chat.store
     head = writer.commit_changes()
@@ -129,6 +135,8 @@ def upload(
         placed, fresh = place(
             root, files, folder, chat.config, store.object_format, existing=existing
         )
+    for path, file in fresh.items():
+        check(path, file)
     if fresh:
         entries = {
             path: TreeEntry(

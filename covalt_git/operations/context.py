@@ -23,7 +23,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from covalt_git.access import Visibility
@@ -168,9 +168,7 @@ class Context:
         if not self.is_admin:
             raise self.refusal(f"may not {action}")
 
-    def require_tool(
-        self, tool_id: str, calls: Callable[[], Iterable[JsonObject]] | None = None
-    ) -> None:
+    def require_tool(self, tool_id: str, args: JsonObject | None) -> None:
         """Check that the principal may call a built-in tool, for an operation that does the same.
 
         An operation cannot wait for approval.  So if such a call requires it, the principal must be one that may give
@@ -178,15 +176,14 @@ class Context:
 
         Args:
             tool_id: The tool.
-            calls: Returns the arguments of the calls that do the same; None if they are not known, so that any call
-                counts.
+            args: The arguments of the call that does the same; None if they are not known, so that any call counts.
 
         Raises:
             ForbiddenError: if its role may not call the tool, or not without the approval of others.
         """
         from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - most operations read only
 
-        self._required.append(partial(self.require_tool, tool_id, calls))
+        self._required.append(partial(self.require_tool, tool_id, args))
         config, principal = self.project.config, self.project.principal
         tool, who = BUILTINS[tool_id], acting(config, principal)
         if not decide(config, principal, "call", tool).allowed:
@@ -199,9 +196,11 @@ class Context:
             )
         if decide(config, principal, "approve", tool).allowed:
             return
-        reasons = approval_reasons_of_any(config, tool)
-        if reasons and calls is not None:
-            reasons = tuple(why for args in calls() for why in confirmation(config, tool, args))
+        reasons = (
+            approval_reasons_of_any(config, tool)
+            if args is None
+            else confirmation(config, tool, args)
+        )
         if reasons:
             raise ForbiddenError(
                 f"{who} may not do this without approval: {tool_id}, which does the same, requires it "

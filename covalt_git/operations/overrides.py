@@ -57,12 +57,17 @@ def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
     return overrides.overrides(context.project.root, request.tool_id)
 
 
-@operation(
-    changes=True,
-    errors=(404,),
-    admin="change tools",
-    decides=lambda request: _WAIVING if request.requires_confirmation is False else "",
-)
+def _decision(context: Context, request: OverrideTool) -> str:
+    """Return what a user decides by a change, if it waives an approval or removes the one of this project."""
+    if request.requires_confirmation is False:
+        return _WAIVING
+    if "requires_confirmation" not in request.clear:
+        return ""
+    now = overrides.overrides(context.project.root, request.tool_id).project
+    return _WAIVING if now.requires_confirmation else ""
+
+
+@operation(changes=True, errors=(404,), admin="change tools", decides=_decision)
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change a tool's name, description, renderer or approval, or enable it, for this project.
 

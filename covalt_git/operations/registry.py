@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import io
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import (
@@ -168,6 +168,13 @@ class InvalidRequestError(CovaltError):
     exit_code = 2
 
 
+class EquivalentCall(NamedTuple):
+    """A call of a built-in tool that does the same as an operation; ``args`` is None if the request does not show them."""
+
+    tool_id: str
+    args: JsonObject | None
+
+
 RequestT = TypeVar("RequestT", bound=Request)
 ResultT = TypeVar("ResultT", bound="BaseModel | ResultFile | Events")
 
@@ -188,8 +195,8 @@ class Operation(Generic[RequestT, ResultT]):
         needs: What the role needs in a chat: the ids of the built-in tools that together do the same, such as
             "workspace:write_file", or :data:`MANAGE_CHATS`; empty if the operation only reads, or decides about
             each object itself.
-        calls: Returns the arguments of the calls of a needed tool that do the same as a request; None if the request
-            does not show them, so that any rule about the tool counts.
+        calls: Returns the calls of built-in tools that do the same as a request, also of other tools than ``needs`` if
+            the request does more.  A needed tool without such a call counts as any call of it.
         upload_limit: For a request with uploads, its maximum size in bytes.
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
         decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
@@ -204,10 +211,10 @@ class Operation(Generic[RequestT, ResultT]):
     errors: tuple[int, ...]
     admin: str
     needs: tuple[str, ...]
-    calls: Callable[[Any], Iterable[JsonObject]] | None
+    calls: Callable[[Any], Iterable[EquivalentCall]] | None
     upload_limit: Callable[[Context], int] | None
     local: bool
-    decides: Callable[[Any], str] | None
+    decides: Callable[[Context, Any], str] | None
 
     def __call__(self, context: Context, /, **fields: object) -> ResultT:
         """Validate a request and perform it.
@@ -232,14 +239,18 @@ class Operation(Generic[RequestT, ResultT]):
         """
         if self.admin:
             context.require_admin(self.admin)
-        for need in self.needs:
-            if need == MANAGE_CHATS:
-                context.require_chat_management()
-            else:
-                context.require_tool(
-                    need, None if self.calls is None else partial(self.calls, request)
-                )
-        decision = self.decides(request) if self.decides is not None else ""
+        if MANAGE_CHATS in self.needs:
+            context.require_chat_management()
+        calls = [] if self.calls is None else list(self.calls(request))
+        same = {call.tool_id for call in calls}
+        calls += [
+            EquivalentCall(need, None)
+            for need in self.needs
+            if need != MANAGE_CHATS and need not in same
+        ]
+        for call in calls:
+            context.require_tool(call.tool_id, call.args)
+        decision = self.decides(context, request) if self.decides is not None else ""
         if decision:
             context.check_user(getattr(request, "reason", None), decision)
         if not self.changes:
@@ -271,10 +282,10 @@ def operation(
     errors: tuple[int, ...] = (),
     admin: str = "",
     needs: tuple[str, ...] = (),
-    calls: Callable[[Any], Iterable[JsonObject]] | None = None,
+    calls: Callable[[Any], Iterable[EquivalentCall]] | None = None,
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
-    decides: str | Callable[[Any], str] | None = None,
+    decides: str | Callable[[Context, Any], str] | None = None,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
     """Turn a function into an operation; its second parameter has one request type, or a union of two."""
 
@@ -295,7 +306,7 @@ def operation(
             calls,
             upload_limit,
             local,
-            (lambda _: decides) if isinstance(decides, str) else decides,
+            (lambda _context, _request: decides) if isinstance(decides, str) else decides,
         )
 
     return decorate

@@ -197,7 +197,7 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     changes=True,
     errors=(404,),
     admin="refresh sources",
-    decides=lambda request: _ACCEPTING if request.accept else "",
+    decides=lambda _, request: _ACCEPTING if request.accept else "",
 )
 def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
     """List the tools of several MCP servers, one after the other; a failure does not stop the others."""
@@ -217,7 +217,7 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     changes=True,
     errors=(404, 409),
     admin="accept tools",
-    decides=lambda request: _ACCEPTING if request.tools else "",
+    decides=lambda _, request: _ACCEPTING if request.tools else "",
 )
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""

@@ -119,7 +119,7 @@ class ImportToolsetFrom(ImportOptions):
     unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
 
 
-def _decision(request: ImportOptions) -> str:
+def _decision(_: Context, request: ImportOptions) -> str:
     """Return what a user decides by an import, if it does more than to store the files."""
     if request.dry_run:
         return ""

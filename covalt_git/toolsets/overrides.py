@@ -107,7 +107,8 @@ def override_tool(
     current = read_toolset(root, toolset.id)
     withdraw_removed(toolset, current)
     tool, config = current.tool(tool_id), config_reading(root).value
-    if changes.get("requires_confirmation") is False and tool is not None and config is not None:
+    waives = changes.get("requires_confirmation") is False or "requires_confirmation" in clear
+    if waives and tool is not None and config is not None:
         trust_waiver(current, config, tool, reason)
     return ToolOverridden(
         tool_id=tool_id,

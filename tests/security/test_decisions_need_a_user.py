@@ -73,6 +73,9 @@ DECISIONS = (
     ("source accept gear", "accept_tools"),
     ("tool override gear:get --confirm", ""),
     ("tool override gear:get --no-confirm", "override_tool"),
+    ("tool override gear:get --confirm", ""),
+    ("tool override gear:get --clear confirm", "override_tool"),
+    ("token new --role owner --name boss", "create_token"),
     ("bundle import ../incoming --trust --yes", "import_toolset_from"),
     ("bundle export incoming -o ../signed.zip --sign ../ann", ""),
     ("toolset uninstall incoming --force", ""),
@@ -124,8 +127,8 @@ def list_tools(root: Path, *names: str) -> None:
 
 
 def decided(root: Path) -> dict[Path, str]:
-    """Return the files with consents, signers, grants and accepted tools."""
-    folders = (user_folder(), root / "toolsets")
+    """Return the files with consents, signers, grants, accepted tools and tokens."""
+    folders = (user_folder(), root / "toolsets", root / "data/tokens")
     files = (file for folder in folders for file in folder.rglob("*") if file.is_file())
     return {file: file.read_text() for file in (*files, root / "covalt.yaml")}
 

@@ -284,3 +284,98 @@ def test_an_edit_over_the_api_passes_no_approval_rule_of_its_role(root: Path) ->
     refused = Api.of(root, role="writer").tell("update_workspace_file", **edit)
     assert (refused.status_code, refused.get_json()["error"]) == (403, "forbidden")
     assert Api.of(root, role="approver").tell("update_workspace_file", **edit).status_code == 200
+
+
+@pytest.fixture
+def conflict(root: Path) -> Path:
+    """The project with a branch that changed ``a.txt`` in another way than main."""
+    owner = Operations(root, role="owner")
+    owner("create_branch", chat_id="c1", name="side")
+    owner.commit("c1", **{"a.txt": "main"})
+    owner("switch_branch", chat_id="c1", branch="side")
+    owner.commit("c1", **{"a.txt": "side"})
+    owner("switch_branch", chat_id="c1", branch="main")
+    return root
+
+
+WRITTEN = {"decision": "content", "content": "own"}
+VARIANTS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "a merge with a text": (
+        "merge_branch",
+        {"branch": "side", "resolutions": [{"path": "a.txt", **WRITTEN}]},
+        ["write_file"],
+    ),
+    "a merge with bytes": (
+        "merge_branch",
+        {
+            "branch": "side",
+            "resolutions": [{"path": "a.txt", "decision": "content", "content_base64": "b3du"}],
+        },
+        ["write_file"],
+    ),
+    "a text for a stopped merge": (
+        "resolve_conflict",
+        {"path": "a.txt", **WRITTEN},
+        ["write_file"],
+    ),
+    "a new branch at an earlier commit": (
+        "restore_workspace",
+        {"manifest": "side", "keep_files": True, "branch": "mine"},
+        ["branch", "checkout"],
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("denied", [True, False])
+def test_a_request_that_does_more_needs_the_tools_that_do_it(
+    conflict: Path, variant: str, *, denied: bool
+) -> None:
+    name, request, tools = VARIANTS[variant]
+    owner = Operations(conflict, role="owner")
+    if name == "resolve_conflict":
+        assert owner("merge_branch", chat_id="c1", branch="side")["status"] == "conflicts"
+    before = owner("get_chat", chat_id="c1")
+    for tool in tools:
+        role = f'  most: {{allow: ["workspace.*"], deny: [workspace.{tool}], chats: manage}}\n'
+        rule = f"approvals: [{{pattern: workspace.{tool}}}]\n"
+        (conflict / "covalt.yaml").write_text(CONFIG + (role if denied else rule))
+        refused = Operations(conflict, role="most" if denied else "writer")
+
+        error = refused.error(name, chat_id="c1", **request)
+        assert (error.code, error.http_status) == ("forbidden", 403)
+        assert f"workspace:{tool}" in error.message
+        assert owner("get_chat", chat_id="c1") == before
+
+    (conflict / "covalt.yaml").write_text(CONFIG)
+    Operations(conflict, role="writer")(name, chat_id="c1", **request)
+
+
+def test_a_rule_about_a_path_holds_for_the_name_that_an_upload_gets(root: Path) -> None:
+    rule = "approvals: [{pattern: workspace.write_file, when: {args: {path: a_1.txt}}}]\n"
+    (root / "covalt.yaml").write_text(CONFIG + rule)
+    owner = Operations(root, role="owner")
+    before = owner("get_chat", chat_id="c1")
+
+    error = Operations(root, role="writer").error(
+        "upload_files", chat_id="c1", files=uploads(**{"a.txt": b"x"})
+    )
+
+    assert error.code == "forbidden"
+    assert owner("get_chat", chat_id="c1") == before
+    placed = owner("upload_files", chat_id="c1", files=uploads(**{"a.txt": b"x"}))["files"]
+    assert placed[0]["path"] == "a_1.txt"
+
+
+CONTENT = {"content", "content_base64", "files", "file"}
+
+
+def test_an_operation_with_the_content_of_a_file_needs_the_tool_that_writes_it() -> None:
+    def has_content(schema: Any) -> bool:
+        return bool(CONTENT & schema.get("properties", {}).keys())
+
+    for name, need in NEEDS.items():
+        schema = OPERATIONS[name].request.model_json_schema()
+        parts = [schema, *schema.get("$defs", {}).values()]
+        is_edit = "workspace:" in need and any(map(has_content, parts))
+        assert not is_edit or "workspace:write_file" in need or OPERATIONS[name].calls, name

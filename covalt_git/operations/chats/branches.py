@@ -11,7 +11,13 @@ from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.chats import Branch
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import MANAGE_CHATS, ChatRequest, Result, operation
+from covalt_git.operations.registry import (
+    MANAGE_CHATS,
+    ChatRequest,
+    EquivalentCall,
+    Result,
+    operation,
+)
 from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import BranchDeleted
@@ -125,7 +131,9 @@ def list_branches(context: Context, request: ChatRequest) -> BranchList:
     changes=True,
     errors=(404, 409),
     needs=("workspace:branch",),
-    calls=lambda request: [{"name": request.name, "start": request.from_manifest}],
+    calls=lambda request: [
+        EquivalentCall("workspace:branch", {"name": request.name, "start": request.from_manifest})
+    ],
 )
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     """Create a branch at a commit or at the current workspace, without checking it out."""
@@ -144,7 +152,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     changes=True,
     errors=(404, 409),
     needs=("workspace:checkout",),
-    calls=lambda request: [{"branch": request.branch}],
+    calls=lambda request: [EquivalentCall("workspace:checkout", {"branch": request.branch})],
 )
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Check out a branch; uncommitted changes are committed to the current branch first."""

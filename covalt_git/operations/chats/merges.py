@@ -14,6 +14,7 @@ from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSi
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
+    EquivalentCall,
     InvalidRequestError,
     PathText,
     Request,
@@ -23,6 +24,8 @@ from covalt_git.operations.registry import (
 from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.merging.branch_merge import Merge
     from covalt_git.models.commit_record import MergeConflict
     from covalt_git.workspaces.chat import ChatStore
@@ -162,7 +165,15 @@ class ConflictResolved(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
+def _written(request: MergeBranch) -> Iterator[EquivalentCall]:
+    """Yield calls that write the texts of resolutions."""
+    for one in request.resolutions:
+        for content in _contents(one):
+            text = content.decode(errors="replace")
+            yield EquivalentCall("workspace:write_file", {"path": one.path, "content": text})
+
+
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_written)
 def merge_branch(context: Context, request: MergeBranch) -> Merged:
     """Merge a branch into the active one; uncommitted changes are committed first.
 
@@ -203,7 +214,13 @@ def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
     return ConflictList(conflicts=conflicts, stopped=_stopped(chat))
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
+def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
+    """Yield a call that writes the text; its path may be that of the other version."""
+    if list(_contents(request)):
+        yield EquivalentCall("workspace:write_file", None)
+
+
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_resolved)
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
     """Resolve a conflict: the file gets the chosen version, and the file with the other version is deleted.
 
@@ -254,13 +271,18 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
 
 
 def _choice(request: Resolution | ResolveConflict) -> Choice:
-    text = None if request.content is None else request.content.encode()
-    contents = [one for one in (text, request.content_base64) if one is not None]
+    contents = _contents(request)
     if len(contents) != (request.decision == "content"):
         raise InvalidRequestError(
             "pass one content with the decision 'content', and none with other decisions"
         )
     return Choice(request.decision, *contents)
+
+
+def _contents(request: Resolution | ResolveConflict) -> list[bytes]:
+    """Return the content of a resolution; more than one is an error of the request."""
+    text = None if request.content is None else request.content.encode()
+    return [content for content in (text, request.content_base64) if content is not None]
 
 
 def _about(conflict: MergeConflict, ours: str, theirs: str) -> str:

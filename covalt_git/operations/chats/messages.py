@@ -10,7 +10,13 @@ from covalt_git.conversations import messages
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import MANAGE_CHATS, ChatRequest, Result, operation
+from covalt_git.operations.registry import (
+    MANAGE_CHATS,
+    ChatRequest,
+    EquivalentCall,
+    Result,
+    operation,
+)
 from covalt_git.operations.results import Change, MessageFacts, Notes
 
 if TYPE_CHECKING:
@@ -126,16 +132,19 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
     return MessageDetail.of(found, title=_title(found), changes=changes)
 
 
-@operation(changes=True, errors=(404, 409))
+def _added(request: AddMessage) -> list[EquivalentCall]:
+    """Return calls that do the same; with a parent or a branch, the message may start a branch."""
+    starts_branch = request.parent is not None or request.branch is not None
+    return [EquivalentCall(tool_id, None) for tool_id in _STARTS_BRANCH] if starts_branch else []
+
+
+@operation(changes=True, errors=(404, 409), calls=_added)
 def add_message(context: Context, request: AddMessage) -> MessagePlace:
     """Add a message to the conversation; calls refer to it by its id.
 
     If the parent already has a following message, it starts a new branch, ``continue-1`` and so on.  With a parent or
     a branch, the role needs the tools ``workspace.branch`` and ``workspace.checkout``.
     """
-    if request.parent is not None or request.branch is not None:
-        for tool_id in _STARTS_BRANCH:
-            context.require_tool(tool_id)
     words = MessageRecord(role=request.role, text=request.text, ref=request.ref)
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.add(writer, words, parent=request.parent, branch=request.branch)

@@ -16,6 +16,7 @@ from covalt_git.file_edits.uploads import NewFile, Uploaded, check_size
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
+    EquivalentCall,
     InvalidRequestError,
     Result,
     UploadField,
@@ -27,7 +28,6 @@ from covalt_git.workspaces.chat import MovedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.json_values import JsonObject
     from covalt_git.operations import registry
     from covalt_git.workspaces.chat import ChatStore
 
@@ -162,7 +162,10 @@ def most_upload_bytes(context: Context) -> int:
     errors=(404, 409),
     needs=("workspace:write_file",),
     calls=lambda request: [
-        {"path": request.path, "content": request.content, "base": request.base}
+        EquivalentCall(
+            "workspace:write_file",
+            {"path": request.path, "content": request.content, "base": request.base},
+        )
     ],
 )
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
@@ -189,7 +192,11 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     changes=True,
     errors=(404, 409),
     needs=("workspace:write_file",),
-    calls=lambda request: [{"path": request.path, "content": "", "base": request.base}],
+    calls=lambda request: [
+        EquivalentCall(
+            "workspace:write_file", {"path": request.path, "content": "", "base": request.base}
+        )
+    ],
 )
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
@@ -203,13 +210,11 @@ def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> Fil
     return FileDeleted(manifest_id=chat.head())
 
 
-def _written(request: UploadFiles) -> Iterator[JsonObject]:
-    """Yield the arguments of calls that write the files of an upload."""
+def _written(request: UploadFiles) -> Iterator[EquivalentCall]:
+    """Yield calls that write the files of an upload, without their contents, which may be too large to be read."""
     for file in request.files:
-        content = file.stream.read().decode(errors="replace")
-        file.stream.seek(0)
-        name = _upload_name(file, portable=request.portable)
-        yield {"path": _below(request.folder) + name, "content": content}
+        path = _below(request.folder) + _upload_name(file, portable=request.portable)
+        yield EquivalentCall("workspace:write_file", {"path": path})
 
 
 @operation(
@@ -235,9 +240,16 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
         check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
         file.stream.seek(0)
     sent = [_upload(file, below, portable=request.portable) for file in files]
+
+    def check(path: str, file: NewFile) -> None:
+        args = {"path": path, "content": file.content.decode(errors="replace")}
+        context.require_tool("workspace:write_file", args)
+
     with context.writing(chat) as writer:
         before = writer.commit_changes()
-        placed = uploads.upload(writer, sent, folder=request.folder, portable=request.portable)
+        placed = uploads.upload(
+            writer, sent, folder=request.folder, portable=request.portable, check=check
+        )
     return FilesUploaded(
         manifest_id=chat.head(),
         files=placed,
@@ -256,12 +268,16 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
 
 
-@operation(
-    changes=True,
-    errors=(404, 409),
-    needs=("workspace:restore",),
-    calls=lambda request: [{"manifest": request.manifest, "paths": list(request.paths)}],
-)
+def _restored(request: RestoreWorkspace) -> Iterator[EquivalentCall]:
+    """Yield calls that restore the same; a new branch is made and checked out."""
+    args = {"manifest": request.manifest, "paths": list(request.paths)}
+    yield EquivalentCall("workspace:restore", args)
+    if request.keep_files:
+        yield EquivalentCall("workspace:branch", None)
+        yield EquivalentCall("workspace:checkout", None)
+
+
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_restored)
 def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
     """Restore files from a commit, in a new commit on the active branch.
 

@@ -10,10 +10,12 @@ from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.names import suggest_id
 from covalt_git.operations.context import Context
+from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 
 _MOST_OF_ROLE = 50
 _WHAT = "manage access tokens"
+_DECIDING = "a token is created whose agent may decide"
 
 
 class CreateToken(Request):
@@ -29,6 +31,8 @@ class CreateToken(Request):
     lasts: timedelta | None = Field(
         None, gt=timedelta(), le=timedelta(days=3650), description="Lifetime; null: unlimited."
     )
+
+    reason: Reason = None
 
 
 class RevokeToken(Request):
@@ -61,7 +65,13 @@ class TokenList(Result):
     tokens: tuple[TokenRow, ...]
 
 
-@operation(changes=True, admin=_WHAT, local=True)
+def _decision(context: Context, request: CreateToken) -> str:
+    """Return what a user decides by a token whose agent may decide about calls or permissions itself."""
+    role = context.project.config.roles.get(request.role)
+    return _DECIDING if role is not None and (role.approve or role.admin) else ""
+
+
+@operation(changes=True, admin=_WHAT, local=True, decides=_decision)
 def create_token(context: Context, request: CreateToken) -> TokenCreated:
     """Create a token for one agent.
 
@@ -78,7 +88,9 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
         raise UnknownRoleError(role, project.config.roles)
     chat = None if request.chat_id is None else project.chats.one(request.chat_id)
     name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
-    stored, text = AgentTokens(project.root).new(name, role, chat=chat, lasts=request.lasts)
+    stored, text = AgentTokens(project.root).new(
+        name, role, chat=chat, lasts=request.lasts, reason=request.reason
+    )
     return TokenCreated.of(stored, expired=False, token=text)
 
 
