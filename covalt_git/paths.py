@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+WORKSPACE_PREFIX = "workspace:"
+"""What may precede the path of a file in the workspace, in arguments of HTTP tools and in results."""
+
 MAX_ELEMENT_BYTES = 255
 MAX_PATH_BYTES = 4096
 MAX_DEPTH = 128

@@ -32,7 +32,7 @@ from covalt_git.access.shell_arguments import is_shell_argument_of, may_run_more
 from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.names import matches, matches_text
-from covalt_git.paths import normal_path
+from covalt_git.paths import WORKSPACE_PREFIX, normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,7 +159,12 @@ def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
     """Yield an argument and a rule's value twice: as written, and with their texts as normalized paths."""
     yield found, wanted
     if isinstance(found, str | dict | list):
-        yield with_texts(found, normal_path), with_texts(wanted, normal_path)
+        yield with_texts(found, _plain_path), with_texts(wanted, _plain_path)
+
+
+def _plain_path(text: str) -> str:
+    """Return a normalized path; HTTP tools read the file of ``workspace:a.txt`` and ``a.txt`` alike."""
+    return normal_path(text.removeprefix(WORKSPACE_PREFIX))
 
 
 def _same_annotations(wanted: Annotations, found: Annotations) -> bool:

@@ -25,17 +25,17 @@ _EFFECTS = {
 def print_approval(approval: ApprovalDetail) -> None:
     """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
     where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
-    output.say(display.in_line(where), bold=True)
+    output.fact(where, bold=True)
     if approval.alias_of is not None:
-        output.say(display.in_line(f"it forwards the call to {approval.alias_of}"))
+        output.fact(f"it forwards the call to {approval.alias_of}")
     if approval.description:
-        output.say(approval.description, prose=True)
+        output.quote(approval.description)
     effects = _effects(approval.annotations)
     if effects:
         output.say(f"declared effects: {effects}")
     if approval.code is not None:
         line = f":{approval.code.line}" if approval.code.line else ""
-        output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
+        output.fact(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
     output.say(f"arguments: {display.arguments(arguments)}")
     output.changes(approval.changes)
@@ -46,7 +46,7 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.say(f"it replaces {approval.replaces.execution_id}; changed in between:")
         output.changes(approval.replaces.changes)
     why = f"requested by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
-    output.say(display.in_line(why))
+    output.fact(why)
 
 
 def _effects(declared: Annotations) -> str:

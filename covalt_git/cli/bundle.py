@@ -171,8 +171,8 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
         )
     line = f"{name} {found.unknown_key}"
     assert found.signer_problem is not None
-    output.say(found.signer_problem.error_description, err=True)
-    output.say(f"`signers` in covalt.yaml gets: {line}", err=True)
+    output.fact(found.signer_problem.error_description, err=True)
+    output.fact(f"`signers` in covalt.yaml gets: {line}", err=True)
     check_user(reason, "signers are trusted")
     if reason is None and not click.confirm("trust this key?", err=wants_json()):
         raise click.exceptions.Abort
@@ -186,7 +186,7 @@ def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
     if not wants_json():
         _print_facts(found)
         for grant in found.grants:
-            output.say(f"  it gets: {grant.words}, for {grant.digest}")
+            output.fact(f"  it gets: {grant.words}, for {grant.digest}")
         if found.permissions:
             output.say("This would be trusted on this machine:")
             print_permissions(found.permissions)
@@ -217,17 +217,17 @@ def _print_trusted(imported: toolset_imports.ToolsetImported) -> None:
 
 def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
     toolset_id = imported.toolset_id
-    output.say(
+    output.fact(
         f"{toolset_id} {imported.version}: {output.plural(len(imported.files), 'file')}, {imported.digest}"
     )
     if imported.signer_problem is None:
-        output.say(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
+        output.fact(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
     names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
-    output.say(f"  tools: {', '.join(names) or 'none'}")
+    output.fact(f"  tools: {', '.join(names) or 'none'}")
     for title, wanted in imported.wants.items():
-        output.say(f"  {title}: {', '.join(wanted)}")
+        output.fact(f"  {title}: {', '.join(wanted)}")
     for one in imported.warnings:
-        output.say(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
+        output.fact(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
 
 
 def print_import(imported: toolset_imports.ToolsetImported) -> None:

@@ -102,7 +102,7 @@ def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
     if not asks:
         raise WrongCallError(f"add --server, with one of: {', '.join(known)}")
     for at, name in enumerate(known, 1):
-        output.say(f"  {at}  {name}")
+        output.fact(f"  {at}  {name}")
     text = click.prompt("servers (numbers, or all)", default="all")
     if text == "all":
         return tuple(known)

@@ -30,7 +30,7 @@ def print_permissions(permissions: Iterable[PermissionRow]) -> None:
     """Print the lines of permissions, as every question about them does."""
     for permission in permissions:
         for line in permission.lines:
-            output.say(f"  {line}", err=wants_json())
+            output.fact(f"  {line}", err=wants_json())
 
 
 def offer_trust(context: Context) -> bool:

@@ -17,6 +17,7 @@ from covalt_git.http_client import ClientRequest, FormPart
 from covalt_git.http_tools.secret_lookup import HEADER_VALUE
 from covalt_git.models.http_placement import FILE_PREFIX, placement
 from covalt_git.models.tool_properties import HttpBody
+from covalt_git.paths import WORKSPACE_PREFIX
 from covalt_git.templating import expressions
 from covalt_git.templating.expressions import Expression, Values
 from covalt_git.templating.references import Reference, split
@@ -221,12 +222,13 @@ class RequestBuilder:
         for name, value in self.headers.items():
             if self.parts and name.lower() == "content-type":
                 continue  # it has the boundary of the parts, which the client chooses
-            if not HEADER_VALUE.fullmatch(value.strip(" \t")):
+            # HTTP removes blanks around a value.  The approval rules have compared it with them.
+            if not HEADER_VALUE.fullmatch(value) or value != value.strip(" \t"):
                 raise BadRequestError(
                     f"the value of the header {name!r} contains a line break, or a character that HTTP"
-                    " headers do not allow"
+                    " headers do not allow, or begins or ends with a blank"
                 )
-            yield name, value.strip(" \t")
+            yield name, value
         if self.cookies:
             encoded = {name: quote(text, safe=_COOKIE_SAFE) for name, text in self.cookies.items()}
             yield "Cookie", "; ".join(f"{name}={text}" for name, text in encoded.items())
@@ -263,7 +265,7 @@ def _paths(name: str, value: Any) -> Iterable[str]:
     paths = [] if value is _OMITTED else value if isinstance(value, list) else [value]
     if not all(isinstance(path, str) for path in paths):
         raise BadRequestError("is not the path of a file", argument=name)
-    return [path.removeprefix("workspace:") for path in paths]
+    return [path.removeprefix(WORKSPACE_PREFIX) for path in paths]
 
 
 def _media_type(path: str) -> str:

@@ -89,6 +89,15 @@ def test_a_header_holds_no_second_line_and_no_letter_it_cannot(
         built(http, {"v": value})
 
 
+@pytest.mark.parametrize("value", [" prod", "prod ", "\tprod"])
+def test_a_header_with_blanks_around_its_value_is_not_sent_without_them(value: str) -> None:
+    """HTTP removes the blanks: a rule about ``prod`` has compared another value than the one that arrives."""
+    with pytest.raises(BadRequestError):
+        built({"parameters": {"v": {"in": "header"}}}, {"v": value})
+    with pytest.raises(BadRequestError):
+        built({"headers": {"X-V": "$args.v"}}, {"v": value})
+
+
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.text(), max_size=4))
 def test_values_of_query_and_cookies_arrive_unchanged(args: dict[str, str]) -> None:
     request = built({"headers": {"X": "y"}}, args)

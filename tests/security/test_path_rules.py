@@ -64,6 +64,17 @@ def test_another_spelling_of_env_waits_for_approval(project: Project, path: str)
     assert not (chat.workspace / ".env").exists()
 
 
+def test_the_prefix_of_a_workspace_file_is_another_spelling() -> None:
+    """HTTP tools read the file of ``workspace:.env`` and of ``.env``."""
+    assert asks(config(({"path": ".env"}, True)), "workspace:.env")
+    assert asks(config(({"path": "secrets/*"}, True)), "workspace:./secrets/key")
+    assert asks(config(({"path": "public/*"}, False)), "workspace:public/a", by_itself=True)
+    assert asks(config(({"path": "workspace:*"}, False)), "secrets", by_itself=True)
+    assert not asks(
+        config(({"path": "workspace:public/*"}, False)), "workspace:public/a", by_itself=True
+    )
+
+
 @pytest.mark.parametrize("value", [[".env"], {"to": ".env"}, [{"to": [".env"]}]])
 def test_path_in_a_nested_value_is_compared_in_each_spelling(value: Any) -> None:
     """Hide another spelling in a list or an object that a rule compares."""

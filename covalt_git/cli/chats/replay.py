@@ -75,7 +75,7 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
                 raise
             if approved is not None:
                 output.say("the call or the code has changed since the question", fg="yellow")
-            output.say(error.message, bold=True)
+            output.fact(error.message, bold=True)
             arguments = canonical_json.dumps(error.arguments).decode()
             output.say(f"arguments: {display.arguments(arguments)}")
             if not click.confirm("run it again?"):

@@ -9,10 +9,12 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from covalt_git.problems.excerpts import width
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ SHORT = 12
 
 _BACK: Final = "\r\x1b[K"
 """Control sequence that moves to the start of the line and clears it."""
+
+_BAR: Final = "  | "
+"""What each line of a quoted text begins with."""
 
 MARKS = {"added": ("+", "green"), "deleted": ("-", "red"), "modified": ("~", "yellow")}
 
@@ -54,6 +59,25 @@ def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
     move()
     click.secho(display.running(text) if prose else display.in_lines(text), color=_color(), **style)
     move(below)
+
+
+def fact(text: str, **style: Any) -> None:
+    """Print one line, with line breaks escaped: above a question, a text of others must not add a line of its own."""
+    say(display.in_line(text), **style)
+
+
+def quote(text: str) -> None:
+    """Print a text of others above a question, each line behind a bar, so that it cannot look like ours.
+
+    A terminal would continue a long line at its left edge, so such a line is divided.
+    """
+    columns = max(shutil.get_terminal_size().columns - len(_BAR) - 1, 20)
+    for line in text.splitlines():
+        most = (
+            columns // 2 if width(line) > len(line) else columns
+        )  # a character can fill two columns
+        for part in textwrap.wrap(line, most) or [""]:
+            say(_BAR + part, prose=True)
 
 
 def warn(text: str) -> None:
