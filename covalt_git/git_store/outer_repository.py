@@ -19,7 +19,7 @@ from dulwich.graph import find_merge_base
 from dulwich.index import Index, UnmergedEntries
 from dulwich.objects import Commit, Tree
 from dulwich.objectspec import AmbiguousShortId, parse_commit
-from dulwich.repo import Repo
+from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import SUBMODULE
@@ -27,6 +27,7 @@ from covalt_git.git_store.objects import SUBMODULE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from dulwich.config import ConfigFile
     from dulwich.objects import ObjectID, ShaFile
 
 _MAX_DEPTH = 200
@@ -40,6 +41,22 @@ _NO_COMMIT = re.compile(r":|\^\{(?:tree|blob)\}")
 _PSEUDO_REF = re.compile(r"[A-Z]+_HEAD")
 _REF_PREFIXES = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
 _FORBIDDEN_NAMES = {b"", b".", b".."}
+_EXTENSIONS = b"extensions"
+_FOR_WRITERS = {b"partialclone", b"preciousobjects", b"noop", b"noop-v1"}
+"""Extensions of a repository that change nothing for a reader; of a partial clone, missing objects are said."""
+
+
+class _ReadRepo(Repo):
+    """A user's repository that is only read, also with extensions that dulwich does not know and only writers heed."""
+
+    def get_config(self) -> ConfigFile:
+        config = super().get_config()
+        for section in list(config.sections()):
+            if section[0].lower() == _EXTENSIONS:
+                for name in [name for name, _ in config.items(section)]:
+                    if name.lower() in _FOR_WRITERS:
+                        del config[section][name]
+        return config
 
 
 class UnknownRevisionError(CovaltError):
@@ -200,8 +217,12 @@ def _opened(folder: Path, revision: str) -> Iterator[Repo]:
         UnknownRevisionError: when the folder is in no repository, or the revision is not readable.
     """
     try:
-        with Repo.discover(str(folder)) as repository:
+        with _ReadRepo.discover(str(folder)) as repository:
             yield repository
+    except UnsupportedExtension as error:
+        raise _unreadable(f"extension {error.extension!r}") from None
+    except UnsupportedVersion as error:
+        raise _unreadable(f"format version {error.version}") from None
     except NotGitRepository:
         raise UnknownRevisionError(
             f"{str(folder)!r} is in no git repository", hint=f"git init && {_TO_COMMIT}"
@@ -215,6 +236,13 @@ def _opened(folder: Path, revision: str) -> Iterator[Repo]:
         ) from None
     except (KeyError, ValueError, NotImplementedError, AmbiguousShortId):
         raise _why_incomplete(repository, revision) from None
+
+
+def _unreadable(feature: str) -> UnknownRevisionError:
+    return UnknownRevisionError(
+        f"the repository cannot be read: covalt-git does not know its {feature}",
+        hint="git config --get-regexp 'extensions|repositoryformatversion'",
+    )
 
 
 def _why_incomplete(repository: Repo, revision: str) -> UnknownRevisionError:

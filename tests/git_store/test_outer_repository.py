@@ -109,3 +109,30 @@ def test_a_partial_clone_names_its_cause(root: Path, tmp_path: Path) -> None:
     assert "partial clone" in refused.value.message
     git(clone, *refused.value.hint.split()[1:])
     assert write_folder(clone, "HEAD", tmp_path / "again")[0]
+
+
+@pytest.mark.parametrize("name", ["partialClone", "preciousObjects", "noop", "worktreeConfig"])
+def test_an_extension_that_only_writers_heed_is_no_reason_to_refuse(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    git(root, "config", "core.repositoryFormatVersion", "1")
+    git(root, "config", f"extensions.{name}", "true")
+
+    assert write_folder(root, "HEAD", tmp_path / "copy")[0]
+    write_staged(root, tmp_path / "staged")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [("extensions.later", "true", "later"), ("core.repositoryFormatVersion", "7", "version 7")],
+)
+def test_a_repository_of_a_later_git_is_refused_by_the_name_of_its_feature(
+    root: Path, tmp_path: Path, setting: str, value: str, named: str
+) -> None:
+    git(root, "config", "core.repositoryFormatVersion", "1")
+    git(root, "config", setting, value)
+
+    for read in (write_staged, lambda folder, to: write_folder(folder, "HEAD", to)):
+        with pytest.raises(UnknownRevisionError) as refused:
+            read(root, tmp_path / "copy")
+        assert named in refused.value.message
