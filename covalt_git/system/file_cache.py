@@ -59,13 +59,15 @@ class FileCache:
 
 
 def signature(*paths: Path | str) -> str | None:
-    """Return the signature of these files and of all files below these folders.
+    """Return the signature of these files and of all files below these folders; each may be a link, but not those below.
 
     Return None if a file was changed within the last ``TICK_NS``, because another change might not change
     its timestamp.
     """
     started = time.time_ns()
-    found = [one for path in paths for one in walk(os.fsencode(path))]
+    tops = [os.fsencode(path) for path in paths]
+    tops += [os.path.realpath(top) for top in tops if os.path.islink(top)]
+    found = [entry for top in tops for entry in walk(top)]
     if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in found):
         return None
     return digest(sorted(found))

@@ -1,9 +1,10 @@
 """Values are cached while no file changes; every change gives another signature."""
 
 import os
+import time
 from pathlib import Path
 
-from covalt_git.system.file_cache import FileCache, signature
+from covalt_git.system.file_cache import TICK_NS, FileCache, signature
 
 
 def test_a_value_made_within_a_clock_tick_of_a_change_is_not_cached(tmp_path: Path) -> None:
@@ -14,3 +15,19 @@ def test_a_value_made_within_a_clock_tick_of_a_change_is_not_cached(tmp_path: Pa
         os.utime(file, ns=(0, 0))
         assert signature(file) is None
         assert cache.get("text", [tmp_path], file.read_text) == text
+
+
+def test_the_signature_of_a_link_changes_with_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    file, link = tmp_path / "index", tmp_path / "link"
+    file.write_text("a")
+    link.symlink_to(file)
+    for path in (file, link):
+        os.utime(path, ns=(0, 0), follow_symlinks=False)
+    time.sleep(2 * TICK_NS / 1e9)
+    before = signature(link)
+    assert before is not None
+
+    file.write_text("b")
+    time.sleep(2 * TICK_NS / 1e9)
+
+    assert signature(link) not in {None, before}
