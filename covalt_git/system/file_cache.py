@@ -66,7 +66,7 @@ def signature(*paths: Path | str) -> str | None:
     """
     started = time.time_ns()
     tops = [os.fsencode(path) for path in paths]
-    tops += [os.path.realpath(top) for top in tops if os.path.islink(top)]
+    tops += [os.path.realpath(top) for top in tops if os.path.islink(top)]  # noqa: PTH114 - of each call
     found = [entry for top in tops for entry in walk(top)]
     if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in found):
         return None
