@@ -311,11 +311,11 @@ class Chats:
             return []
 
     def _check_no_submodule(self, chat_id: str, name: str = "") -> None:
-        folder = self.folder / chat_id
-        if has_submodule(folder / name):
+        folder = f"{self.folder}/{chat_id}"  # a text, for the reason in links_in()
+        if has_submodule(f"{folder}/{name}"):
             raise TrackedDataError(
                 f"the chat {chat_id!r} has the files of a submodule",
-                f"if you did not make it: rm -rf {shlex.quote(str(folder))}",
+                f"if you did not make it: rm -rf {shlex.quote(folder)}",
             )
 
     def _is_visible(self, chat_id: str) -> bool:
