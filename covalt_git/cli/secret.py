@@ -37,11 +37,13 @@ def list_secrets() -> None:
     Example: covalt-git secret list
     """
     found = ask_to_print(secrets.list_secrets)
-    rows = [
-        (one.name, one.toolset_id, recipients(one.hosts, python=one.python), _from(one))
-        for one in found.secrets
-    ]
+    rows = [(one.name, one.toolset_id, _recipients(one), _from(one)) for one in found.secrets]
     output.table(rows, titles=_TITLES, empty="no toolset requests a secret")
+
+
+def _recipients(row: secrets.SecretRow) -> str:
+    untrusted = ", not trusted on this machine" if row.granted and not row.trusted else ""
+    return recipients(row.hosts, python=row.python) + untrusted
 
 
 @command.command("check")

@@ -187,6 +187,19 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
     assert "not trusted" in operate("get_tool", tool_id="ev:steal")["why_not"]
 
 
+def test_the_list_of_secrets_says_that_a_grant_of_a_clone_does_not_act(
+    clone: Path, cli_in: Callable[..., tuple[int, str]]
+) -> None:
+    (row,) = owner(clone)("list_secrets")["secrets"]
+    assert (row["granted"], row["trusted"]) == (True, False)
+    assert "not trusted on this machine" in cli_in(clone, "secret", "list")[1]
+
+    owner(clone)("trust_project", permissions=None)
+
+    (row,) = owner(clone)("list_secrets")["secrets"]
+    assert (row["granted"], row["trusted"]) == (True, True)
+
+
 @pytest.mark.parametrize("option", ["--again", "--requested"])
 def test_a_command_that_has_no_grant_to_add_says_that_none_is_trusted(
     clone: Path, cli_in: Callable[..., tuple[int, str]], option: str

@@ -10,6 +10,7 @@ from covalt_git.access.grants import granted
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
@@ -41,6 +42,9 @@ class SecretRow(Result):
     name: str
     toolset_id: str
     granted: bool
+    trusted: bool = Field(
+        description="Whether a grant of it acts on this machine: the user has trusted it here."
+    )
     hosts: tuple[str, ...] = Field(description="Hosts that HTTP tools may send it to.")
     python: bool = Field(description="Whether Python tools receive it, whatever the hosts are.")
     source: str | None = Field(description="The source of its value; null if it is not set.")
@@ -125,6 +129,10 @@ def _requested(project: Project) -> Iterator[SecretRow]:
             for tool in toolset.tools
             if tool.http is not None
         ]
+        acting = [
+            acting_grants(toolset),
+            *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
+        ]
         for name in toolset.manifest.secrets if toolset.manifest else ():
             source = store.source(name) or ("command" if command else None)
             reaches = [one.secrets[name] for one in (may, *kept) if name in one.secrets]
@@ -132,6 +140,7 @@ def _requested(project: Project) -> Iterator[SecretRow]:
                 name=name,
                 toolset_id=toolset.id,
                 granted=bool(reaches),
+                trusted=any(name in grants.secrets for grants in acting),
                 hosts=tuple(sorted({rule.text for reach in reaches for rule in reach.rules})),
                 python=name in may.secrets and toolset.has_python_tools,
                 source=source,
