@@ -1,17 +1,21 @@
 """A rule that requires approval is not passed by another form of an argument, nor by its default."""
 
 import json
+import sys
+import types
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import to_jsonable_python
 
 from covalt_git.access import approval_reasons, confirmation
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_toolset import invoke
 from tests.examples import examples
 from tests.toolsets.projects import put
 
@@ -492,3 +496,239 @@ def test_a_large_argument_is_compared_fast() -> None:
 
     assert not confirmation(config({"a": {"none": 1}}), make_tool({}), {"a": value})
     assert not confirmation(config({"a": "*.env"}), make_tool({}), {"a": value})
+
+
+FIELDS = """
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, TypeVar
+from typing_extensions import TypedDict
+from covalt_toolset import tool
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, RootModel
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    amount: int = Field(default=1, alias="sum")
+
+
+class Inherited(Named):
+    note: str = ""
+
+
+class ByArgument(BaseModel, validate_by_name=True):
+    model_config = ConfigDict(validate_by_name=False)
+    amount: int = Field(default=1, alias="sum")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(populate_by_name=True, extra="forbid")
+    amount: int = Field(default=1, alias="sum")
+
+
+class Loose(BaseModel):
+    note: str = ""
+
+
+class Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    to_env: str = "test"
+
+
+class Choice(BaseModel):
+    env: str = Field(default="test", validation_alias=AliasChoices("env", "environment"))
+
+
+class Path(BaseModel):
+    env: str = Field(default="test", validation_alias=AliasChoices("env", AliasPath("deep", 0)))
+
+
+class Crossed(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    a: int = Field(1, alias="b")
+    b: str = Field("", alias="a")
+
+
+class Prior(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: str = Field(default="test", alias="env", alias_priority=1)
+
+
+class PriorTwice(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: Annotated[str, Field(alias="env")] = Field(default="test", alias_priority=1)
+
+
+class Generated(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: str = "test"
+
+
+class NotGenerated(Generated):
+    model_config = ConfigDict(alias_generator=None)
+
+
+class Keys(TypedDict, total=False):
+    to_env: str
+    amount: Annotated[int, Field(alias="sum")]
+
+
+@dataclass
+class Data:
+    to_env: str = "test"
+
+
+@dataclass
+class Chosen:
+    env: Annotated[str, Field(validation_alias=AliasChoices("env", "environment"))] = "test"
+
+
+class Plain(BaseModel):
+    chosen: Chosen = Chosen()
+
+
+class Around(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    keys: Keys = {}
+    data: Data = Data()
+
+
+class Box(BaseModel, Generic[T]):
+    model_config = ConfigDict(alias_generator=to_camel)
+    inside: T
+
+
+class Many(RootModel[list[Named]]):
+    pass
+
+
+class Read(BaseModel):
+    kind: Literal["read"]
+    force: bool
+
+
+class Quiet(BaseModel):
+    kind: Literal["quiet"]
+    force: bool = False
+
+
+class Write(BaseModel):
+    kind: Literal["write"]
+    force: bool = Field(default_factory=lambda: True)
+
+
+class Remove(BaseModel):
+    kind: Literal["remove"]
+
+
+class Text(BaseModel):
+    kind: Literal["text"] = "text"
+    amount: str = ""
+
+
+class Number(BaseModel):
+    kind: Literal["number"] = "number"
+    amount: int = 0
+"""
+TYPES = {
+    "named": "Named",
+    "inherited": "Inherited",
+    "by_argument": "ByArgument",
+    "several": "Strict | Loose",
+    "items": "list[Named]",
+    "values": "dict[str, Named]",
+    "many": "Many",
+    "camel": "Camel",
+    "choice": "Choice",
+    "path": "Path",
+    "crossed": "Crossed",
+    "prior": "Prior",
+    "prior_twice": "PriorTwice",
+    "not_generated": "NotGenerated",
+    "around": "Around",
+    "box": "Box[Keys]",
+    "plain": "Plain",
+    "loose": "Loose",
+    "two": "Read | Write",
+    "three": "Quiet | Write",
+    "tagged": "Annotated[Quiet | Write | Remove, Field(discriminator='kind')]",
+    "both": "Text | Number",
+    "group": "set[str]",
+}
+
+
+@pytest.fixture(scope="module")
+def field_tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tool, Any]]:
+    """Return tools that return their argument, each with its function."""
+    source = FIELDS + "".join(
+        f'\n\n@tool\ndef {name}(x: {kind}):\n    """Return it."""\n    return x\n'
+        for name, kind in TYPES.items()
+    )
+    names = list(TYPES)
+    entries = "".join(f"  - {{id: {one}, entrypoint: 'tools:{one}'}}\n" for one in names)
+    root = tmp_path_factory.mktemp("fields")
+    put(root, "f/toolset.yaml", f"id: f\nname: F\nversion: '1'\ntools:\n{entries}")
+    put(root, "f/tools.py", source)
+    module = types.ModuleType("tools_with_fields")
+    sys.modules[module.__name__] = module  # where pydantic looks for the names of the module
+    exec(compile(source, "tools.py", "exec", dont_inherit=True), vars(module))
+    found = {one.id.name: one for one in read_toolset(root, "f").tools}
+    return {name: (found[name], vars(module)[name]) for name in names}
+
+
+def gets(function: Any, args: dict[str, Any], wanted: Any) -> bool:
+    """Return whether a function that returns what it gets, gets a value."""
+    return contains(to_jsonable_python(invoke(function, args), by_alias=False), wanted)
+
+
+def contains(part: Any, wanted: Any) -> bool:
+    """Return whether a JSON value has another one in it; an object may have more keys."""
+    if isinstance(part, dict) and isinstance(wanted, dict):
+        return all(part.get(name) == value for name, value in wanted.items())
+    if isinstance(part, dict | list):
+        inner = part.values() if isinstance(part, dict) else part
+        return any(contains(one, wanted) for one in inner)
+    return type(part) is type(wanted) and bool(part == wanted)
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
+        ("two", "x.force", {"kind": "write"}, True),
+        ("three", "x.force", {"kind": "write"}, True),
+        ("three", "x", {"kind": "write"}, True),
+        ("tagged", "x.force", {"kind": "write"}, True),
+    ],
+)
+def test_the_default_of_a_field_is_not_what_something_else_states(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert gets(function, {"x": argument}, value), "the function gets it"
+    assert confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
+        ("named", "x.sum", {"amount": 6}, 7),
+        ("named", "x.sum", {}, 7),
+        ("camel", "x.toEnv", {"toEnv": "dev"}, "prod"),
+        ("two", "x.force", {"kind": "read", "force": False}, True),
+        ("three", "x.force", {"kind": "quiet"}, True),
+        ("tagged", "x.force", {"kind": "remove"}, True),
+        ("both", "x.amount", {"kind": "text", "amount": "1_000"}, 1000),
+        ("loose", "x", {"note": "a"}, {"note": "b"}),
+        ("group", "x", ["a"], ["b"]),
+    ],
+)
+def test_a_model_whose_fields_are_known_asks_for_no_other_value(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert not gets(function, {"x": argument}, value)
+    assert not confirmation(config({path: value}), definition, {"x": argument})
