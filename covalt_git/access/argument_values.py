@@ -2,8 +2,8 @@
 
 A caller chooses the form of the arguments.  So a rule that requires approval must match a value that the tool takes
 from a list, from an object, or from the default of a missing argument.  Python also parses: a UUID or a date has many
-spellings, and a text can become a number.  So can the keys of a ``dict[UUID, str]``.  Where the value that a function
-gets is not known, it counts as any value.
+spellings, and a text can become a number.  So can the keys of a ``dict[UUID, str]``.  A field of a model can have several
+names.  Where the value that a function gets is not known, it counts as any value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
-from covalt_git.models.tool_properties import UNREAD_SCHEMA
+from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
@@ -74,21 +74,21 @@ def possible_values(tool: Tool, args: JsonObject, path: str, wanted: Any) -> Ite
         yield from values.at(args, names)
 
 
-def has_other_names(tool: Tool, args: JsonObject, path: str) -> bool:
-    """Return whether Python may read another key of the arguments as a name on a dotted path.
+def may_get_another(tool: Tool, args: JsonObject, path: str) -> bool:
+    """Return whether a Python function may not get the value that the arguments have at a dotted path.
 
-    Of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the last value.
+    It may get that of another key: of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the
+    last value; a model may take a field by its alias and by its name.  Of a type that was not read, any key of an
+    object may be such a name.  It gets none if a model ignores the key.
     """
     names = path.split(".")
-    if len(names) == 1:  # the names of parameters are never parsed
-        return False
     try:
         return any(
-            _Values(schema, is_of_function=is_of_function).has_other_names(args, names)
+            _Values(schema, is_of_function=is_of_function).may_get_another(args, names)
             for schema, is_of_function in _schemas(tool)
         )
-    except BadReferenceError:  # a schema that cannot be followed waives nothing
-        return True
+    except BadReferenceError:  # a schema that cannot be followed waives nothing in an object
+        return len(names) > 1
 
 
 def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
@@ -136,13 +136,22 @@ class _Values:
         self._args = args
         return self._at(args, [self._subschemas.of_all()], names)
 
-    def has_other_names(self, args: JsonObject, names: Sequence[str]) -> bool:
-        """Return whether an object on a path has a key that Python may read as the name on the path."""
+    def may_get_another(self, args: JsonObject, names: Sequence[str]) -> bool:
+        """Return whether Python may read another key as a name on a path, or ignore the one on the path."""
         value: Any = args
         places: _Places = [self._subschemas.of_all()]
+        is_unread = False
         for name in names:
-            if isinstance(value, dict) and any(self._other_names(value, places, name)):
-                return True
+            places = self._taking(value, places)
+            is_unread = is_unread or (self._is_of_function and _is_unread(_all(places)))
+            if isinstance(value, dict):
+                others = any(self._other_names(value, places, name))
+                # The names of parameters are known: a call checks them.
+                if others or (
+                    value is not args
+                    and ((is_unread and value.keys() != {name}) or self._ignores(places, name))
+                ):
+                    return True
             value, places = _part(value, name), self._below(places, name)
         return False
 
@@ -151,6 +160,15 @@ class _Values:
         if not self._is_of_function or not isinstance(value, dict):
             return places
         return [[one for one in schemas if not _refuses(one, value)] for schemas in places]
+
+    def _ignores(self, places: _Places, name: str) -> bool:
+        """Return whether a model that may take an object ignores a key."""
+        return self._is_of_function and any(
+            isinstance(one.get("properties"), dict)
+            and name not in one["properties"]
+            and "additionalProperties" not in one
+            for one in _all(places)
+        )
 
     def _below(self, places: _Places, name: str) -> _Places:
         """Return the schemas of a property or an item, by the schemas that state it."""
@@ -204,14 +222,23 @@ class _Values:
     def _other_names(self, value: JsonObject, places: _Places, name: str) -> Iterator[str]:
         """Yield the other keys of an object that Python may read as a name."""
         of_names = self._of_names(places)
-        for key in value if of_names else ():
-            spellings = {key, *_parsed_key(key, of_names)} if key != name else set()
+        same = self._same_names(places, name)
+        for key in value if of_names or len(same) > 1 else ():
+            if key == name:
+                continue
+            spellings = {key, *_parsed_key(key, of_names)} if of_names else set()
             paths = {normal_path(one) for one in spellings if isinstance(one, str)}
-            if ANY_VALUE in spellings or normal_path(name) in paths:
+            if key in same or ANY_VALUE in spellings or normal_path(name) in paths:
                 yield key
 
     def _of_names(self, places: _Places) -> Sequence[JsonObject]:
         return self._subschemas.of_names(_all(places)) if self._is_of_function else ()
+
+    def _same_names(self, places: _Places, name: str) -> set[str]:
+        """Return the names under which a function takes the same value as under one name, and that name."""
+        if not self._is_of_function:
+            return {name}
+        return {name}.union(*(_names_of(one, name) for one in _all(places)))
 
     def _inside(self, value: Any, places: _Places) -> Iterator[Any]:
         if value is MISSING:
@@ -229,7 +256,7 @@ class _Values:
         elif isinstance(value, dict):
             of_names = self._of_names(places)
             for key, part in value.items():
-                yield key
+                yield from self._same_names(places, key)
                 if of_names:
                     yield from self._spelled(_parsed_key(key, of_names))
                 yield from self._inside(part, self._below(places, key))
@@ -272,18 +299,22 @@ class _Values:
         """
         keys = value if isinstance(value, dict) else {}
         for one in _all(places):
-            if name in keys:
+            names = _names_of(one, name) if self._is_of_function else {name}
+            declared = sorted(names & _properties([one]))
+            if not names.isdisjoint(keys):
                 continue
-            yield from self._stated(self._subschemas.below([one], name), rest)
-            if name not in _properties([one]):
+            for key in declared or [name]:
+                of_part = self._subschemas.below([one], key)
+                yield from self._stated(of_part, rest)
+            if not declared:
                 if rest and not self._is_of_function:
                     yield from self._at(MISSING, self._below([[one]], name), rest)
                 continue
-            is_stated = "default" in _dict(one["properties"][name])
-            if self._is_of_function and not is_stated and name not in _required(one):
+            is_stated = any("default" in part for part in _own_parts(one, declared))
+            if self._is_of_function and not is_stated and names.isdisjoint(_required(one)):
                 yield ANY_VALUE
             elif rest:
-                yield from self._at(MISSING, self._below([[one]], name), rest)
+                yield from self._at(MISSING, self._below([[one]], declared[0]), rest)
 
     def _stated(self, of_part: Sequence[JsonObject], rest: Sequence[str]) -> Iterator[Any]:
         """Yield the defaults that schemas of a property state, or the values at ``rest`` below them."""
@@ -298,6 +329,18 @@ def _all(places: _Places) -> list[JsonObject]:
     return [one for schemas in places for one in schemas]
 
 
+def _names_of(schema: JsonObject, name: str) -> set[str]:
+    """Return the names of the field of a schema that a name is one of, and the name itself."""
+    lists = schema.get(SAME_NAMES_SCHEMA, ())
+    return {name}.union(*(names for names in lists if name in names))
+
+
+def _own_parts(schema: JsonObject, names: Iterable[str]) -> list[JsonObject]:
+    """Return the schemas of properties as an object states them, without those that they refer to."""
+    parts = [schema["properties"][name] for name in names]
+    return [part for part in parts if isinstance(part, dict)]
+
+
 def _required(schema: JsonObject) -> Iterable[str]:
     names = schema.get("required", ())
     return names if isinstance(names, list) else ()
@@ -307,7 +350,7 @@ def _refuses(schema: JsonObject, value: JsonObject) -> bool:
     """Return whether a function takes no object with this schema: a tag of a union has another text."""
     for name, part in _dict(schema.get("properties")).items():
         text = value.get(name)
-        if isinstance(text, str) and isinstance(part, dict):
+        if isinstance(text, str) and isinstance(part, dict) and _names_of(schema, name) == {name}:
             choices = part.get("enum", [part.get("const")])
             is_literal = isinstance(choices, list) and all(isinstance(one, str) for one in choices)
             if is_literal and text not in choices:

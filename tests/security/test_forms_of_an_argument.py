@@ -15,7 +15,7 @@ from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_toolset import invoke
+from covalt_toolset import InvalidToolArguments, invoke
 from tests.examples import examples
 from tests.toolsets.projects import put
 
@@ -696,6 +696,45 @@ def contains(part: Any, wanted: Any) -> bool:
 @pytest.mark.parametrize(
     ("tool", "path", "argument", "value"),
     [
+        ("named", "x.sum", {"amount": 7}, 7),
+        ("named", "x.amount", {"sum": 7}, 7),
+        ("named", "x", {"amount": 7}, 7),
+        ("inherited", "x.sum", {"amount": 7}, 7),
+        ("by_argument", "x.sum", {"amount": 7}, 7),
+        ("several", "x.sum", {"amount": 7}, 7),
+        ("items", "x.sum", [{"amount": 7}], 7),
+        ("items", "x.0.sum", [{"amount": 7}], 7),
+        ("values", "x.a.sum", {"a": {"amount": 7}}, 7),
+        ("many", "x.sum", [{"amount": 7}], 7),
+        ("camel", "x.toEnv", {"to_env": "prod"}, "prod"),
+        ("choice", "x.env", {"environment": "prod"}, "prod"),
+        ("choice", "x.environment", {"env": "prod"}, "prod"),
+        ("path", "x.env", {"deep": ["prod"]}, "prod"),
+        ("crossed", "x.b", {"a": "1_000"}, 1000),
+        ("prior", "x.toEnv", {"toEnv": "prod"}, "prod"),
+        ("prior", "x.toEnv", {}, "test"),
+        ("prior_twice", "x.toEnv", {}, "test"),
+        ("not_generated", "x.toEnv", {}, "test"),
+        ("around", "x.keys.toEnv", {"keys": {"to_env": "prod"}}, "prod"),
+        ("around", "x.keys.sum", {"keys": {"amount": 7}}, 7),
+        ("around", "x.data.toEnv", {"data": {}}, "test"),
+        ("around", "x.data.toEnv", {"data": {"to_env": "prod"}}, "prod"),
+        ("box", "x.inside.to_env", {"inside": {"toEnv": "prod"}}, "prod"),
+        ("plain", "x.chosen.env", {"chosen": {"environment": "prod"}}, "prod"),
+    ],
+)
+def test_the_value_of_a_field_under_any_of_its_names_requires_approval(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert gets(function, {"x": argument}, value), "the function gets it"
+    assert confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
         ("two", "x.force", {"kind": "write"}, True),
         ("three", "x.force", {"kind": "write"}, True),
         ("three", "x", {"kind": "write"}, True),
@@ -716,6 +755,7 @@ def test_the_default_of_a_field_is_not_what_something_else_states(
     [
         ("named", "x.sum", {"amount": 6}, 7),
         ("named", "x.sum", {}, 7),
+        ("named", "x.sum", {"amount": 6}, 1),
         ("camel", "x.toEnv", {"toEnv": "dev"}, "prod"),
         ("two", "x.force", {"kind": "read", "force": False}, True),
         ("three", "x.force", {"kind": "quiet"}, True),
@@ -732,3 +772,92 @@ def test_a_model_whose_fields_are_known_asks_for_no_other_value(
 
     assert not gets(function, {"x": argument}, value)
     assert not confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "value", "waived", "crafted"),
+    [
+        ("named", "x.amount", 5, {"amount": 5}, {"amount": 5, "sum": 7}),
+        ("named", "x.sum", 5, {"sum": 5}, {"amount": 7, "sum": 5}),
+        ("camel", "x.to_env", "a", {"to_env": "a"}, {"to_env": "a", "toEnv": "prod"}),
+        (
+            "choice",
+            "x.environment",
+            "a",
+            {"environment": "a"},
+            {"environment": "a", "env": "prod"},
+        ),
+        ("items", "x.0.amount", 5, [{"amount": 5}], [{"amount": 5, "sum": 7}]),
+        ("path", "x.env", "a", {"env": "a"}, {"env": "a", "deep": ["prod"]}),
+        # The function ignores the key that the waiver names.
+        ("prior", "x.toEnv", "a", {"toEnv": "a"}, {"env": "a", "toEnv": "prod"}),
+        ("prior", "x.env", "a", None, {"env": "a", "toEnv": "prod"}),
+        (
+            "tagged",
+            "x.force",
+            False,
+            {"kind": "quiet", "force": False},
+            {"kind": "remove", "force": False},
+        ),
+    ],
+)
+def test_a_waiver_holds_only_for_the_value_that_a_field_surely_gets(
+    field_tools: dict[str, tuple[Tool, Any]],
+    tool: str,
+    path: str,
+    value: Any,
+    waived: Any,
+    crafted: Any,
+) -> None:
+    definition, function = field_tools[tool]
+    definition = definition.model_copy(update={"confirmation": ("toolset",)})
+    rules = config({path: value}, require=False)
+
+    if waived is not None:
+        assert gets(function, {"x": waived}, value)
+        assert not confirmation(rules, definition, {"x": waived})
+    invoke(function, {"x": crafted})
+    assert confirmation(rules, definition, {"x": crafted})
+
+
+OBJECTS = st.dictionaries(
+    st.sampled_from(["sum", "amount", "env", "environment", "toEnv", "to_env", "kind", "force"]),
+    st.sampled_from([1, 7, "prod", "test", "1_000", True, False, "read", "write", "quiet"]),
+    max_size=3,
+)
+LISTED = {
+    "named": ("sum", "amount"),
+    "several": ("sum", "amount"),
+    "camel": ("toEnv", "to_env"),
+    "choice": ("env", "env"),
+    "prior": ("toEnv", "to_env"),
+    "two": ("force", "force"),
+    "three": ("force", "force"),
+    "tagged": ("force", "force"),
+    "both": ("amount", "amount"),
+}
+"""The listed name of a field of each type, and that in Python."""
+
+
+@settings(max_examples=examples(500))
+@given(
+    st.sampled_from(sorted(LISTED)), OBJECTS, st.sampled_from([1, 7, "prod", "test", True, 1000])
+)
+def test_whatever_object_a_caller_makes_a_rule_decides_about_what_the_function_gets(
+    field_tools: dict[str, tuple[Tool, Any]], name: str, argument: dict[str, Any], wanted: Any
+) -> None:
+    definition, function = field_tools[name]
+    asking = definition.model_copy(update={"confirmation": ("toolset",)})
+    listed, field = LISTED[name]
+    args = {"x": argument}
+    try:
+        got = getattr(invoke(function, args), field, None)
+    except InvalidToolArguments:
+        return
+    is_wanted = type(got) is type(wanted) and got == wanted
+    waives = not confirmation(config({f"x.{listed}": wanted}, require=False), asking, args)
+
+    if is_wanted:
+        assert confirmation(config({f"x.{listed}": wanted}), definition, args)
+    if waives:
+        assert is_wanted or str(got) == str(wanted)
