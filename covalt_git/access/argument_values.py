@@ -97,9 +97,7 @@ def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
     if tool.function_schema is not None:
         yield tool.function_schema, is_python
     if tool.function_schema is None or tool.schema_is_declared:
-        # Of a signature that was not read, the declared schema is all that is known, such as one that ran.
-        is_read = not tool.schema_is_declared or _is_unread([tool.function_schema or {}])
-        yield tool.input_schema, is_python and is_read
+        yield tool.input_schema, is_python and not tool.schema_is_declared
 
 
 def _part(value: Any, name: str) -> Any:
@@ -209,13 +207,12 @@ class _Values:
     def _may_become_any(self, value: Any, places: _Places) -> bool:
         """Return whether Python may make any value of a value, such as of the JSON text of a model.
 
-        A list may become an object too: the fields of a named tuple have names and positions.
+        A list may become an object too: the fields of a named tuple have names and positions.  Of a function whose
+        signature was not read, no argument and no default is known.
         """
         if not self._is_of_function:
             return False
-        if value is self._args:
-            return False  # the names of parameters are never parsed
-        if value is MISSING:
+        if value is self._args or value is MISSING:
             return _is_unread(_all(places))
         return any(part is ANY_VALUE for one in places for part in _parsed(value, one))
 

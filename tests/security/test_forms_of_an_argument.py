@@ -402,7 +402,8 @@ def test_an_object_of_any_values_is_compared_as_it_is(tools: dict[str, Tool]) ->
         ("in_order", {"path": "*.env"}, {"path": "a.txt"}, False),
         ("in_order", {"path": "*.env"}, {"path": "a.env"}, True),
         ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT.upper()}, True),
-        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, False),
+        # The declared schema does not say what a function that is not read makes of a text.
+        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, True),
     ],
 )
 def test_types_that_convert_or_have_defaults_are_compared_as_the_function_gets_them(
@@ -417,15 +418,33 @@ def test_types_that_convert_or_have_defaults_are_compared_as_the_function_gets_t
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_function_behind_a_decorator_asks_for_nothing_but_what_a_rule_names(
+def test_of_a_function_that_is_not_read_every_argument_and_default_counts_as_any_value(
     tools: dict[str, Tool], *, declared: bool
 ) -> None:
     tool = tools["logged_as_declared" if declared else "logged"]
     rules = config({"path": "*.env"})
 
-    assert not confirmation(rules, tool, {"city": "Rome"})
+    # It may have a parameter `path` with a default.
+    assert confirmation(rules, tool, {"city": "Rome"})
     assert confirmation(rules, tool, {"path": "prod.env"})
-    assert not confirmation(rules, tool, {"path": "notes.txt"})
+    assert confirmation(rules, tool, {"path": "notes.txt"})
+    assert confirmation(config({"city.name": "Rome"}), tool, {"city": '{"name": "Rome"}'})
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_of_a_function_that_is_not_read_only_a_value_as_written_is_waived(
+    tools: dict[str, Tool], *, declared: bool
+) -> None:
+    tool = tools["logged_as_declared" if declared else "logged"]
+    tool = tool.model_copy(update={"confirmation": ("toolset",)})
+    waiver = config({"city": "R*"}, require=False)
+    of_part = config({"city.name": "Rome"}, require=False)
+
+    assert not confirmation(waiver, tool, {"city": "Rome"})
+    assert confirmation(waiver, tool, {"city": "Rome; rm -rf ."})
+    assert confirmation(waiver, tool, {})
+    assert not confirmation(of_part, tool, {"city": {"name": "Rome"}})
+    assert confirmation(of_part, tool, {"city": {"name": "Rome", "Name": "Paris"}})
 
 
 NUMBERS = {"type": "string", "pattern": "^[0-9_]+$"}
@@ -631,6 +650,21 @@ class Text(BaseModel):
 class Number(BaseModel):
     kind: Literal["number"] = "number"
     amount: int = 0
+
+
+def counted(function):
+    def inner(force: bool = True, count: int = 5):
+        return function(force, count)
+
+    inner.calls = 0
+    return inner
+
+
+@tool
+@counted
+def computed(force, count):
+    \"""Computed.\"""
+    return [force, count]
 """
 TYPES = {
     "named": "Named",
@@ -666,7 +700,7 @@ def field_tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Too
         f'\n\n@tool\ndef {name}(x: {kind}):\n    """Return it."""\n    return x\n'
         for name, kind in TYPES.items()
     )
-    names = list(TYPES)
+    names = [*TYPES, "computed"]
     entries = "".join(f"  - {{id: {one}, entrypoint: 'tools:{one}'}}\n" for one in names)
     root = tmp_path_factory.mktemp("fields")
     put(root, "f/toolset.yaml", f"id: f\nname: F\nversion: '1'\ntools:\n{entries}")
@@ -818,6 +852,29 @@ def test_a_waiver_holds_only_for_the_value_that_a_field_surely_gets(
         assert not confirmation(rules, definition, {"x": waived})
     invoke(function, {"x": crafted})
     assert confirmation(rules, definition, {"x": crafted})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "args"),
+    [
+        ({"force": True}, {}),
+        ({"force": True}, {"force": True}),
+        ({"count": 1000}, {"count": 1000}),
+        ({"count": 5}, {"force": False}),
+    ],
+)
+def test_the_values_and_defaults_of_a_function_that_a_decorator_computes_require_approval(
+    field_tools: dict[str, tuple[Tool, Any]], wanted: dict[str, Any], args: dict[str, Any]
+) -> None:
+    definition, function = field_tools["computed"]
+    (value,) = wanted.values()
+    declared = definition.model_copy(
+        update={"input_schema": {"type": "object"}, "schema_is_declared": True}
+    )
+
+    assert gets(function, args, value), "the function gets it"
+    for tool in (definition, declared):
+        assert confirmation(config(wanted), tool, args)
 
 
 OBJECTS = st.dictionaries(
