@@ -245,6 +245,8 @@ class _Values:
         if self._is_of_function:
             for one in places:
                 yield from self._spelled(_parsed(value, one))
+        if self._is_of_function and self._compares_parts and _is_completed(value, places):
+            yield ANY_VALUE
         if isinstance(value, list):
             for item, of_item in self._items(value, places):
                 yield from self._inside(item, of_item)
@@ -353,6 +355,21 @@ def _refuses(schema: JsonObject, value: JsonObject) -> bool:
             if is_literal and text not in choices:
                 return True
     return False
+
+
+def _is_completed(value: Any, places: _Places) -> bool:
+    """Return whether a function may get another object or list than that of the call.
+
+    Pydantic fills missing fields in, ignores unknown keys, and gives a field the value of its alias.  A set has no order.
+    """
+    if isinstance(value, list):
+        is_set = any(one.get("uniqueItems") for one in _all(places))
+        return (is_set and len(value) > 1) or len(value) < _most_items(_all(places))
+    return isinstance(value, dict) and any(
+        value.keys() != _properties([one]) or one.get(SAME_NAMES_SCHEMA)
+        for one in _all(places)
+        if _dict(one.get("properties"))
+    )
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -809,6 +809,25 @@ def test_a_model_whose_fields_are_known_asks_for_no_other_value(
 
 
 @pytest.mark.parametrize(
+    ("tool", "wanted", "argument"),
+    [
+        ("named", {"sum": 7}, {"amount": 7}),
+        ("named", {"sum": 1}, {}),
+        ("named", {"sum": 7}, {"sum": 7, "ignored": 1}),
+        ("group", ["a", "b"], ["b", "a"]),
+    ],
+)
+def test_an_object_or_a_list_that_a_type_completes_requires_approval(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, wanted: Any, argument: Any
+) -> None:
+    definition, function = field_tools[tool]
+    same = [invoke(function, {"x": one}) for one in (wanted, argument)]
+
+    assert same[0] == same[1], "the function gets the same"
+    assert confirmation(config({"x": wanted}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
     ("tool", "path", "value", "waived", "crafted"),
     [
         ("named", "x.amount", 5, {"amount": 5}, {"amount": 5, "sum": 7}),
