@@ -623,6 +623,11 @@ class Many(RootModel[list[Named]]):
     pass
 
 
+class Described(BaseModel):
+    force: bool = Field(default_factory=lambda: True, json_schema_extra={"default": False})
+    on: Annotated[bool, Field(json_schema_extra={"type": ["string", "boolean"]})] = False
+
+
 class Read(BaseModel):
     kind: Literal["read"]
     force: bool
@@ -685,6 +690,7 @@ TYPES = {
     "box": "Box[Keys]",
     "plain": "Plain",
     "loose": "Loose",
+    "described": "Described",
     "two": "Read | Write",
     "three": "Quiet | Write",
     "tagged": "Annotated[Quiet | Write | Remove, Field(discriminator='kind')]",
@@ -773,6 +779,9 @@ def test_the_value_of_a_field_under_any_of_its_names_requires_approval(
         ("three", "x.force", {"kind": "write"}, True),
         ("three", "x", {"kind": "write"}, True),
         ("tagged", "x.force", {"kind": "write"}, True),
+        # Descriptions by the author of the tool.
+        ("described", "x.force", {}, True),
+        ("described", "x.on", {"on": "yes"}, True),
     ],
 )
 def test_the_default_of_a_field_is_not_what_something_else_states(
