@@ -127,6 +127,7 @@ class _Values:
         self._compares_parts = compares_parts
         # Each default is looked into once: that of a recursive schema may contain itself.
         self._expanded: set[tuple[int, int]] = set()
+        self._parts: dict[tuple[int, str], Sequence[JsonObject]] = {}
         self._args: JsonObject = {}
 
     def at(self, args: JsonObject, names: Sequence[str]) -> Iterator[Any]:
@@ -172,10 +173,17 @@ class _Values:
         """Return the schemas of a property or an item, by the schemas that state it."""
         found: dict[tuple[int, ...], Sequence[JsonObject]] = {}
         for one in _all(places):
-            inner = self._subschemas.below([one], name)
+            inner = self._part_of(one, name)
             if inner:
                 found[tuple(map(id, inner))] = inner
         return list(found.values())
+
+    def _part_of(self, schema: JsonObject, name: str) -> Sequence[JsonObject]:
+        """Return the schemas that one schema states for a property or an item."""
+        key = (id(schema), name)
+        if key not in self._parts:
+            self._parts[key] = self._subschemas.below([schema], name)
+        return self._parts[key]
 
     def _at(self, value: Any, places: _Places, names: Sequence[str]) -> Iterator[Any]:
         if not names:
@@ -281,7 +289,7 @@ class _Values:
         for one in _all(places):
             if position >= _most_items([one]):
                 continue
-            of_part = self._subschemas.below([one], str(position))
+            of_part = self._part_of(one, str(position))
             stating = [part for part in of_part if "default" in part]
             for part in stating:
                 yield from self._at(part["default"], [of_part], rest)
@@ -298,12 +306,14 @@ class _Values:
         """
         keys = value if isinstance(value, dict) else {}
         for one in _all(places):
+            if not self._part_of(one, name):
+                continue
             names = _names_of(one, name) if self._is_of_function else {name}
             declared = sorted(names & _properties([one]))
             if not names.isdisjoint(keys):
                 continue
             for key in declared or [name]:
-                of_part = self._subschemas.below([one], key)
+                of_part = self._part_of(one, key)
                 yield from self._stated(of_part, rest)
             if not declared:
                 if rest and not self._is_of_function:
@@ -324,8 +334,8 @@ class _Values:
 
 
 def _all(places: _Places) -> list[JsonObject]:
-    """Return the schemas of all places."""
-    return [one for schemas in places for one in schemas]
+    """Return the schemas of all places, each once: the members of a union refer to the same classes."""
+    return list({id(one): one for schemas in places for one in schemas}.values())
 
 
 def _names_of(schema: JsonObject, name: str) -> set[str]:
