@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access.argument_values import (
     ANY_VALUE,
     MISSING,
-    has_other_names,
+    may_get_another,
     possible_values,
     value_at,
 )
@@ -142,7 +142,7 @@ def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, wanted: A
     if found is MISSING or not all(_is_like(*form) for form in _forms(found, wanted)):
         return False
     return not any(
-        _runs_more(tool, path, found, wanted) or has_other_names(tool, args, path)
+        _runs_more(tool, path, found, wanted) or may_get_another(tool, args, path)
         for tool in called
     )
 

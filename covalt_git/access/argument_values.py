@@ -2,8 +2,8 @@
 
 A caller chooses the form of the arguments.  So a rule that requires approval must match a value that the tool takes
 from a list, from an object, or from the default of a missing argument.  Python also parses: a UUID or a date has many
-spellings, and a text can become a number.  So can the keys of a ``dict[UUID, str]``.  Where the value that a function
-gets is not known, it counts as any value.
+spellings, and a text can become a number.  So can the keys of a ``dict[UUID, str]``.  A field of a model can have several
+names.  Where the value that a function gets is not known, it counts as any value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
-from covalt_git.models.tool_properties import UNREAD_SCHEMA
+from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
+
+    _Places = Sequence[Sequence[JsonObject]]
 
 MISSING: Final = object()
 """In place of the value of an argument that a call does not have."""
@@ -72,31 +74,30 @@ def possible_values(tool: Tool, args: JsonObject, path: str, wanted: Any) -> Ite
         yield from values.at(args, names)
 
 
-def has_other_names(tool: Tool, args: JsonObject, path: str) -> bool:
-    """Return whether Python may read another key of the arguments as a name on a dotted path.
+def may_get_another(tool: Tool, args: JsonObject, path: str) -> bool:
+    """Return whether a Python function may not get the value that the arguments have at a dotted path.
 
-    Of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the last value.
+    It may get that of another key: of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the
+    last value; a model may take a field by its alias and by its name.  Of a type that was not read, any key of an
+    object may be such a name.  It gets none if a model ignores the key.
     """
     names = path.split(".")
-    if len(names) == 1:  # the names of parameters are never parsed
-        return False
     try:
         return any(
-            _Values(schema, is_of_function=is_of_function).has_other_names(args, names)
+            _Values(schema, is_of_function=is_of_function).may_get_another(args, names)
             for schema, is_of_function in _schemas(tool)
         )
-    except BadReferenceError:  # a schema that cannot be followed waives nothing
-        return True
+    except BadReferenceError:  # a schema that cannot be followed waives nothing in an object
+        return len(names) > 1
 
 
 def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
     """Yield the schemas of a tool, and whether each has the types of a Python function."""
-    for schema in (tool.input_schema, tool.function_schema):
-        if schema is not None:
-            is_read = schema is tool.function_schema or not tool.schema_is_declared
-            # Of a signature that was not read, the declared schema is all that is known, such as one that ran.
-            is_read = is_read or _is_unread([tool.function_schema or {}])
-            yield schema, tool.kind == "python" and is_read
+    is_python = tool.kind == "python"
+    if tool.function_schema is not None:
+        yield tool.function_schema, is_python
+    if tool.function_schema is None or tool.schema_is_declared:
+        yield tool.input_schema, is_python and not tool.schema_is_declared
 
 
 def _part(value: Any, name: str) -> Any:
@@ -112,7 +113,11 @@ def _is_index(name: str) -> bool:
 
 
 class _Values:
-    """Walks through arguments and their schemas at once."""
+    """Walks through arguments and their schemas at once.
+
+    A value has the schemas of several places if the members of a union state it.  Each place counts by itself, because
+    the function gets what one of the members makes of the value.
+    """
 
     def __init__(
         self, root: JsonObject, *, is_of_function: bool, compares_parts: bool = False
@@ -122,144 +127,263 @@ class _Values:
         self._compares_parts = compares_parts
         # Each default is looked into once: that of a recursive schema may contain itself.
         self._expanded: set[tuple[int, int]] = set()
+        self._parts: dict[tuple[int, str], Sequence[JsonObject]] = {}
         self._args: JsonObject = {}
 
     def at(self, args: JsonObject, names: Sequence[str]) -> Iterator[Any]:
         """Yield the values at a path of the arguments, and those inside of each."""
         self._args = args
-        return self._at(args, self._subschemas.of_all(), names)
+        return self._at(args, [self._subschemas.of_all()], names)
 
-    def has_other_names(self, args: JsonObject, names: Sequence[str]) -> bool:
-        """Return whether an object on a path has a key that Python may read as the name on the path."""
+    def may_get_another(self, args: JsonObject, names: Sequence[str]) -> bool:
+        """Return whether Python may read another key as a name on a path, or ignore the one on the path."""
         value: Any = args
-        schemas = self._subschemas.of_all()
+        places: _Places = [self._subschemas.of_all()]
+        is_unread = False
         for name in names:
-            if isinstance(value, dict) and any(self._other_names(value, schemas, name)):
-                return True
-            value, schemas = _part(value, name), self._subschemas.below(schemas, name)
+            places = self._taking(value, places)
+            is_unread = is_unread or (self._is_of_function and _is_unread(_all(places)))
+            if isinstance(value, dict):
+                others = any(self._other_names(value, places, name))
+                # The names of parameters are known: a call checks them.
+                if others or (
+                    value is not args
+                    and ((is_unread and value.keys() != {name}) or self._ignores(places, name))
+                ):
+                    return True
+            value, places = _part(value, name), self._below(places, name)
         return False
 
-    def _at(self, value: Any, schemas: Sequence[JsonObject], names: Sequence[str]) -> Iterator[Any]:
+    def _taking(self, value: Any, places: _Places) -> _Places:
+        """Return places without the members of a union that take no such object."""
+        if not self._is_of_function or not isinstance(value, dict):
+            return places
+        return [[one for one in schemas if not _refuses(one, value)] for schemas in places]
+
+    def _ignores(self, places: _Places, name: str) -> bool:
+        """Return whether a model that may take an object ignores a key."""
+        return self._is_of_function and any(
+            isinstance(one.get("properties"), dict)
+            and name not in one["properties"]
+            and "additionalProperties" not in one
+            for one in _all(places)
+        )
+
+    def _below(self, places: _Places, name: str) -> _Places:
+        """Return the schemas of a property or an item, by the schemas that state it."""
+        found: dict[tuple[int, ...], Sequence[JsonObject]] = {}
+        for one in _all(places):
+            inner = self._part_of(one, name)
+            if inner:
+                found[tuple(map(id, inner))] = inner
+        return list(found.values())
+
+    def _part_of(self, schema: JsonObject, name: str) -> Sequence[JsonObject]:
+        """Return the schemas that one schema states for a property or an item."""
+        key = (id(schema), name)
+        if key not in self._parts:
+            self._parts[key] = self._subschemas.below([schema], name)
+        return self._parts[key]
+
+    def _at(self, value: Any, places: _Places, names: Sequence[str]) -> Iterator[Any]:
         if not names:
-            yield from self._inside(value, schemas)
+            yield from self._inside(value, places)
             return
+        places = self._taking(value, places)
         name, rest = names[0], names[1:]
-        if self._may_become_any(value, schemas):
+        if self._may_become_any(value, places):
             yield ANY_VALUE
             return
         if isinstance(value, list) and not _is_index(name):
-            if self._is_of_function and any("prefixItems" in one for one in schemas):
+            if self._is_of_function and any("prefixItems" in one for one in _all(places)):
                 yield ANY_VALUE  # the fields of a named tuple have names, which the schema does not
-            for item, of_item in self._items(value, schemas):
+            for item, of_item in self._items(value, places):
                 yield from self._at(item, of_item, names)
             return
         if isinstance(value, list) and int(name) >= len(value) and self._is_of_function:
-            yield from self._missing_item(schemas, int(name), rest)
+            yield from self._missing_item(places, int(name), rest)
             return
         if isinstance(value, dict):
-            for key in self._other_names(value, schemas, name):
-                yield from self._at(value[key], self._subschemas.below(schemas, key), rest)
-        part, of_part = _part(value, name), self._subschemas.below(schemas, name)
+            for key in self._other_names(value, places, name):
+                yield from self._at(value[key], self._below(places, key), rest)
+        part = _part(value, name)
         if part is not MISSING:
-            yield from self._at(part, of_part, rest)
-        elif value is MISSING or isinstance(value, dict):
-            yield from self._defaults(schemas, name, of_part, rest)
+            yield from self._at(part, self._below(places, name), rest)
+        if value is MISSING or isinstance(value, dict):
+            yield from self._defaults(value, places, name, rest)
 
-    def _may_become_any(self, value: Any, schemas: Sequence[JsonObject]) -> bool:
+    def _may_become_any(self, value: Any, places: _Places) -> bool:
         """Return whether Python may make any value of a value, such as of the JSON text of a model.
 
-        A list may become an object too: the fields of a named tuple have names and positions.
+        A list may become an object too: the fields of a named tuple have names and positions.  Of a function whose
+        signature was not read, no argument and no default is known.
         """
         if not self._is_of_function:
             return False
-        if value is self._args:
-            return False  # the names of parameters are never parsed
-        if value is MISSING:
-            return _is_unread(schemas)
-        return any(part is ANY_VALUE for part in _parsed(value, schemas))
+        if value is self._args or value is MISSING:
+            return _is_unread(_all(places))
+        return any(part is ANY_VALUE for one in places for part in _parsed(value, one))
 
-    def _other_names(
-        self, value: JsonObject, schemas: Sequence[JsonObject], name: str
-    ) -> Iterator[str]:
+    def _other_names(self, value: JsonObject, places: _Places, name: str) -> Iterator[str]:
         """Yield the other keys of an object that Python may read as a name."""
-        of_names = self._of_names(schemas)
-        for key in value if of_names else ():
-            spellings = {key, *_parsed_key(key, of_names)} if key != name else set()
+        of_names = self._of_names(places)
+        same = self._same_names(places, name)
+        for key in value if of_names or len(same) > 1 else ():
+            if key == name:
+                continue
+            spellings = {key, *_parsed_key(key, of_names)} if of_names else set()
             paths = {normal_path(one) for one in spellings if isinstance(one, str)}
-            if ANY_VALUE in spellings or normal_path(name) in paths:
+            if key in same or ANY_VALUE in spellings or normal_path(name) in paths:
                 yield key
 
-    def _of_names(self, schemas: Sequence[JsonObject]) -> Sequence[JsonObject]:
-        return self._subschemas.of_names(schemas) if self._is_of_function else ()
+    def _of_names(self, places: _Places) -> Sequence[JsonObject]:
+        return self._subschemas.of_names(_all(places)) if self._is_of_function else ()
 
-    def _inside(self, value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
+    def _same_names(self, places: _Places, name: str) -> set[str]:
+        """Return the names under which a function takes the same value as under one name, and that name."""
+        if not self._is_of_function:
+            return {name}
+        return {name}.union(*(_names_of(one, name) for one in _all(places)))
+
+    def _inside(self, value: Any, places: _Places) -> Iterator[Any]:
         if value is MISSING:
             return
         yield value
-        if self._is_of_function and value is not self._args:
-            yield from self._spelled(_parsed(value, schemas))
+        places = self._taking(value, places)
+        if self._is_of_function:
+            for one in places:
+                yield from self._spelled(_parsed(value, one))
+        if self._is_of_function and self._compares_parts and _is_completed(value, places):
+            yield ANY_VALUE
         if isinstance(value, list):
-            for item, of_item in self._items(value, schemas):
+            for item, of_item in self._items(value, places):
                 yield from self._inside(item, of_item)
-            for position in range(len(value), _most_items(schemas)):
-                yield from self._missing_item(schemas, position, ())
+            for position in range(len(value), _most_items(_all(places))):
+                yield from self._missing_item(places, position, ())
         elif isinstance(value, dict):
-            of_names = self._of_names(schemas)
+            of_names = self._of_names(places)
             for key, part in value.items():
-                yield key
+                yield from self._same_names(places, key)
                 if of_names:
                     yield from self._spelled(_parsed_key(key, of_names))
-                yield from self._inside(part, self._subschemas.below(schemas, key))
-            for name in _properties(schemas) - value.keys():
-                yield from self._defaults(schemas, name, self._subschemas.below(schemas, name), ())
+                yield from self._inside(part, self._below(places, key))
+            for name in _properties(_all(places)):
+                yield from self._defaults(value, places, name, ())
 
     def _spelled(self, parsed: Iterator[Any]) -> Iterator[Any]:
         """Yield what Python may get for a value; any value if it is compared as a part of a list or an object."""
         for value in parsed:
             yield ANY_VALUE if self._compares_parts else value
 
-    def _items(
-        self, value: list[Any], schemas: Sequence[JsonObject]
-    ) -> Iterator[tuple[Any, Sequence[JsonObject]]]:
+    def _items(self, value: list[Any], places: _Places) -> Iterator[tuple[Any, _Places]]:
         """Yield each item with its schemas, which are looked up once for all items that have the same."""
-        ends = _most_items(schemas)
-        rest = self._subschemas.below(schemas, str(ends))
+        ends = _most_items(_all(places))
+        rest = self._below(places, str(ends))
         for position, item in enumerate(value):
-            yield (
-                item,
-                self._subschemas.below(schemas, str(position)) if position < ends else rest,
-            )
+            yield item, self._below(places, str(position)) if position < ends else rest
 
-    def _missing_item(
-        self, schemas: Sequence[JsonObject], position: int, rest: Sequence[str]
-    ) -> Iterator[Any]:
+    def _missing_item(self, places: _Places, position: int, rest: Sequence[str]) -> Iterator[Any]:
         """Yield the default of a field of a named tuple that a list does not have; any value if it is unknown."""
-        if not self._is_of_function or position >= _most_items(schemas):
+        if not self._is_of_function:
             return
-        of_part = self._subschemas.below(schemas, str(position))
-        stating = [one for one in of_part if "default" in one]
-        for one in stating:
-            yield from self._at(one["default"], of_part, rest)
-        if not stating:
-            yield ANY_VALUE
+        for one in _all(places):
+            if position >= _most_items([one]):
+                continue
+            of_part = self._part_of(one, str(position))
+            stating = [part for part in of_part if "default" in part]
+            for part in stating:
+                yield from self._at(part["default"], [of_part], rest)
+            if not stating:
+                yield ANY_VALUE
 
     def _defaults(
-        self,
-        schemas: Sequence[JsonObject],
-        name: str,
-        of_part: Sequence[JsonObject],
-        rest: Sequence[str],
+        self, value: Any, places: _Places, name: str, rest: Sequence[str]
     ) -> Iterator[Any]:
-        """Yield the values of a missing property, or the values at ``rest`` below it."""
-        stating = [one for one in of_part if "default" in one]
-        for one in stating:
-            if (id(one), len(rest)) not in self._expanded:
+        """Yield the values of a property that an object does not have, or the values at ``rest`` below it.
+
+        ``value`` is the object, or ``MISSING``.  Each schema states its own defaults: in a union of models, one may
+        compute what another one states or requires.
+        """
+        keys = value if isinstance(value, dict) else {}
+        for one in _all(places):
+            if not self._part_of(one, name):
+                continue
+            names = _names_of(one, name) if self._is_of_function else {name}
+            declared = sorted(names & _properties([one]))
+            if not names.isdisjoint(keys):
+                continue
+            for key in declared or [name]:
+                of_part = self._part_of(one, key)
+                yield from self._stated(of_part, rest)
+            if not declared:
+                if rest and not self._is_of_function:
+                    yield from self._at(MISSING, self._below([[one]], name), rest)
+                continue
+            is_stated = any("default" in part for part in _own_parts(one, declared))
+            if self._is_of_function and not is_stated and names.isdisjoint(_required(one)):
+                yield ANY_VALUE
+            elif rest:
+                yield from self._at(MISSING, self._below([[one]], declared[0]), rest)
+
+    def _stated(self, of_part: Sequence[JsonObject], rest: Sequence[str]) -> Iterator[Any]:
+        """Yield the defaults that schemas of a property state, or the values at ``rest`` below them."""
+        for one in of_part:
+            if "default" in one and (id(one), len(rest)) not in self._expanded:
                 self._expanded.add((id(one), len(rest)))
-                yield from self._at(one["default"], of_part, rest)
-        if self._is_of_function and not stating and _is_optional(schemas, name):
-            yield ANY_VALUE
-        elif rest and (name in _properties(schemas) or not self._is_of_function):
-            yield from self._at(MISSING, of_part, rest)
+                yield from self._at(one["default"], [of_part], rest)
+
+
+def _all(places: _Places) -> list[JsonObject]:
+    """Return the schemas of all places, each once: the members of a union refer to the same classes."""
+    return list({id(one): one for schemas in places for one in schemas}.values())
+
+
+def _names_of(schema: JsonObject, name: str) -> set[str]:
+    """Return the names of the field of a schema that a name is one of, and the name itself."""
+    lists = schema.get(SAME_NAMES_SCHEMA, ())
+    return {name}.union(*(names for names in lists if name in names))
+
+
+def _own_parts(schema: JsonObject, names: Iterable[str]) -> list[JsonObject]:
+    """Return the schemas of properties as an object states them, without those that they refer to."""
+    parts = [schema["properties"][name] for name in names]
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _required(schema: JsonObject) -> Iterable[str]:
+    names = schema.get("required", ())
+    return names if isinstance(names, list) else ()
+
+
+def _refuses(schema: JsonObject, value: JsonObject) -> bool:
+    """Return whether a function takes no object with this schema: a tag of a union has another text."""
+    for name, part in _dict(schema.get("properties")).items():
+        text = value.get(name)
+        if isinstance(text, str) and isinstance(part, dict) and _names_of(schema, name) == {name}:
+            choices = part.get("enum", [part.get("const")])
+            is_literal = isinstance(choices, list) and all(isinstance(one, str) for one in choices)
+            if is_literal and text not in choices:
+                return True
+    return False
+
+
+def _is_completed(value: Any, places: _Places) -> bool:
+    """Return whether a function may get another object or list than that of the call.
+
+    Pydantic fills missing fields in, ignores unknown keys, and gives a field the value of its alias.  A set has no order.
+    """
+    if isinstance(value, list):
+        is_set = any(one.get("uniqueItems") for one in _all(places))
+        return (is_set and len(value) > 1) or len(value) < _most_items(_all(places))
+    return isinstance(value, dict) and any(
+        value.keys() != _properties([one]) or one.get(SAME_NAMES_SCHEMA)
+        for one in _all(places)
+        if _dict(one.get("properties"))
+    )
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _most_items(schemas: Iterable[JsonObject]) -> int:
@@ -350,10 +474,3 @@ def _properties(schemas: Iterable[JsonObject]) -> set[str]:
         if isinstance(one.get("properties"), dict)
         for name in one["properties"]
     }
-
-
-def _is_optional(schemas: Iterable[JsonObject], name: str) -> bool:
-    """Return whether a property is declared and may be missing."""
-    return name in _properties(schemas) and not any(
-        name in one.get("required", ()) for one in schemas
-    )

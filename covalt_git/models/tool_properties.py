@@ -27,6 +27,15 @@ At the schema of all arguments, it says that the signature was not read.
 Only the schemas with which approval rules compare values have it.
 """
 
+SAME_NAMES_SCHEMA: Final = "x-same-names"
+"""Key of the schema of an object: lists of names under which a Python function takes the same value.
+
+Pydantic takes one by its alias and, with ``populate_by_name``, by the name of the field.  Each name is in ``properties``;
+a value under any of them can be that of the others.
+
+Only the schemas with which approval rules compare values have it.
+"""
+
 
 class Annotations(StrictModel):
     """The effects of a tool, in MCP's terms.  They are hints, which never relax a check."""

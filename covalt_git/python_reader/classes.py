@@ -18,7 +18,7 @@ from covalt_git.python_reader.enums import enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
-from covalt_git.python_reader.reader import TypeArgument
+from covalt_git.python_reader.reader import ClassReading, TypeArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +51,13 @@ _IGNORED_CONFIG = frozenset(
         ),
     }
 )
-"""Settings of a model that do not change which values a call accepts: it checks the types of the schema first."""
+"""Settings of a model that do not change which values a call accepts: it checks the types of the schema first.
+
+Those about names change under which name a call accepts the value of a field with a default.
+"""
+
+_BY_NAME = ("populate_by_name", "validate_by_name")
+"""Settings with which callers can use the names of fields as well as their aliases."""
 
 _CHANGING_CONFIG = frozenset(
     {"coerce_numbers_to_str", "str_strip_whitespace", "str_to_lower", "str_to_upper"}
@@ -98,8 +104,8 @@ class _Lineage:
     external: dict[str, ast.expr] = field(default_factory=dict)
 
 
-def class_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
-    """Return the schema of a class, or of the value of ``Enum(...)``.
+def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading:
+    """Read a class, or the value of ``Enum(...)``.
 
     Raises:
         UnknownError: if it cannot be read.
@@ -107,31 +113,42 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> JsonObject:
     name = definition.name.rpartition(".")[2]
     if is_enum(definition, reader):
         schema = enum_schema(definition, reader) | {"title": name}
-        return schema | _description(definition.node, reader)
+        return ClassReading(schema | _description(definition.node, reader))
     if not isinstance(definition.node, ast.ClassDef):
         raise UnknownError
     lineage = _lineage(definition.node, reader, _Lineage(), set())
     for node, _ in lineage.classes:
         _check_own_names(node)
     kinds = lineage.external.keys() - _GENERIC
+    fields: list[Parameter] = []
+    takes_settings = False
     if kinds == {_MODEL}:
-        schema = _model(lineage)
+        schema, fields = _model(lineage)
     elif kinds == {_ROOT_MODEL}:
         schema = _root_model(lineage)
     elif kinds == {_TYPED_DICT}:
-        schema = _record(
-            _typed_dict_fields(lineage), closed=reader.closes and not reader.serializes
-        )
+        takes_settings = True
+        fields = [*_typed_dict_fields(lineage)]
+        schema = _record(fields, closed=reader.closes and not reader.serializes)
     elif kinds == {_NAMED_TUPLE} and len(lineage.classes) == 1:
-        return _named_tuple(*lineage.classes[0])
+        return ClassReading(_named_tuple(*lineage.classes[0]))
     elif not kinds:
         # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
         is_own = any(_PYDANTIC_DATACLASS in _decorators(*one) for one in lineage.classes)
         closed = reader.closes and not (is_own or reader.serializes)
-        schema = _record(_dataclass_fields(lineage), closed=closed)
+        takes_settings = not is_own
+        fields = [*_dataclass_fields(lineage)]
+        schema = _record(fields, closed=closed)
     else:
         raise UnknownError
-    return {"title": name} | schema | _description(definition.node, reader)
+    schema = {"title": name} | schema | _description(definition.node, reader)
+    return ClassReading(schema, same_names(fields), takes_settings)
+
+
+def same_names(fields: Iterable[Parameter]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each field that has several, the listed one first."""
+    found = {one.name: one for one in fields}.values()
+    return tuple((one.name, *one.other_names) for one in found if one.other_names)
 
 
 def _description(node: ast.AST, reader: SchemaReader) -> JsonObject:
@@ -210,7 +227,8 @@ def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
 # Models
 
 
-def _model(lineage: _Lineage) -> JsonObject:
+def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
+    """Return the schema of a model, and its fields."""
     fields: dict[str, tuple[ast.AnnAssign, SchemaReader]] = {}
     for node, reader in lineage.classes:
         _check_methods(node, reader)
@@ -228,6 +246,11 @@ def _model(lineage: _Lineage) -> JsonObject:
                 raise UnknownError
     config = _config_of(*lineage.classes[-1])
     extra, alias = _read_config(config)
+    if alias is None and _had_generator(lineage):
+        raise UnknownError  # inherited fields keep the aliases that it made
+    by_name = any(
+        name in config and not _is_constant(config[name][0], (False, None)) for name in _BY_NAME
+    )
     for name in sorted(_CHANGING_CONFIG & config.keys()):
         setting, reader = config[name]
         if not (isinstance(setting, ast.Constant) and not setting.value):
@@ -237,18 +260,35 @@ def _model(lineage: _Lineage) -> JsonObject:
         if reader.serializes and _is_excluded(statement.value, reader):
             continue
         found = read_parameter(
-            replace(reader, closes=extra == "forbid"),
+            replace(reader, closes=extra == "forbid", renames=by_name or alias is not None),
             name,
             annotation=statement.annotation,
             default=statement.value,
             alias=alias,
+            by_name=by_name,
         )
         parameters.append(found)
+    listed = {parameter.name for parameter in parameters}
+    for parameter in parameters:
+        for other in listed.intersection(parameter.other_names):
+            lineage.classes[-1][1].note(f"{other}, a name of two fields")
     schema = _record(parameters, closed=False)
     title = {"title": literal(config["title"][0])} if "title" in config else {}
     if extra == "ignore":
-        return schema | title
-    return schema | title | {"additionalProperties": extra == "allow"}
+        return schema | title, parameters
+    return schema | title | {"additionalProperties": extra == "allow"}, parameters
+
+
+def _had_generator(lineage: _Lineage) -> bool:
+    """Return whether a class of a lineage has a generator of aliases."""
+    stated = [_own_config(*one).get("alias_generator") for one in lineage.classes]
+    return any(one is not None and not _is_constant(one[0], (None,)) for one in stated)
+
+
+def _is_constant(expression: ast.expr, values: tuple[object, ...]) -> bool:
+    return isinstance(expression, ast.Constant) and any(
+        expression.value is value for value in values
+    )
 
 
 def _config_of(
@@ -260,11 +300,18 @@ def _config_of(
         target = reader.resolve(base.value if isinstance(base, ast.Subscript) else base)
         if isinstance(target, ModuleMember) and isinstance(target.node, ast.ClassDef):
             config |= _config_of(target.node, reader.within(target.module))
-    config |= {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
+    return config | _own_config(node, reader)
+
+
+def _own_config(
+    node: ast.ClassDef, reader: SchemaReader
+) -> dict[str, tuple[ast.expr, SchemaReader]]:
+    """Return the settings that a model states itself: arguments of the class count more than ``model_config``."""
+    config: dict[str, tuple[ast.expr, SchemaReader]] = {}
     for statement in _statements(node):
         if _target(statement) == "model_config":
             config |= {key: (value, reader) for key, value in _settings(statement, reader)}
-    return config
+    return config | {str(keyword.arg): (keyword.value, reader) for keyword in node.keywords}
 
 
 def _read_config(

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.json_values import json_schema, pointer
-from covalt_git.models.tool_properties import SHELL_SCHEMA
+from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, SHELL_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.names import UnknownError, literal
 
@@ -42,6 +42,11 @@ _CHANGES = frozenset({"strip_whitespace", "to_upper", "to_lower", "ascii_only"})
 """Keywords of ``StringConstraints`` and ``constr`` that change a text, or have no keyword in JSON Schema."""
 
 _SHOWN = ("title", "examples", "deprecated")
+_DESCRIBING = frozenset(
+    {*_SHOWN, "description", "example", "readOnly", "writeOnly", "$comment", SHELL_SCHEMA}
+)
+"""Keys of ``json_schema_extra`` that say nothing about values."""
+
 _NAMES = frozenset({"alias", "validation_alias", "alias_priority", "serialization_alias"})
 _DEFAULTS = frozenset({"default", "default_factory"})
 _IGNORED = frozenset(
@@ -176,7 +181,16 @@ def with_keywords(
         # A function or a computed value, which may say that a shell reads the argument: a waiver must not depend on it.
         reader.note(f"json_schema_extra={ast.unparse(extra)}")
         return {SHELL_SCHEMA: True}
+    if any(key not in _DESCRIBING and not _is_extension(key) for key in more):
+        # What the author writes about a type or a default is not what pydantic does.
+        reader.note(f"json_schema_extra={ast.unparse(extra)}")
     return schema | more
+
+
+def _is_extension(key: object) -> bool:
+    """Return whether a key is an extension of others, not one that says what a function gets."""
+    own = (UNREAD_SCHEMA, SAME_NAMES_SCHEMA)
+    return isinstance(key, str) and key.startswith("x-") and key not in own
 
 
 def _keywords(call: ast.expr, positional: tuple[str, ...]) -> dict[str, ast.expr]:

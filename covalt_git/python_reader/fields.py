@@ -58,6 +58,8 @@ class Parameter(NamedTuple):
     name: str
     schema: JsonObject
     required: bool
+    other_names: tuple[str, ...] = ()
+    """Further names under which callers can give its value."""
 
 
 def read_parameter(
@@ -68,6 +70,7 @@ def read_parameter(
     default: ast.expr | None,
     text: str = "",
     alias: Callable[[str], str] | None = None,
+    by_name: bool = False,
     is_optional: bool = False,
     takes_none: bool = False,
 ) -> Parameter:
@@ -80,6 +83,7 @@ def read_parameter(
         default: the expression after ``=``
         text: the description, if no ``Field`` has one
         alias: returns the public name of a field without an own one
+        by_name: whether callers may also use the name in Python, as with ``populate_by_name``
         is_optional: whether it may be missing without a ``default``
         takes_none: whether the default None means that callers may pass null too, as with parameters
 
@@ -104,15 +108,20 @@ def read_parameter(
         except UnknownError:
             reader.note(f"Field of {name}")
             schema = {SHELL_SCHEMA: True} if "json_schema_extra" in own else {}
-    public, text = (alias(name) if alias else name), text or str(written)
+    text = text or str(written)
+    names: tuple[str, ...] = (alias(name) if alias else name,)
     for keywords in fields:
-        public = _alias(reader, keywords) or public
+        if alias is None or not _yields_to_generator(fields):
+            names = _aliases(reader, keywords) or names
         text = reader.text(keywords.get("description")) or text
         inner = keywords.get("default")
         if "default_factory" in keywords or (inner is not None and not _is(inner, ...)):
             required, value = False, value or inner
     schema = schema | ({"description": text} if text else {})
-    return Parameter(public, schema | _default_schema(reader, value), required)
+    if by_name and not reader.serializes:
+        names = (*names, name)
+    public, *others = dict.fromkeys(names)
+    return Parameter(public, schema | _default_schema(reader, value), required, tuple(others))
 
 
 def _annotated_fields(
@@ -141,8 +150,23 @@ def _annotated_fields(
     raise UnknownError
 
 
-def _alias(reader: SchemaReader, keywords: dict[str, ast.expr]) -> str:
-    """Return the alias that callers use, or "" without one."""
+def _yields_to_generator(fields: list[dict[str, ast.expr]]) -> bool:
+    """Return whether pydantic prefers a generated alias to that of ``Field``, by ``alias_priority``.
+
+    Raises:
+        UnknownError: if the priority is computed, or there are several.
+    """
+    stated = [one["alias_priority"] for one in fields if "alias_priority" in one]
+    if not stated:
+        return False
+    priority = literal(stated[0])
+    if len(stated) > 1 or not isinstance(priority, int | None):
+        raise UnknownError
+    return (priority or 2) <= 1  # as pydantic reads 0 and None
+
+
+def _aliases(reader: SchemaReader, keywords: dict[str, ast.expr]) -> tuple[str, ...]:
+    """Return the aliases that callers use, the listed one first; empty without one."""
     names = ("validation_alias", "alias")
     if reader.serializes:
         names = ("serialization_alias", "alias")
@@ -150,13 +174,20 @@ def _alias(reader: SchemaReader, keywords: dict[str, ast.expr]) -> str:
         value = keywords.get(key)
         if value is None or _is(value, None):
             continue
+        choices = [value]
         if isinstance(value, ast.Call) and reader.origin(value.func) == "pydantic.AliasChoices":
-            value = value.args[0] if value.args else value
-        name = literal(value)
+            choices = value.args or choices
+        name = literal(choices[0])
         if not isinstance(name, str):
             raise UnknownError
-        return name
-    return ""
+        others = [one.value for one in choices[1:] if isinstance(one, ast.Constant)]
+        found = [one for one in others if isinstance(one, str)]
+        if (
+            len(found) < len(choices) - 1
+        ):  # an AliasPath, which takes the value from a part of another one
+            reader.note(ast.unparse(value))
+        return (name, *found)
+    return ()
 
 
 def _may_be_none(reader: SchemaReader, default: ast.expr) -> bool:

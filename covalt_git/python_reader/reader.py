@@ -6,7 +6,7 @@ import ast
 import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.json_values import pointer
 from covalt_git.python_reader.known_types import SPELLINGS
@@ -43,11 +43,27 @@ class TypeNotes:
         texts: the types that were not read, or accept less than their schema, in their order.
         may_change: whether the function may get another value than the schema says.
         uses: the keys of the definitions that it refers to.
+        renamed: those of them to which it refers from a model that gives fields other names.
     """
 
     texts: dict[str, None] = field(default_factory=dict)
     may_change: bool = False
     uses: set[str] = field(default_factory=set)
+    renamed: set[str] = field(default_factory=set)
+
+
+class ClassReading(NamedTuple):
+    """What was read of a class.
+
+    Attributes:
+        schema: its schema.
+        same_names: for each field that callers can fill under several names, these names; the listed one first.
+        takes_settings: whether the settings of a model around apply to it, as to a TypedDict.
+    """
+
+    schema: JsonObject
+    same_names: tuple[tuple[str, ...], ...] = ()
+    takes_settings: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +72,8 @@ class SchemaDocument:
 
     Attributes:
         definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
+        same_names: the names of the same field, for each definition with such fields; those of parameters under "".
+        taking_settings: the keys of the definitions to which the settings of a model around apply.
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
         changed: the names of the parameters that may change.
@@ -64,6 +82,8 @@ class SchemaDocument:
     """
 
     definitions: dict[str, JsonObject | None] = field(default_factory=dict)
+    same_names: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    taking_settings: set[str] = field(default_factory=set)
     notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
@@ -87,6 +107,7 @@ class SchemaDocument:
         Only now are these complete: a class in a circle is referred to before it is read.
         """
         texts, may_change = dict(self.notes.texts), self.notes.may_change
+        renamed = set(self.notes.renamed)
         reached = dict.fromkeys(sorted(self.notes.uses))
         waiting = list(reached)
         while waiting:
@@ -97,9 +118,13 @@ class SchemaDocument:
             if is_unreadable and not texts:
                 texts[key.rpartition(":")[2]] = None
             may_change = may_change or noted.may_change or is_unreadable
+            renamed |= noted.renamed
             new = sorted(noted.uses - reached.keys())
             reached |= dict.fromkeys(new)
             waiting += new
+        for key in sorted(renamed & self.taking_settings):  # such as of a TypedDict in a circle
+            texts[key.rpartition(":")[2]] = None
+            may_change = True
         if texts:
             self.unread[name] = ", ".join(texts)
         if may_change:
@@ -123,6 +148,7 @@ class TypeReader(ABC):
         serializes: whether it reads the types of results, as which pydantic writes some types differently.
         arguments: the types for the type variables of the class or alias that is read.
         closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
+        renames: whether the settings of a model around give the fields of TypedDicts and dataclasses other names.
     """
 
     modules: Modules
@@ -131,6 +157,7 @@ class TypeReader(ABC):
     serializes: bool = False
     arguments: Mapping[str, TypeArgument] = field(default_factory=dict)
     closes: bool = True
+    renames: bool = False
 
     @abstractmethod
     def read(self, annotation: ast.expr | None) -> JsonObject:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
@@ -30,6 +30,7 @@ from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
 from covalt_git.python_reader.reader import (
     DEFINITION,
+    ClassReading,
     TypeArgument,
     TypeReader,
     parse_quoted,
@@ -49,10 +50,10 @@ _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 class SchemaReader(TypeReader):
     """Reader of the annotations of one module.
 
-    ``class_schema`` returns the schema of a class.
+    ``class_schema`` reads a class.
     """
 
-    class_schema: Callable[[ModuleMember, SchemaReader], JsonObject] = field(kw_only=True)
+    class_schema: Callable[[ModuleMember, SchemaReader], ClassReading] = field(kw_only=True)
 
     def read(self, annotation: ast.expr | None) -> JsonObject:
         """Return the schema of an annotation; ``{}`` if it is missing or unknown."""
@@ -86,6 +87,11 @@ class SchemaReader(TypeReader):
                 defined[names[key]] = _renamed(definitions[key] or {}, names, reached)
         return found | {"$defs": dict(sorted(defined.items()))} if defined else found
 
+    def same_names(self) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """Return the names of the same field, for each definition by its final name; those of parameters under ""."""
+        names = _short_names(self.document.definitions) | {"": ""}
+        return {names[key]: same for key, same in self.document.same_names.items()}
+
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
             return dict(NULL)
@@ -99,7 +105,8 @@ class SchemaReader(TypeReader):
             return self._called(annotation)
         if isinstance(annotation, ast.Name) and annotation.id in self.arguments:
             argument = self.arguments[annotation.id]
-            return argument.reader.read(argument.annotation)
+            reader = replace(argument.reader, closes=self.closes, renames=self.renames)
+            return reader.read(argument.annotation)
         target = self.resolve(annotation)
         if isinstance(target, str):
             return self._known(SPELLINGS.get(target, target))
@@ -269,6 +276,10 @@ class SchemaReader(TypeReader):
         key = _key(definition, parts)
         with self.document.notes_of(key):
             self._define(key, definition, parts)
+        if self.renames:
+            if key in self.document.taking_settings:
+                raise UnknownError  # its names here are others than elsewhere
+            self.document.notes.renamed.add(key)
         return {pointer.REF: f"{DEFINITION}{key}"}
 
     def _define(self, key: str, definition: ModuleMember, parts: list[ast.expr] | None) -> None:
@@ -285,10 +296,15 @@ class SchemaReader(TypeReader):
                 arguments = self._type_arguments(names, parts)
                 reader = reader.within(definition.module, arguments)
             try:
-                schema = self.class_schema(definition, reader)
+                found = self.class_schema(definition, reader)
             except UnknownError:
                 self.document.definitions[key] = None
                 raise
+            schema = found.schema
+            if found.same_names:
+                self.document.same_names[key] = found.same_names
+            if found.takes_settings:
+                self.document.taking_settings.add(key)
             if parts is not None and "title" in schema:
                 schema = schema | {"title": key.partition(":")[2]}
             self.document.definitions[key] = schema

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.json_values import pointer
-from covalt_git.models.tool_properties import UNREAD_SCHEMA
+from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader import wrappers
-from covalt_git.python_reader.classes import class_schema
+from covalt_git.python_reader.classes import class_schema, same_names
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
@@ -26,7 +26,7 @@ from covalt_git.python_reader.reader import SchemaDocument
 from covalt_git.python_reader.schema import SchemaReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
 
@@ -89,6 +89,7 @@ class ToolDefinition(NamedTuple):
         unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
             name if nothing is known about the signature.
         changed: the parameters whose values the function may get in another form than the schema says.
+        same_names: the names of the same field, for each definition of ``input_schema``; those of parameters under "".
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
@@ -105,13 +106,15 @@ class ToolDefinition(NamedTuple):
     remedy: str = ""
     unread: Mapping[str, str] = MappingProxyType({})
     changed: frozenset[str] = frozenset()
+    same_names: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType({})
     modules: tuple[str, ...] = ()
 
     @property
     def values_schema(self) -> JsonObject:
         """The schema of the arguments as the function gets them, with a mark at those that are not read, or change.
 
-        A validator, for example, may make another value of the one that the schema accepts.
+        A validator, for example, may make another value of the one that the schema accepts.  It also has the names
+        that a field has besides the listed one.
         """
         if "" in self.unread:
             return _unknown_signature() | {UNREAD_SCHEMA: True}
@@ -119,7 +122,25 @@ class ToolDefinition(NamedTuple):
             name: {UNREAD_SCHEMA: True} if name in self.changed else schema
             for name, schema in self.input_schema["properties"].items()
         }
-        return self.input_schema | {"properties": properties}
+        schema = self.input_schema | {"properties": properties}
+        if "$defs" in schema:
+            schema["$defs"] = {
+                name: _with_names(definition, self.same_names.get(name, ()))
+                for name, definition in schema["$defs"].items()
+            }
+        return _with_names(schema, self.same_names.get("", ()))
+
+
+def _with_names(schema: JsonObject, same: Iterable[tuple[str, ...]]) -> JsonObject:
+    """Return the schema of an object in which a property has several names."""
+    lists = [list(names) for names in same if names[0] in schema.get("properties", {})]
+    if not lists:
+        return schema
+    further = {name: schema["properties"][first] for first, *names in lists for name in names}
+    return schema | {
+        "properties": further | schema["properties"],
+        SAME_NAMES_SCHEMA: lists,
+    }
 
 
 def read_tool(
@@ -205,6 +226,7 @@ def _read_definitions(
         else None,
         unread=reader.document.unread if certain else {"": "the signature"},
         changed=frozenset(reader.document.changed),
+        same_names=reader.same_names() if certain else {},
         modules=tuple(sorted(modules.asked & modules.read.keys())),
         line=node.lineno,
         col=_column(source, node),
@@ -395,6 +417,8 @@ def _read_signature(node: FunctionNode, reader: SchemaReader, docstring: _Docstr
     except UnknownError:
         reader.document.unread[""] = "the name of an argument"
         return _unknown_signature()
+    if found := same_names(arguments):
+        reader.document.same_names[""] = found
     schema: JsonObject = {
         "type": "object",
         "properties": {argument.name: argument.schema for argument in arguments},
@@ -417,6 +441,8 @@ def _read_argument(
         takes_none=True,
     )
     reader.document.end_parameter(parameter.name)
+    if parameter.other_names:  # of several aliases, the SDK may use none
+        parameter = parameter._replace(other_names=(*parameter.other_names, argument.arg))
     return parameter
 
 

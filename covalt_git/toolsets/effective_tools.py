@@ -279,7 +279,8 @@ def _tool(
 
 def _function_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> JsonObject | None:
     """Return the schema of the values that a Python function gets, if it differs from the input schema."""
-    if source is None or not (declared.input_schema or source.unread):
+    is_listed = declared.input_schema is None and source is not None
+    if source is None or (is_listed and not source.unread and not source.same_names):
         return None
     return source.values_schema
 

@@ -265,3 +265,28 @@ def test_a_value_of_an_object_whose_type_is_not_read_counts_as_a_shells() -> Non
     for text, needs in (("echo 1; echo pwned", True), ("echo 1", False)):
         args = {"lines": {"first": text}}
         assert asks("echo *", args, path="lines.first", schema=schema) is needs
+
+
+@pytest.mark.parametrize("path", ["x.line", "x.text"])
+def test_a_field_of_a_shell_is_one_under_each_of_its_names(tmp_path: Path, path: str) -> None:
+    put(
+        tmp_path,
+        "fs/toolset.yaml",
+        "id: fs\nname: Fs\nversion: '1'\ntools:\n  - id: run\n    entrypoint: tools:run\n"
+        "    requires_confirmation: true\n",
+    )
+    put(
+        tmp_path,
+        "fs/tools.py",
+        "from covalt_toolset import tool\nfrom pydantic import BaseModel, Field\n"
+        "class Step(BaseModel, populate_by_name=True):\n"
+        "    line: str = Field('', alias='text', json_schema_extra={'x-shell': True})\n"
+        "@tool\ndef run(x: Step) -> dict[str, str]:\n    return {}\n",
+    )
+    (tool,) = read_toolset(tmp_path, "fs").tools
+    rule = {"pattern": "fs.run", "when": {"args": {path: "git *"}}, "require": False}
+    config = ProjectConfig.model_validate({"version": 1, "approvals": [rule]})
+    name = path.partition(".")[2]
+
+    assert confirmation(config, tool, {"x": {name: "git a; b"}})
+    assert not confirmation(config, tool, {"x": {name: "git a"}})

@@ -1,17 +1,21 @@
 """A rule that requires approval is not passed by another form of an argument, nor by its default."""
 
 import json
+import sys
+import types
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import to_jsonable_python
 
 from covalt_git.access import approval_reasons, confirmation
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import UNREAD_SCHEMA
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_toolset import InvalidToolArguments, invoke
 from tests.examples import examples
 from tests.toolsets.projects import put
 
@@ -398,7 +402,8 @@ def test_an_object_of_any_values_is_compared_as_it_is(tools: dict[str, Tool]) ->
         ("in_order", {"path": "*.env"}, {"path": "a.txt"}, False),
         ("in_order", {"path": "*.env"}, {"path": "a.env"}, True),
         ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT.upper()}, True),
-        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, False),
+        # The declared schema does not say what a function that is not read makes of a text.
+        ("logged_by_id", {"id": UUID_TEXT}, {"id": UUID_TEXT[:-1] + "1"}, True),
     ],
 )
 def test_types_that_convert_or_have_defaults_are_compared_as_the_function_gets_them(
@@ -413,15 +418,33 @@ def test_types_that_convert_or_have_defaults_are_compared_as_the_function_gets_t
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_function_behind_a_decorator_asks_for_nothing_but_what_a_rule_names(
+def test_of_a_function_that_is_not_read_every_argument_and_default_counts_as_any_value(
     tools: dict[str, Tool], *, declared: bool
 ) -> None:
     tool = tools["logged_as_declared" if declared else "logged"]
     rules = config({"path": "*.env"})
 
-    assert not confirmation(rules, tool, {"city": "Rome"})
+    # It may have a parameter `path` with a default.
+    assert confirmation(rules, tool, {"city": "Rome"})
     assert confirmation(rules, tool, {"path": "prod.env"})
-    assert not confirmation(rules, tool, {"path": "notes.txt"})
+    assert confirmation(rules, tool, {"path": "notes.txt"})
+    assert confirmation(config({"city.name": "Rome"}), tool, {"city": '{"name": "Rome"}'})
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_of_a_function_that_is_not_read_only_a_value_as_written_is_waived(
+    tools: dict[str, Tool], *, declared: bool
+) -> None:
+    tool = tools["logged_as_declared" if declared else "logged"]
+    tool = tool.model_copy(update={"confirmation": ("toolset",)})
+    waiver = config({"city": "R*"}, require=False)
+    of_part = config({"city.name": "Rome"}, require=False)
+
+    assert not confirmation(waiver, tool, {"city": "Rome"})
+    assert confirmation(waiver, tool, {"city": "Rome; rm -rf ."})
+    assert confirmation(waiver, tool, {})
+    assert not confirmation(of_part, tool, {"city": {"name": "Rome"}})
+    assert confirmation(of_part, tool, {"city": {"name": "Rome", "Name": "Paris"}})
 
 
 NUMBERS = {"type": "string", "pattern": "^[0-9_]+$"}
@@ -492,3 +515,434 @@ def test_a_large_argument_is_compared_fast() -> None:
 
     assert not confirmation(config({"a": {"none": 1}}), make_tool({}), {"a": value})
     assert not confirmation(config({"a": "*.env"}), make_tool({}), {"a": value})
+
+
+FIELDS = """
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, TypeVar
+from typing_extensions import TypedDict
+from covalt_toolset import tool
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, RootModel
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    amount: int = Field(default=1, alias="sum")
+
+
+class Inherited(Named):
+    note: str = ""
+
+
+class ByArgument(BaseModel, validate_by_name=True):
+    model_config = ConfigDict(validate_by_name=False)
+    amount: int = Field(default=1, alias="sum")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(populate_by_name=True, extra="forbid")
+    amount: int = Field(default=1, alias="sum")
+
+
+class Loose(BaseModel):
+    note: str = ""
+
+
+class Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    to_env: str = "test"
+
+
+class Choice(BaseModel):
+    env: str = Field(default="test", validation_alias=AliasChoices("env", "environment"))
+
+
+class Path(BaseModel):
+    env: str = Field(default="test", validation_alias=AliasChoices("env", AliasPath("deep", 0)))
+
+
+class Crossed(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    a: int = Field(1, alias="b")
+    b: str = Field("", alias="a")
+
+
+class Prior(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: str = Field(default="test", alias="env", alias_priority=1)
+
+
+class PriorTwice(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: Annotated[str, Field(alias="env")] = Field(default="test", alias_priority=1)
+
+
+class Generated(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+    to_env: str = "test"
+
+
+class NotGenerated(Generated):
+    model_config = ConfigDict(alias_generator=None)
+
+
+class Keys(TypedDict, total=False):
+    to_env: str
+    amount: Annotated[int, Field(alias="sum")]
+
+
+@dataclass
+class Data:
+    to_env: str = "test"
+
+
+@dataclass
+class Chosen:
+    env: Annotated[str, Field(validation_alias=AliasChoices("env", "environment"))] = "test"
+
+
+class Plain(BaseModel):
+    chosen: Chosen = Chosen()
+
+
+class Around(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    keys: Keys = {}
+    data: Data = Data()
+
+
+class Box(BaseModel, Generic[T]):
+    model_config = ConfigDict(alias_generator=to_camel)
+    inside: T
+
+
+class Many(RootModel[list[Named]]):
+    pass
+
+
+class Described(BaseModel):
+    force: bool = Field(default_factory=lambda: True, json_schema_extra={"default": False})
+    on: Annotated[bool, Field(json_schema_extra={"type": ["string", "boolean"]})] = False
+
+
+class Read(BaseModel):
+    kind: Literal["read"]
+    force: bool
+
+
+class Quiet(BaseModel):
+    kind: Literal["quiet"]
+    force: bool = False
+
+
+class Write(BaseModel):
+    kind: Literal["write"]
+    force: bool = Field(default_factory=lambda: True)
+
+
+class Remove(BaseModel):
+    kind: Literal["remove"]
+
+
+class Text(BaseModel):
+    kind: Literal["text"] = "text"
+    amount: str = ""
+
+
+class Number(BaseModel):
+    kind: Literal["number"] = "number"
+    amount: int = 0
+
+
+def counted(function):
+    def inner(force: bool = True, count: int = 5):
+        return function(force, count)
+
+    inner.calls = 0
+    return inner
+
+
+@tool
+@counted
+def computed(force, count):
+    \"""Computed.\"""
+    return [force, count]
+"""
+TYPES = {
+    "named": "Named",
+    "inherited": "Inherited",
+    "by_argument": "ByArgument",
+    "several": "Strict | Loose",
+    "items": "list[Named]",
+    "values": "dict[str, Named]",
+    "many": "Many",
+    "camel": "Camel",
+    "choice": "Choice",
+    "path": "Path",
+    "crossed": "Crossed",
+    "prior": "Prior",
+    "prior_twice": "PriorTwice",
+    "not_generated": "NotGenerated",
+    "around": "Around",
+    "box": "Box[Keys]",
+    "plain": "Plain",
+    "loose": "Loose",
+    "described": "Described",
+    "two": "Read | Write",
+    "three": "Quiet | Write",
+    "tagged": "Annotated[Quiet | Write | Remove, Field(discriminator='kind')]",
+    "both": "Text | Number",
+    "group": "set[str]",
+}
+
+
+@pytest.fixture(scope="module")
+def field_tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tool, Any]]:
+    """Return tools that return their argument, each with its function."""
+    source = FIELDS + "".join(
+        f'\n\n@tool\ndef {name}(x: {kind}):\n    """Return it."""\n    return x\n'
+        for name, kind in TYPES.items()
+    )
+    names = [*TYPES, "computed"]
+    entries = "".join(f"  - {{id: {one}, entrypoint: 'tools:{one}'}}\n" for one in names)
+    root = tmp_path_factory.mktemp("fields")
+    put(root, "f/toolset.yaml", f"id: f\nname: F\nversion: '1'\ntools:\n{entries}")
+    put(root, "f/tools.py", source)
+    module = types.ModuleType("tools_with_fields")
+    sys.modules[module.__name__] = module  # where pydantic looks for the names of the module
+    exec(compile(source, "tools.py", "exec", dont_inherit=True), vars(module))
+    found = {one.id.name: one for one in read_toolset(root, "f").tools}
+    return {name: (found[name], vars(module)[name]) for name in names}
+
+
+def gets(function: Any, args: dict[str, Any], wanted: Any) -> bool:
+    """Return whether a function that returns what it gets, gets a value."""
+    return contains(to_jsonable_python(invoke(function, args), by_alias=False), wanted)
+
+
+def contains(part: Any, wanted: Any) -> bool:
+    """Return whether a JSON value has another one in it; an object may have more keys."""
+    if isinstance(part, dict) and isinstance(wanted, dict):
+        return all(part.get(name) == value for name, value in wanted.items())
+    if isinstance(part, dict | list):
+        inner = part.values() if isinstance(part, dict) else part
+        return any(contains(one, wanted) for one in inner)
+    return type(part) is type(wanted) and bool(part == wanted)
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
+        ("named", "x.sum", {"amount": 7}, 7),
+        ("named", "x.amount", {"sum": 7}, 7),
+        ("named", "x", {"amount": 7}, 7),
+        ("inherited", "x.sum", {"amount": 7}, 7),
+        ("by_argument", "x.sum", {"amount": 7}, 7),
+        ("several", "x.sum", {"amount": 7}, 7),
+        ("items", "x.sum", [{"amount": 7}], 7),
+        ("items", "x.0.sum", [{"amount": 7}], 7),
+        ("values", "x.a.sum", {"a": {"amount": 7}}, 7),
+        ("many", "x.sum", [{"amount": 7}], 7),
+        ("camel", "x.toEnv", {"to_env": "prod"}, "prod"),
+        ("choice", "x.env", {"environment": "prod"}, "prod"),
+        ("choice", "x.environment", {"env": "prod"}, "prod"),
+        ("path", "x.env", {"deep": ["prod"]}, "prod"),
+        ("crossed", "x.b", {"a": "1_000"}, 1000),
+        ("prior", "x.toEnv", {"toEnv": "prod"}, "prod"),
+        ("prior", "x.toEnv", {}, "test"),
+        ("prior_twice", "x.toEnv", {}, "test"),
+        ("not_generated", "x.toEnv", {}, "test"),
+        ("around", "x.keys.toEnv", {"keys": {"to_env": "prod"}}, "prod"),
+        ("around", "x.keys.sum", {"keys": {"amount": 7}}, 7),
+        ("around", "x.data.toEnv", {"data": {}}, "test"),
+        ("around", "x.data.toEnv", {"data": {"to_env": "prod"}}, "prod"),
+        ("box", "x.inside.to_env", {"inside": {"toEnv": "prod"}}, "prod"),
+        ("plain", "x.chosen.env", {"chosen": {"environment": "prod"}}, "prod"),
+    ],
+)
+def test_the_value_of_a_field_under_any_of_its_names_requires_approval(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert gets(function, {"x": argument}, value), "the function gets it"
+    assert confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
+        ("two", "x.force", {"kind": "write"}, True),
+        ("three", "x.force", {"kind": "write"}, True),
+        ("three", "x", {"kind": "write"}, True),
+        ("tagged", "x.force", {"kind": "write"}, True),
+        # Descriptions by the author of the tool.
+        ("described", "x.force", {}, True),
+        ("described", "x.on", {"on": "yes"}, True),
+    ],
+)
+def test_the_default_of_a_field_is_not_what_something_else_states(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert gets(function, {"x": argument}, value), "the function gets it"
+    assert confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "argument", "value"),
+    [
+        ("named", "x.sum", {"amount": 6}, 7),
+        ("named", "x.sum", {}, 7),
+        ("named", "x.sum", {"amount": 6}, 1),
+        ("camel", "x.toEnv", {"toEnv": "dev"}, "prod"),
+        ("two", "x.force", {"kind": "read", "force": False}, True),
+        ("three", "x.force", {"kind": "quiet"}, True),
+        ("tagged", "x.force", {"kind": "remove"}, True),
+        ("both", "x.amount", {"kind": "text", "amount": "1_000"}, 1000),
+        ("loose", "x", {"note": "a"}, {"note": "b"}),
+        ("group", "x", ["a"], ["b"]),
+    ],
+)
+def test_a_model_whose_fields_are_known_asks_for_no_other_value(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
+) -> None:
+    definition, function = field_tools[tool]
+
+    assert not gets(function, {"x": argument}, value)
+    assert not confirmation(config({path: value}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted", "argument"),
+    [
+        ("named", {"sum": 7}, {"amount": 7}),
+        ("named", {"sum": 1}, {}),
+        ("named", {"sum": 7}, {"sum": 7, "ignored": 1}),
+        ("group", ["a", "b"], ["b", "a"]),
+    ],
+)
+def test_an_object_or_a_list_that_a_type_completes_requires_approval(
+    field_tools: dict[str, tuple[Tool, Any]], tool: str, wanted: Any, argument: Any
+) -> None:
+    definition, function = field_tools[tool]
+    same = [invoke(function, {"x": one}) for one in (wanted, argument)]
+
+    assert same[0] == same[1], "the function gets the same"
+    assert confirmation(config({"x": wanted}), definition, {"x": argument})
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "value", "waived", "crafted"),
+    [
+        ("named", "x.amount", 5, {"amount": 5}, {"amount": 5, "sum": 7}),
+        ("named", "x.sum", 5, {"sum": 5}, {"amount": 7, "sum": 5}),
+        ("camel", "x.to_env", "a", {"to_env": "a"}, {"to_env": "a", "toEnv": "prod"}),
+        (
+            "choice",
+            "x.environment",
+            "a",
+            {"environment": "a"},
+            {"environment": "a", "env": "prod"},
+        ),
+        ("items", "x.0.amount", 5, [{"amount": 5}], [{"amount": 5, "sum": 7}]),
+        ("path", "x.env", "a", {"env": "a"}, {"env": "a", "deep": ["prod"]}),
+        # The function ignores the key that the waiver names.
+        ("prior", "x.toEnv", "a", {"toEnv": "a"}, {"env": "a", "toEnv": "prod"}),
+        ("prior", "x.env", "a", None, {"env": "a", "toEnv": "prod"}),
+        (
+            "tagged",
+            "x.force",
+            False,
+            {"kind": "quiet", "force": False},
+            {"kind": "remove", "force": False},
+        ),
+    ],
+)
+def test_a_waiver_holds_only_for_the_value_that_a_field_surely_gets(
+    field_tools: dict[str, tuple[Tool, Any]],
+    tool: str,
+    path: str,
+    value: Any,
+    waived: Any,
+    crafted: Any,
+) -> None:
+    definition, function = field_tools[tool]
+    definition = definition.model_copy(update={"confirmation": ("toolset",)})
+    rules = config({path: value}, require=False)
+
+    if waived is not None:
+        assert gets(function, {"x": waived}, value)
+        assert not confirmation(rules, definition, {"x": waived})
+    invoke(function, {"x": crafted})
+    assert confirmation(rules, definition, {"x": crafted})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "args"),
+    [
+        ({"force": True}, {}),
+        ({"force": True}, {"force": True}),
+        ({"count": 1000}, {"count": 1000}),
+        ({"count": 5}, {"force": False}),
+    ],
+)
+def test_the_values_and_defaults_of_a_function_that_a_decorator_computes_require_approval(
+    field_tools: dict[str, tuple[Tool, Any]], wanted: dict[str, Any], args: dict[str, Any]
+) -> None:
+    definition, function = field_tools["computed"]
+    (value,) = wanted.values()
+    declared = definition.model_copy(
+        update={"input_schema": {"type": "object"}, "schema_is_declared": True}
+    )
+
+    assert gets(function, args, value), "the function gets it"
+    for tool in (definition, declared):
+        assert confirmation(config(wanted), tool, args)
+
+
+OBJECTS = st.dictionaries(
+    st.sampled_from(["sum", "amount", "env", "environment", "toEnv", "to_env", "kind", "force"]),
+    st.sampled_from([1, 7, "prod", "test", "1_000", True, False, "read", "write", "quiet"]),
+    max_size=3,
+)
+LISTED = {
+    "named": ("sum", "amount"),
+    "several": ("sum", "amount"),
+    "camel": ("toEnv", "to_env"),
+    "choice": ("env", "env"),
+    "prior": ("toEnv", "to_env"),
+    "two": ("force", "force"),
+    "three": ("force", "force"),
+    "tagged": ("force", "force"),
+    "both": ("amount", "amount"),
+}
+"""The listed name of a field of each type, and that in Python."""
+
+
+@settings(max_examples=examples(500))
+@given(
+    st.sampled_from(sorted(LISTED)), OBJECTS, st.sampled_from([1, 7, "prod", "test", True, 1000])
+)
+def test_whatever_object_a_caller_makes_a_rule_decides_about_what_the_function_gets(
+    field_tools: dict[str, tuple[Tool, Any]], name: str, argument: dict[str, Any], wanted: Any
+) -> None:
+    definition, function = field_tools[name]
+    asking = definition.model_copy(update={"confirmation": ("toolset",)})
+    listed, field = LISTED[name]
+    args = {"x": argument}
+    try:
+        got = getattr(invoke(function, args), field, None)
+    except InvalidToolArguments:
+        return
+    is_wanted = type(got) is type(wanted) and got == wanted
+    waives = not confirmation(config({f"x.{listed}": wanted}, require=False), asking, args)
+
+    if is_wanted:
+        assert confirmation(config({f"x.{listed}": wanted}), definition, args)
+    if waives:
+        assert is_wanted or str(got) == str(wanted)
