@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.credentials.leaks import credentials
-from covalt_git.credentials.named_values import announces, is_always_secret, is_secret
+from covalt_git.credentials.leaks import credentials, has_random_value
+from covalt_git.credentials.named_values import (
+    announced_credentials,
+    announces,
+    is_always_secret,
+    is_secret,
+)
 from covalt_git.formats.literal_credentials import replace_credentials
 from tests.credentials.test_leaks import HEX, KNOWN, made
 
@@ -582,3 +587,65 @@ def test_a_password_with_a_dollar_sign_is_seen_in_an_address(text: str) -> None:
 )
 def test_variables_and_names_with_marks_are_no_credentials(text: str) -> None:
     assert credentials(text) == []
+
+
+WITH_SIGNS = [
+    *("q8Zr3vLx^0KpT7mW*c5NdY2b", "Zr3v&Lx0KpT7m#Wc5NdY2bQ8", "mWc5N%dY2bq8(Zr3vLx0KpT7"),
+    *("^q8Zr3vLx0KpT7mWc5NdY2b", "#q8Zr3vLx0KpT7mWc5NdY2b", "q8Zr3vLx0KpT7mWc5NdY2b*"),
+    *("(q8Zr3vLx0KpT7mWc5NdY2b)", "q8Zr3v=Lx0K,pT7|mWc5;NdY2b", "q8Zr3vLx0KpT7mWc5NdY2b%"),
+]
+
+
+@pytest.mark.parametrize("password", WITH_SIGNS)
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"args": ["--password", "CANARY"]},
+        {"args": ["--password", "ann:CANARY"]},
+        {"env": {"DB_PASSWORD": "CANARY", "CLIENT_SECRET": "CANARY"}},
+        {"env": {"API_KEY": "${API_KEY:-CANARY}"}},
+        {"note": {"password": "${P:-CANARY}"}},
+        {"headers": {"X-Api-Key": "CANARY", "Authorization": "ApiKey CANARY"}},
+        {"headers": {"X-Auth": "ann:CANARY"}},
+        {"api_key": "CANARY"},
+    ],
+    ids=str,
+)
+def test_a_value_of_a_document_can_have_all_signs(server: dict[str, Any], password: str) -> None:
+    text = json.dumps({"mcpServers": {"a": {"command": "x", **server}}})
+    document = json.loads(text.replace("CANARY", password))
+
+    found = {one.value for _, one in announced_credentials(document)}
+    changed, _ = replace_credentials(document)
+
+    assert has_random_value(json.dumps(document))
+    assert found == {password}
+    assert password not in json.dumps(changed)
+
+
+@pytest.mark.parametrize("password", WITH_SIGNS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('password = "{}"', "'api_key': '{}'", 'get("ACCESS_TOKEN", "{}")', "--token '{}'"),
+        *('Authorization: "ApiKey {}"', 'API_KEY: "ann:{}"', "x --password `{}`"),
+    ],
+)
+def test_a_value_in_quotes_can_have_all_signs(text: str, password: str) -> None:
+    assert [one.value for one in credentials(text.format(password))] == [password]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$args.token", "${A1B2C3D4E5F6G7H8}", "$a1b2c3d4e5f6g7h8", "{{ a1b2c3d4e5f6g7h8 }}"),
+        *("2026-11-20T21:44:15.123Z", "https://h.example/a1b2c3d4e5f6g7h8", "%A1B2C3D4E5F6G7%"),
+        *("arn:aws:secretsmanager:eu:1:secret:x-a1b2c3d4e5", f"sha256:{made(64, HEX)}"),
+        "The value that the service at the task a1b2c3d4-e5f6-07a8 of the user returns.",
+    ],
+)
+def test_what_is_no_value_of_its_own_is_no_credential(text: str) -> None:
+    document = {"api_token": text, "list": [{"name": "password", "value": text}]}
+
+    assert list(announced_credentials(document)) == []
+    assert credentials(f'api_token = "{text}"') == []
