@@ -129,14 +129,18 @@ _KEY_WORDS = (
     *("key", "secret", "password", "passwd", "passphrase", "token", "authorization", "auth"),
 )
 _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
-_WORDS_BEFORE = 12
+_WORDS_BEFORE = 20
 """Number of characters before ``key`` that have the words below, also with a space between them."""
 
-_KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)\Z"
+LOCKS = (
+    r"api|access|private|secret|auth|account|signing|master|(?:en|de)cryption|subscription|licen[sc]e|shared|storage"
+    r"|service|admin|client|consumer|app|application|deploy|integration|activation|function|functions|hmac|aes|jwt"
+)
+_KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_SIGN = r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}"""
-"""What is between a name and its value."""
+_SIGN = r"""(?:[_-]?[0-9]{1,3})? (?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}"""
+"""What is between a name, which may end with a number, and its value."""
 
 _SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
@@ -380,10 +384,21 @@ def _assigned(text: str) -> Iterator[Credential]:
             found = _random_value(patterns, text, ends)
             if found is None:
                 continue
-            words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
-            if word != "key" or re.search(_KEY_OF_A_LOCK, words):
+            if word != "key" or _opens_a_lock(text, before, at):
                 kind = _kind(text[at - len(before) : at + len(word)])
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
+
+
+def _opens_a_lock(text: str, before: str, at: int) -> bool:
+    """Return whether the name that ends with ``key`` at a place is not that of a key of a table.
+
+    Flags, variables and parameters of URLs have values for a program, and a random one is no key of a table.
+    """
+    words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
+    is_parameter = text[max(0, at - len(before) - 1) : at - len(before)] in {"?", "&"}
+    is_variable = re.fullmatch(r"[A-Z][A-Z0-9_]*_", before) is not None and text[at] == "K"
+    is_given = before.startswith("-") or is_parameter or is_variable
+    return is_given or re.search(_KEY_OF_A_LOCK, words) is not None
 
 
 def _random_value(patterns: Iterable[re.Pattern[str]], text: str, at: int) -> re.Match[str] | None:

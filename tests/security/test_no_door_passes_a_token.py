@@ -95,6 +95,15 @@ NAMED: dict[str, Any] = {
     "user of a URL in a command": {"args": ["git+https://CANARY@a.example/r.git"]},
     "user with a plain password": {"url": "https://CANARY:x-oauth-basic@a.example/r"},
     "document in a text": {"note": '{"name": "X-Api-Key", "value": "CANARY"}'},
+    "words of camel case": {"headers": {"subscriptionKey": "CANARY"}},
+    "key of a service": {"env": {"OPENWEATHER_KEY": "CANARY"}},
+    "number after the word": {"env": {"SERVICE_KEY1": "CANARY"}},
+    "flag of camel case": {"args": ["--encryptionKey", "CANARY"]},
+    "name of a header": {"env": {"AUTH_HEADER": "ApiKey CANARY"}},
+    "name of a file": {"passwordFile": "CANARY"},
+    "user and value": {"basicAuth": "ann:CANARY"},
+    "document in a document": {"args": [json.dumps(json.dumps({"exaApiKey": "CANARY"}))]},
+    "list in an argument": {"args": ["--h", '[{"name": "Authorization", "value": "CANARY"}]']},
     "document in an argument": {"args": ["--json", '[{"value": "CANARY", "key": "api_key"}]']},
 }
 """Documents with a value whose name says that it is a credential, by the place of this name."""
