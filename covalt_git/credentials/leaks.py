@@ -213,14 +213,17 @@ _USER_ALONE = re.compile(
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
-    rf"""(?P<user>{USER}):
+    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:\$?\$\{{[A-Za-z_]\w{{0,100}}:?-(?=[^{{}}]{{1,200}}\}}@))?
         (?P<value>
           (?!\d{{1,5}}[?\#])
           (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
-          [^\s/@"'`<>{{}}\\]{{6,200}})@{HOST}""",
+          [^\s/@"'`<>{{}}\\]{{6,200}})\}}?@{HOST}""",
     re.VERBOSE,
 )
-"""A password can have a ``$``; variables alone are references.  What ``?`` follows is a port."""
+"""A password can have a ``$``, or be the default of a reference; variables alone are references.
+
+The user can be an address of mail.  What ``?`` follows is a port.
+"""
 
 _CONNECTION_PASSWORD = re.compile(
     r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}

@@ -483,6 +483,7 @@ def test_the_password_of_a_url_with_a_reference_in_it_is_found(
             "https://${U}@h.example/x",
             "ssh://git@${H}/x",
         ),
+        *("https://ann@corp.example:8080/x@y", "postgres://app:${P:-${Q}}@db.example/x"),
     ],
 )
 def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
@@ -501,6 +502,8 @@ def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
     [
         *("redis://:{}@${{HOST}}/0", "amqp://a.example,amqp://${{U}}:{}@b.example"),
         *("postgres://${{U}}:{}@/x?host=/socket", "--repo=https://{}@${{HOST}}/x"),
+        *("https://ann@corp.example:{}@h.example/x", "postgres://app:${{P:-{}}}@db.example/x"),
+        *("DSN=postgres://${{U}}:$${{P:-{}}}@${{H}}/x", "postgres://a@b:${{P-{}}}@db.example/x"),
         *("--repo=https://{}:${{NOTHING}}@${{HOST}}/x", "jdbc:mysql://svc$:{}@h.example/x"),
     ],
 )
@@ -526,7 +529,7 @@ def test_convert_replaces_a_password_that_does_not_look_random(value: str) -> No
     "unit",
     [
         *("://{", "://a:", "://${a", "://{a}{", "://{{x}{", "://<", "://a:@", "://a:b@", "://$a"),
-        *("://%(a", "://{a:{b", "{{x}", "@a", "://a:{{x}{", "a@:{"),
+        *("://%(a", "://{a:{b", "{{x}", "@a", "://a:{{x}{", "a@:{", "://a@b:", "://a:${P:-b}"),
     ],
 )
 @pytest.mark.parametrize("start", ["", "://", "://a:", "://a:{"])
