@@ -129,37 +129,72 @@ _KEY_WORDS = (
     *("key", "secret", "password", "passwd", "passphrase", "token", "authorization", "auth"),
 )
 _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
-_WORDS_BEFORE = 12
+_WORDS_BEFORE = 20
 """Number of characters before ``key`` that have the words below, also with a space between them."""
 
-_KEY_OF_A_LOCK = r"(?i)(?:api|access|private|secret|auth|account|signing)\Z"
+LOCKS = (
+    r"api|access|private|secret|auth|account|signing|master|(?:en|de)cryption|subscription|licen[sc]e|shared|storage"
+    r"|service|admin|client|consumer|app|application|deploy|integration|activation|function|functions|hmac|aes|jwt"
+)
+_KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_SIGN = r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
-        ["'`]? (?:[a-z][a-z0-9_-]{0,30}\s{1,3})?"""
-"""What is between a name and its value; a header has a scheme before it, of which each service invents its own."""
+_SIGN = r"""(?:[_-]?[0-9]{1,3})? (?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}"""
+"""What is between a name, which may end with a number, and its value."""
 
-_SPACE = r"""\s{1,3} ["'`]? (?!-)"""
+_SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
+
+_SCHEME = r"(?:[a-z][a-z0-9_-]{0,30}\s{1,3})?"
+"""What a header has before its value; each service invents a scheme of its own."""
+
+_USER_OF_VALUE = (
+    r"(?!(?:sha[0-9]{0,3}|md5|arn|urn):)[A-Za-z][A-Za-z._@+-]{0,60}[0-9]{0,4}:(?!//)(?=.)"
+)
+"""The user of ``ann:secret``, which is no part of the secret."""
+
+_FLAG_OF_VALUE = r"--?[A-Za-z][\w.-]{0,60}=|[A-Za-z][A-Za-z_-]{1,60}="
+_SIGNS = r"[A-Za-z0-9!#$%&()*+,./:;=?@\[\]^_|~-]{16,200}+"
+"""The letters and signs of a value in quotes.  A text with braces or ``<`` is a template."""
 
 _LETTERS = r"[A-Za-z0-9+/_.~-]{16,200}+"
 _LETTERS_AND_MARKS = r"[A-Za-z0-9+/_.~!@-][A-Za-z0-9+/_.~!@$-]{15,199}+"
 """The same for a password that a program has generated.  ``$`` at the beginning is that of a variable."""
 
 
-def _value_after(sign: str) -> tuple[re.Pattern[str], ...]:
+def _value_after(sign: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
     """Return the patterns for a value after a sign, the longer value first."""
-    return tuple(
-        re.compile(
-            rf"{sign} (?P<value> {letters} ={{0,2}} ) (?![\w(\[{{<$%*.=])",
-            re.VERBOSE | re.IGNORECASE,
-        )
-        for letters in (_LETTERS_AND_MARKS, _LETTERS)
+    before = rf"{scheme} (?:{_USER_OF_VALUE})?"
+    patterns = (
+        rf"""{sign} (?P<quote>["'`]) {before} (?P<value>{_SIGNS}) (?P=quote)""",
+        *(
+            rf"""{sign} ["'`]? {before} (?P<value> {letters} ={{0,2}} ) (?![\w(\[{{<$%*.=])"""
+            for letters in (_LETTERS_AND_MARKS, _LETTERS)
+        ),
     )
+    return tuple(re.compile(pattern, re.VERBOSE | re.IGNORECASE) for pattern in patterns)
 
 
-_VALUES = _value_after(_SIGN)
+_VALUES = _value_after(_SIGN, _SCHEME)
 _VALUES_OF_A_FLAG = _value_after(_SPACE)
+
+_REFERENCE = re.compile(
+    r"""\$?\$\{ [^{}:]{0,100} (?: : (?!-) [^{}]{0,100} )? \}
+      | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
+      | \$?\$\{ [^{}:]{0,100} :- (?P<default>[^{}]{0,4096}) \} | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
+    re.VERBOSE,
+)
+"""A reference in a value.  The default of one is a value itself."""
+
+_MOST_WORDS = 8
+_WORDS_AT_START = 2
+_WORD_OF_VALUE = re.compile(r"""[^\s"'`]{16,4096}""")
+_NO_VALUE = re.compile(
+    r"""[A-Za-z][\w+.-]{0,30}:// | (?:sha[0-9]{0,3}|md5|arn|urn): | \$?\$[A-Za-z_]\w*(?:[.:]\w+)*\Z
+      | \$\( | %\w+%\Z | [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+)?\Z | [{\[]["'{\[]""",
+    re.VERBOSE,
+)
+"""A text that is no value of its own: an address, a digest, a reference, a time, a document."""
 
 BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,100}+\}){0,100}+\}"
 """A reference in braces, such as ``${USER}`` without its ``$``, also with another one as its default."""
@@ -178,14 +213,17 @@ _USER_ALONE = re.compile(
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
-    rf"""(?P<user>{USER}):
+    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:\$?\$\{{[A-Za-z_]\w{{0,100}}:?-(?=[^{{}}]{{1,200}}\}}@))?
         (?P<value>
           (?!\d{{1,5}}[?\#])
           (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
-          [^\s/@"'`<>{{}}\\]{{6,200}})@{HOST}""",
+          [^\s/@"'`<>{{}}\\]{{6,200}})\}}?@{HOST}""",
     re.VERBOSE,
 )
-"""A password can have a ``$``; variables alone are references.  What ``?`` follows is a port."""
+"""A password can have a ``$``, or be the default of a reference; variables alone are references.
+
+The user can be an address of mail.  What ``?`` follows is a port.
+"""
 
 _CONNECTION_PASSWORD = re.compile(
     r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}
@@ -208,6 +246,9 @@ _KNOWN_BITS = 2.5
 _RANDOM_WORD = re.compile(
     r"(?<![A-Za-z0-9+/_.~-])(?<!sha256:)[A-Za-z0-9+/_.~-]{16,200}+(?![A-Za-z0-9+/_.~-])"
 )
+_RANDOM_TEXT = re.compile(r"""(?<![^\s"'`])[!#-&(-_a-~]{16,4096}+(?![^\s"'`])""")
+"""The same with all signs, between spaces or quotes."""
+
 _WORDS = r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?"
 _LONG_HEX = r"(?i)[0-9a-f]{32,}"
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
@@ -346,16 +387,27 @@ def _assigned(text: str) -> Iterator[Credential]:
             found = _random_value(patterns, text, ends)
             if found is None:
                 continue
-            words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
-            if word != "key" or re.search(_KEY_OF_A_LOCK, words):
+            if word != "key" or _opens_a_lock(text, before, at):
                 kind = _kind(text[at - len(before) : at + len(word)])
                 yield Credential(found.start("value"), kind, found["value"], certain=False)
+
+
+def _opens_a_lock(text: str, before: str, at: int) -> bool:
+    """Return whether the name that ends with ``key`` at a place is not that of a key of a table.
+
+    Flags, variables and parameters of URLs have values for a program, and a random one is no key of a table.
+    """
+    words = plain_name(text[max(0, at - _WORDS_BEFORE) : at])
+    is_parameter = text[max(0, at - len(before) - 1) : at - len(before)] in {"?", "&"}
+    is_variable = re.fullmatch(r"[A-Z][A-Z0-9_]*_", before) is not None and text[at] == "K"
+    is_given = before.startswith("-") or is_parameter or is_variable
+    return is_given or re.search(_KEY_OF_A_LOCK, words) is not None
 
 
 def _random_value(patterns: Iterable[re.Pattern[str]], text: str, at: int) -> re.Match[str] | None:
     """Return the first match of the patterns at a place of a text whose value looks generated."""
     matches = (pattern.match(text, at) for pattern in patterns)
-    return next((found for found in matches if found and _is_random(found["value"])), None)
+    return next((found for found in matches if found and _is_value(found["value"])), None)
 
 
 def _kind(name: str) -> str:
@@ -399,22 +451,50 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def value_after_name(text: str, name: str) -> Credential | None:
-    """Return the random value at the start of a text whose ``name``, which is elsewhere, says that it is a credential."""
-    found = _random_value(_VALUES, f":{text}", 0)
-    if found is None:
-        return None
-    return Credential(found.start("value") - 1, _kind(name), found["value"], certain=False)
+    """Return the random value of a text whose ``name``, which is elsewhere, says that it is a credential.
+
+    The text has nothing else than the value, its scheme and its user, so the value can have all signs.
+    """
+    blank = _REFERENCE.sub(_without_reference, text)
+    # Of a sentence, the name means only a value at its start, as after a scheme.
+    words = [word.end() for word in islice(re.finditer(r"\S+", blank), _MOST_WORDS + 1)]
+    ends = words[_WORDS_AT_START - 1] if len(words) > _MOST_WORDS else len(blank)
+    for word in _WORD_OF_VALUE.finditer(blank, 0, ends):
+        if _NO_VALUE.match(word[0]):
+            continue
+        value = word[0].rstrip(",;")
+        user = re.match(rf"{_USER_OF_VALUE}|{_FLAG_OF_VALUE}", value)
+        starts = (user.end(), 0) if user else (0,)
+        for start in starts:
+            if _is_value(value[start:]):
+                return Credential(word.start() + start, _kind(name), value[start:], certain=False)
+    return None
+
+
+def _without_reference(reference: re.Match[str]) -> str:
+    """Return spaces in place of a reference, with its default at its place."""
+    default = f"{reference['default']} " if reference["default"] else ""
+    return default.rjust(len(reference[0]))
 
 
 def has_random_value(text: str) -> bool:
     """Return whether a text has a word that looks generated, apart from digests."""
     text = _Decoded(text).text
-    return any(_is_random(found[0]) for found in _RANDOM_WORD.finditer(text))
+    return any(
+        _is_random(found[0])
+        for pattern in (_RANDOM_WORD, _RANDOM_TEXT)
+        for found in pattern.finditer(text)
+    )
 
 
 def is_token(value: str) -> bool:
     """Return whether a value alone, as the user of a URL, looks like a token."""
     return len(value) >= _SHORTEST_VALUE and _is_random(value)
+
+
+def _is_value(value: str) -> bool:
+    """Return whether a text after a name is long and random enough for a credential."""
+    return len(value) >= _SHORTEST_VALUE and not _NO_VALUE.match(value) and _is_random(value)
 
 
 def _is_random(value: str) -> bool:
@@ -427,7 +507,7 @@ def _is_random(value: str) -> bool:
         return _bits(value) >= _KNOWN_BITS
     if _bits(value) < _RANDOM_BITS:
         return False
-    parts = [part for part in re.split(r"[_.~/+=!@$-]", value) if part]
+    parts = [part for part in re.split(r"[^A-Za-z0-9]+", value) if part]
     if all(re.fullmatch(_WORDS, part) for part in parts):
         return False
     return len(re.findall(_SWITCH, value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two

@@ -13,7 +13,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from covalt_git.credentials.leaks import value_after_name
+from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
+from covalt_git.credentials.leaks import LOCKS, value_after_name
 from covalt_git.credentials.plain_names import plain_name
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from covalt_git.credentials.leaks import Credential
 
 _ANNOUNCING = (
-    r"authorization|token(?!i[sz])|secret|passw(?:or)?d|passphrase|passcode|api_?key"
-    r"|(?:access|private|auth|account|signing|master)_?key|credential|bearer|jwt|connection_?string"
+    r"authorization|token(?!i[sz])|secret|pass_?w(?:or)?d|passphrase|passcode|api_?key"
+    rf"|(?:{LOCKS})_?key|credential|bearer|jwt|connection_?string"
     r"|session_?id|(?:^|_)(?:pass|pwd|pw|pat|auth|dsn|creds)(?:$|_)|(?:db|ssh|pg|mysql|redis|root|admin|user)_?(?:pass|pwd|pw)(?:$|_)"
 )
 _ANNOUNCES = re.compile(_ANNOUNCING, re.IGNORECASE)
@@ -37,14 +38,28 @@ _SECRET_NAME = re.compile(
 """
 
 _ALWAYS_SECRET = re.compile(
-    r"(?:^|_|(?<=[a-z]))(?:password|passwd|passphrase|client_?secret|api_?key|(?:access|auth|authorization|bearer)_?token"
+    r"(?:^|_|(?<=[a-z]))(?:pass_?word|passwd|passphrase|client_?secret|api_?key|(?:access|auth|authorization|bearer)_?token"
     r"|(?:secret|private)_?key)$",
     re.IGNORECASE,
 )
 _NOT_SECRET = re.compile(
-    r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
+    r"(?:url|uri|file|path|type|end_?point|env_?var|name|header)$", re.IGNORECASE
 )
-_WEBHOOK = re.compile(r"webhook(?:_?ur[li])?$", re.IGNORECASE)
+_KEY_OF_A_TABLE = re.compile(
+    r"(?:primary|foreign|partition|sort|group|row|column|cache|index|lookup|object)_?key$",
+    re.IGNORECASE,
+)
+"""These names and those above say that a value is something else, if it has the form of that."""
+
+_PATH = re.compile(r"(?:[A-Za-z]:)?[\\/]|~|\.{1,2}/|[\w+.-]{1,30}://|[\w./\\-]*\.[A-Za-z]{2,5}\Z")
+_NAME = re.compile(r"[A-Za-z]{2,}[_.-]")
+"""The start of a name of something, such as ``db-password-a1b2``; a random value seldom has it."""
+
+_WORD = re.compile(r"[A-Za-z_]{1,24}")
+SCHEMES: Final = r"(?:bearer|basic|token|api-?key|key|bot|ssws|geniekey|splunk)\s+"
+_VALUE_OF_A_HEADER = re.compile(rf"{SCHEMES}(?!(?:auth\w*|tokens?|\$\S*)\Z)\S+", re.IGNORECASE)
+_PUBLIC = re.compile(r"(?:public|publishable)_?key$", re.IGNORECASE)
+_WEBHOOK = re.compile(r"web_?hook(?:_?ur[li])?$", re.IGNORECASE)
 """Names of addresses of webhooks, which are credentials: the address alone permits sending."""
 
 _VALUE_KEYS: Final = frozenset(
@@ -71,30 +86,44 @@ _MARKS: Final = frozenset(
 
 _FLAG: Final = re.compile(r"--?[\w.:-]+")
 _MAX_INNER: Final = 1 << 20
+_ESCAPED: Final = re.compile(r"\s*[\[{][\[{\s]*\\+\"")
+"""A document whose quotes are escaped for a shell, without quotes around it."""
+
+
+_Loc = tuple[str | int, ...]
 
 
 class NamedText(NamedTuple):
     """A text of a document, the keys and indexes that lead to it, and its possible names, the nearest first.
 
-    A text that is a JSON document itself is followed by the texts in it, at the same place.
+    A text that is a JSON document itself is followed by the texts in it, at the same place, with ``is_inner``.
     """
 
     loc: tuple[str | int, ...]
     text: str
     names: tuple[str, ...]
+    is_inner: bool = False
+
+    @property
+    def is_in_connection(self) -> bool:
+        """Whether the text belongs to the headers, variables or arguments of a connection."""
+        keys = (connection_name(key) for key in self.loc if isinstance(key, str))
+        return any(key in CONNECTIONS or key == "args" for key in keys)
 
 
 def named_texts(document: object) -> Iterator[NamedText]:
     """Yield the texts of a document with their names."""
     # Not recursive: documents in texts of documents can be deeper than Python's stack.
-    waiting: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [((), document, ())]
+    # ``outer`` is the place of the text that contains the value.
+    waiting: list[tuple[_Loc, _Loc | None, Any, tuple[str, ...]]] = [((), None, document, ())]
     while waiting:
-        loc, value, names = waiting.pop()
+        loc, outer, value, names = waiting.pop()
         if isinstance(value, dict):
             around = (*_sibling_names(value), *names)
             waiting += [
                 (
                     (*loc, key),
+                    outer,
                     inner,
                     (*around, key) if key.lower() in _VALUE_KEYS else _names_of(key, inner),
                 )
@@ -103,14 +132,19 @@ def named_texts(document: object) -> Iterator[NamedText]:
         elif isinstance(value, list):
             is_pair = len(value) == 2 and bool(loc) and isinstance(loc[-1], int)  # noqa: PLR2004
             waiting += [
-                ((*loc, at), value[at], (*_preceding_name(value, at, is_pair=is_pair), *names))
+                (
+                    (*loc, at),
+                    outer,
+                    value[at],
+                    (*_preceding_name(value, at, is_pair=is_pair), *names),
+                )
                 for at in reversed(range(len(value)))
             ]
         elif isinstance(value, str):
-            yield NamedText(loc, value, names)
+            yield NamedText(loc if outer is None else outer, value, names, outer is not None)
             inner = _inner_document(value)
             if inner is not None:
-                waiting.append((loc, inner, names))
+                waiting.append((loc, loc if outer is None else outer, inner, names))
 
 
 def announced_credentials(document: object) -> Iterator[tuple[NamedText, Credential]]:
@@ -123,24 +157,58 @@ def announced_credentials(document: object) -> Iterator[tuple[NamedText, Credent
 
 def announced(named: NamedText) -> Credential | None:
     """Return the random value of a text if one of its names says that it is a credential."""
-    name = next(filter(announces, named.names), None)
-    return None if name is None else value_after_name(named.text, name)
+    name = next((name for name in named.names if announces(name, named.text)), None)
+    if name is None:
+        secret = (name for name in named.names if _announces_in_connection(name, named.text))
+        name = next(secret, None)
+        if name is None or not named.is_in_connection:
+            return None
+    return value_after_name(named.text, name)
 
 
-@lru_cache(maxsize=4096)
-def announces(name: str) -> bool:
+def announces(name: str, value: str = "") -> bool:
     """Return whether a name says that a random value is a credential, wherever a document has it."""
-    plain = plain_name(name)
-    return bool(_ANNOUNCES.search(plain)) and not _NOT_SECRET.search(plain)
+    plain = _plain(name)
+    return _is_announcing(plain) and not _means_something_else(plain, value)
 
 
-@lru_cache(maxsize=4096)
-def is_secret(name: str) -> bool:
+def is_secret(name: str, value: str = "") -> bool:
     """Return whether the name of a value of a connection (a header, a variable, a flag) says that it is a credential."""
-    plain = plain_name(name)
+    plain = _plain(name)
     if _WEBHOOK.search(plain):
         return True
-    return bool(_SECRET_NAME.search(plain)) and not _NOT_SECRET.search(plain)
+    return _is_secret_name(plain) and not _means_something_else(plain, value)
+
+
+def _announces_in_connection(name: str, value: str) -> bool:
+    """Return whether a name in a connection says that a random value is a credential, as a public key is not."""
+    return is_secret(name, value) and not _PUBLIC.search(_plain(name))
+
+
+_plain = lru_cache(maxsize=4096)(plain_name)
+
+
+@lru_cache(maxsize=4096)
+def _is_announcing(plain: str) -> bool:
+    return _ANNOUNCES.search(plain) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(plain: str) -> bool:
+    return _SECRET_NAME.search(plain) is not None
+
+
+def _means_something_else(plain: str, value: str) -> bool:
+    """Return whether a name that announces something else, such as the file of a password, has such a value."""
+    if _KEY_OF_A_TABLE.search(plain):
+        return not value or _WORD.fullmatch(value) is not None
+    if not _NOT_SECRET.search(plain):
+        return False
+    text = value.strip()
+    if plain.lower().endswith("header") and _VALUE_OF_A_HEADER.fullmatch(text):
+        return False
+    is_other = _PATH.match(text) or _NAME.match(text)
+    return is_other is not None or value_after_name(text, plain) is None
 
 
 @lru_cache(maxsize=4096)
@@ -149,10 +217,10 @@ def is_always_secret(name: str) -> bool:
     return _ALWAYS_SECRET.search(plain_name(name)) is not None
 
 
-def first_secret(names: Iterable[str], *, in_connection: bool) -> str:
-    """Return the first of a text's names that says that it is a credential; empty without one."""
+def first_secret(names: Iterable[str], value: str, *, in_connection: bool) -> str:
+    """Return the first of a value's names that says that it is a credential; empty without one."""
     for name in names:
-        if is_always_secret(name) or (in_connection and is_secret(name)):
+        if is_always_secret(name) or (in_connection and is_secret(name, value)):
             return name
     return ""
 
@@ -186,9 +254,16 @@ def _preceding_name(values: list[Any], at: int, *, is_pair: bool) -> tuple[str, 
 
 
 def _inner_document(text: str) -> Any:
-    if len(text) > _MAX_INNER or not text.lstrip().startswith(("{", "[")):
+    """Return the document that a text is, or the text that it is as a JSON string; None for other texts.
+
+    Each decoding makes the text shorter, so this ends.
+    """
+    if len(text) > _MAX_INNER:
+        return None
+    source = f'"{text}"' if _ESCAPED.match(text) else text
+    if not source.lstrip().startswith(("{", "[", '"')):
         return None
     try:
-        return json.loads(text)
+        return json.loads(source)
     except (ValueError, RecursionError):
         return None

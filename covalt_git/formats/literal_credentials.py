@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
 from covalt_git.credentials.leaks import BRACES, HOST, MAX_FOUND, USER, credentials, is_token
 from covalt_git.credentials.named_values import (
+    SCHEMES,
     announced_credentials,
     announces,
     first_secret,
     is_secret,
     named_texts,
 )
-from covalt_git.credentials.plain_names import plain_name
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
@@ -32,26 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values.pointer import Loc
 
-CONNECTIONS: Final = frozenset(
-    {
-        *("headers", "http_headers", "env", "environment", "server", "auth", "query", "cookies"),
-        *("oauth", "environmentVariables", "packageArguments", "runtimeArguments", "variables"),
-    }
-)
-"""Keys of objects whose values can be credentials because of their names."""
-
-_OTHER_NAMES: Final = {
-    **dict.fromkeys(("env_vars", "env_variables", "environment_variables", "envs"), "env"),
-    **dict.fromkeys(("request_headers", "custom_headers", "extra_headers"), "headers"),
-    **dict.fromkeys(("command", "runtime_args"), "args"),
-}
-"""Names of connections that other formats have, with ``_`` between their words."""
-
-_WORDS_OF_CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-_SCHEME = re.compile(
-    r"(?:bearer|basic|token|api-?key|key|bot|ssws|geniekey|splunk)\s+", re.IGNORECASE
-)
+_SCHEME = re.compile(SCHEMES, re.IGNORECASE)
 _ANNOUNCED_BY_SCHEME = re.compile(
     r"\A(?P<before>(?:bearer|basic)\s+)(?P<value>(?!(?:auth\w*|tokens?)\Z)\S+)\s*\Z", re.IGNORECASE
 )
@@ -100,8 +81,31 @@ _ASSIGNMENTS = (
 )
 """The same in a line for a shell, or in a connection string."""
 
-_MEMBER = re.compile(r"""(?P<before>"(?P<name>[\w.:/ -]{1,100})"\s*:\s*")(?P<value>[^"\\]+)""")
-"""A member of a JSON object in a text."""
+_MEMBER = re.compile(
+    r"""(?P<before>(?<!\\)\\{0,7}"(?P<name>[\w.:/ -]{1,100})\\{0,7}"\s*:\s*\\{0,7}")(?P<value>[^"\\]+)"""
+)
+"""A member of a JSON object in a text, also with quotes that are escaped for a shell."""
+
+_WRITTEN_VALUES = (
+    *(
+        re.compile(
+            rf"(?P<before>(?<![\w.$-])['\"]?(?P<name>[A-Za-z_][\w.-]{{0,99}})['\"]?\s{{0,3}}[:=]\s{{0,3}}\$?{quote})"
+            rf"(?P<value>[^{quote}\\]+)(?={quote})"
+        )
+        for quote in ("'", '"')
+    ),
+    re.compile(
+        r"(?P<before>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]{0,99}) {1,3}= {1,3})(?P<value>[^\s'\"`$=~<>]\S*)"
+    ),
+)
+"""A value as Python, JavaScript, TOML and PowerShell write it: ``{'apiKey': '...'}``, ``$env:API_KEY = '...'``."""
+
+_SLASH_FLAG = re.compile(r"\A(?P<before>/(?P<name>[A-Za-z][\w.-]*)[:=])(?P<value>[^/\\]{3,})\Z")
+"""``/password:...`` of a program of Windows; what has another slash is a path."""
+
+_MATRIX_PARAMETER = re.compile(
+    r"(?P<before>;(?P<name>[\w.%\[\]-]+)=)(?P<value>[^&#;$\s'\"`][^&#;\s'\"`]*)"
+)
 
 _USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user|--login")
 _USER = re.compile(r"(?P<before>(?P<name>[^\s:'\"=]+):)(?P<value>[^\s'\"]+)")
@@ -148,6 +152,7 @@ _LOGIN = re.compile(
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
 )
+_MOST_LAYERS = 5
 _NAMING = ("name", "id", "tool_id")
 _DISTINCT = 8
 """The length from which a value is not a part of another word by chance."""
@@ -170,7 +175,7 @@ def is_literal(text: str) -> bool:
     if _URL.match(rest):
         return _has_login(rest)
     parts = [part.partition("=") for part in re.split("[;&]", rest)]
-    secret = [value for name, is_set, value in parts if is_set and is_secret(name)]
+    secret = [value for name, is_set, value in parts if is_set and is_secret(name, value)]
     if len(parts) > 1 and secret:  # a connection string
         return any(map(is_literal, secret))
     left = _REFERENCE.sub(_literal_default, rest)
@@ -251,7 +256,7 @@ class _Replacer:
             program = value.get("command")
             for key, one in value.items():
                 connection = _connection(key, place.connection)
-                is_generic = key.lower() in _GENERIC or _connection_name(key) in CONNECTIONS
+                is_generic = key.lower() in _GENERIC or connection_name(key) in CONNECTIONS
                 is_owner = isinstance(one, dict) and not is_generic
                 around = (*owners, key) if is_owner else owners
                 inner = _Place((*place.loc, key), around, key, connection)
@@ -356,7 +361,8 @@ class _Replacer:
         """Yield each text at a place whose name says that it is a credential, and this name."""
         in_connection = place.connection in CONNECTIONS
         for named in self._named.get(place.loc, ()):
-            name = first_secret(named.names, in_connection=in_connection)
+            is_connection = in_connection or (named.is_inner and place.connection == "args")
+            name = first_secret(named.names, named.text, in_connection=is_connection)
             if name and is_literal(named.text):
                 yield named.text, name
 
@@ -370,7 +376,8 @@ class _Replacer:
                 yield before, value[len(before) :], name
                 return
             # In a JSON document in the text, a short value is also a part of other words.
-            yield f'"{before}', value[len(before) :], name
+            literal = _as_written(f'"{before}', value[len(before) :], text)
+            yield f'"{before}', literal, name
         if (is_connection := place.connection in CONNECTIONS | {"args"}) and (
             scheme := _ANNOUNCED_BY_SCHEME.match(text)
         ):
@@ -389,7 +396,7 @@ class _Replacer:
                 yield one["before"], one["value"], one["name"]
         for one in _named_values(text, place):
             name = unquote(one["name"])
-            if is_secret(name) and is_literal(one["value"]):
+            if is_secret(name, one["value"]) and is_literal(one["value"]):
                 yield one["before"], one["value"], name
         for pattern in _PASSWORDS if place.connection == "args" else ():
             for one in pattern.finditer(text):
@@ -422,7 +429,7 @@ class _Replacer:
 def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
     """Yield the values of a text that have a name, in each form that the text may have at its place."""
     if place.connection == "args":
-        whole = (_WHOLE_FLAG, _ASSIGNMENT) if place.is_argument else ()
+        whole = (_WHOLE_FLAG, _ASSIGNMENT, _SLASH_FLAG) if place.is_argument else ()
         for pattern in (*whole, *_FLAGS):
             yield from pattern.finditer(text)
         # The value of a flag can be a header itself: `--header=Authorization: Bearer ...`.
@@ -433,9 +440,11 @@ def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
         for pattern in _HEADERS:
             yield from pattern.finditer(text)
     if place.connection == "args" or place.connection in CONNECTIONS:
-        for pattern in (*_ASSIGNMENTS, _MEMBER):
+        for pattern in (*_ASSIGNMENTS, _MEMBER, *_WRITTEN_VALUES):
             yield from pattern.finditer(text)
     yield from _PARAMETER.finditer(text)
+    if "://" in text:
+        yield from _MATRIX_PARAMETER.finditer(text)
 
 
 def _flag_before(arguments: list[Any], position: int) -> Any:
@@ -452,10 +461,20 @@ def _secrets_in_parameters(text: str) -> Iterator[tuple[str, str, str]]:
     """
     for one in _PARAMETER.finditer(text) if "%7b" in text.lower() else ():
         for named in named_texts([unquote(one["value"])]):
-            name = first_secret(named.names, in_connection=True)
+            name = first_secret(named.names, named.text, in_connection=True)
             if name and is_literal(named.text):
                 yield one["before"], one["value"], one["name"]
                 break
+
+
+def _as_written(before: str, value: str, text: str) -> str:
+    """Return a value of a JSON document as a text has it, in which documents can be in documents."""
+    written = value
+    for _ in range(_MOST_LAYERS):
+        if before + written in text:
+            return written
+        written = json.dumps(written, ensure_ascii=False)[1:-1]
+    return value
 
 
 def _login_after(flag: Any, value: Any) -> re.Match[str] | None:
@@ -509,32 +528,22 @@ def _has_login_word(text: str) -> bool:
 
 
 def _connection(key: str, above: str) -> str:
-    name = _connection_name(key)
+    name = connection_name(key)
     if name == "args":
         return name
     return above if above in CONNECTIONS and name not in CONNECTIONS else name
-
-
-@lru_cache(maxsize=4096)
-def _connection_name(key: str) -> str:
-    """Return the key of a connection that a key means: ``envVars`` and ``Env`` are ``env``; otherwise the key."""
-    if key in CONNECTIONS:
-        return key
-    name = plain_name(_WORDS_OF_CAMEL_CASE.sub("_", key)).lower()
-    name = _OTHER_NAMES.get(name, name)
-    return name if name in CONNECTIONS | {"args"} else key
 
 
 def _is_argument_of(flag: Any, value: Any) -> bool:
     """Return whether a value is a credential that follows its flag, as in ``--token VALUE``."""
     if not isinstance(flag, str) or not isinstance(value, str) or value.startswith("-"):
         return False
-    return bool(_IS_FLAG.fullmatch(flag)) and is_secret(flag) and is_literal(value)
+    return bool(_IS_FLAG.fullmatch(flag)) and is_secret(flag, value) and is_literal(value)
 
 
 def _secret_name(name: str, place: _Place) -> str:
     """Return a name for a secret: that of its variable, or of its owner and its header."""
-    keys = {_connection_name(key) for key in place.loc if isinstance(key, str)}
+    keys = {connection_name(key) for key in place.loc if isinstance(key, str)}
     in_variables = not keys.isdisjoint({"env", "environment"})
     if in_variables and re.fullmatch(r"[A-Za-z_]\w*", name):
         return name

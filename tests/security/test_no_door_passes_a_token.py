@@ -95,6 +95,15 @@ NAMED: dict[str, Any] = {
     "user of a URL in a command": {"args": ["git+https://CANARY@a.example/r.git"]},
     "user with a plain password": {"url": "https://CANARY:x-oauth-basic@a.example/r"},
     "document in a text": {"note": '{"name": "X-Api-Key", "value": "CANARY"}'},
+    "words of camel case": {"headers": {"subscriptionKey": "CANARY"}},
+    "key of a service": {"env": {"OPENWEATHER_KEY": "CANARY"}},
+    "number after the word": {"env": {"SERVICE_KEY1": "CANARY"}},
+    "flag of camel case": {"args": ["--encryptionKey", "CANARY"]},
+    "name of a header": {"env": {"AUTH_HEADER": "ApiKey CANARY"}},
+    "name of a file": {"passwordFile": "CANARY"},
+    "user and value": {"basicAuth": "ann:CANARY"},
+    "document in a document": {"args": [json.dumps(json.dumps({"exaApiKey": "CANARY"}))]},
+    "list in an argument": {"args": ["--h", '[{"name": "Authorization", "value": "CANARY"}]']},
     "document in an argument": {"args": ["--json", '[{"value": "CANARY", "key": "api_key"}]']},
 }
 """Documents with a value whose name says that it is a credential, by the place of this name."""
@@ -474,6 +483,7 @@ def test_the_password_of_a_url_with_a_reference_in_it_is_found(
             "https://${U}@h.example/x",
             "ssh://git@${H}/x",
         ),
+        *("https://ann@corp.example:8080/x@y", "postgres://app:${P:-${Q}}@db.example/x"),
     ],
 )
 def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
@@ -492,6 +502,8 @@ def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
     [
         *("redis://:{}@${{HOST}}/0", "amqp://a.example,amqp://${{U}}:{}@b.example"),
         *("postgres://${{U}}:{}@/x?host=/socket", "--repo=https://{}@${{HOST}}/x"),
+        *("https://ann@corp.example:{}@h.example/x", "postgres://app:${{P:-{}}}@db.example/x"),
+        *("DSN=postgres://${{U}}:$${{P:-{}}}@${{H}}/x", "postgres://a@b:${{P-{}}}@db.example/x"),
         *("--repo=https://{}:${{NOTHING}}@${{HOST}}/x", "jdbc:mysql://svc$:{}@h.example/x"),
     ],
 )
@@ -517,7 +529,7 @@ def test_convert_replaces_a_password_that_does_not_look_random(value: str) -> No
     "unit",
     [
         *("://{", "://a:", "://${a", "://{a}{", "://{{x}{", "://<", "://a:@", "://a:b@", "://$a"),
-        *("://%(a", "://{a:{b", "{{x}", "@a", "://a:{{x}{", "a@:{"),
+        *("://%(a", "://{a:{b", "{{x}", "@a", "://a:{{x}{", "a@:{", "://a@b:", "://a:${P:-b}"),
     ],
 )
 @pytest.mark.parametrize("start", ["", "://", "://a:", "://a:{"])

@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.credentials.leaks import credentials
-from covalt_git.credentials.named_values import announces, is_always_secret, is_secret
+from covalt_git.credentials.leaks import credentials, has_random_value
+from covalt_git.credentials.named_values import (
+    announced_credentials,
+    announces,
+    is_always_secret,
+    is_secret,
+)
 from covalt_git.formats.literal_credentials import replace_credentials
 from tests.credentials.test_leaks import HEX, KNOWN, made
 
@@ -582,3 +587,213 @@ def test_a_password_with_a_dollar_sign_is_seen_in_an_address(text: str) -> None:
 )
 def test_variables_and_names_with_marks_are_no_credentials(text: str) -> None:
     assert credentials(text) == []
+
+
+UUID = "7f3c2b1e-94ad-4c58-b0e6-2d91f5a83c47"
+NAMED_VALUES: list[dict[str, Any]] = [
+    {"args": ["--encryptionKey", "CANARY"]},
+    {"args": ["--licenseKey=CANARY"]},
+    {"args": ["-c", "serve --subscriptionKey CANARY --port 80"]},
+    {"args": ["-Dapp.storageKey=CANARY"]},
+    {"env": {"encryptionKey": "CANARY"}},
+    {"env": {"AESKey": "CANARY"}},
+    {"env": {"OPENWEATHER_KEY": "CANARY"}},
+    {"env": {"SERVICE_KEY1": "CANARY"}},
+    {"env": {"SERVICE_KEY_2": "CANARY"}},
+    {"env": {"authToken3": "CANARY"}},
+    {"headers": {"subscriptionKey": "CANARY"}},
+    {"headers": {"Ocp-Apim-Subscription-Key": "CANARY"}},
+    {"query": {"sharedKey": "CANARY"}},
+    {"basicAuth": "ann:CANARY"},
+    {"env": {"AUTH_HEADER": "ApiKey CANARY"}},
+    {"headers": {"X-Auth-Header": "Key CANARY"}},
+    {"url": "https://h.example/mcp?subscriptionKey=CANARY&a=b"},
+    {"args": ["--config", json.dumps(json.dumps({"exaApiKey": "CANARY"}))]},
+    {"args": ["--config", json.dumps(json.dumps(json.dumps({"exaApiKey": "CANARY"})))]},
+    {"args": ["--config", '{\\"exaApiKey\\":\\"CANARY\\"}']},
+    {"args": ["/c", 'npx x --config {\\"apiKey\\":\\"CANARY\\"}']},
+    {"args": ["--headers", '[{"name": "Authorization", "value": "CANARY"}]']},
+    {"args": ["--headers", '[{"value": "Bearer CANARY", "name": "Authorization"}]']},
+    {"args": ["--headers", '[["Authorization", "CANARY"]]']},
+    {"env": {"HEADERS": '[{"key": "X-Auth-Key", "value": "CANARY"}]'}},
+]
+"""Connections with a value whose name announces it, in the forms that programs and clients of MCP accept."""
+
+
+def filled(server: dict[str, Any], value: str) -> dict[str, Any]:
+    """Return a document with a server and its value; each of these values is the same in JSON."""
+    text = json.dumps({"mcpServers": {"a": {"command": "x", **server}}})
+    return dict(json.loads(text.replace("CANARY", value)))
+
+
+@pytest.mark.parametrize("value", [UUID, "Br0wnTrout"])
+@pytest.mark.parametrize("server", NAMED_VALUES, ids=str)
+def test_no_conversion_copies_a_value_whose_name_announces_it(
+    server: dict[str, Any], value: str
+) -> None:
+    changed, notes = replace_credentials(filled(server, value))
+
+    assert value not in json.dumps(changed)
+    assert notes
+
+
+@pytest.mark.parametrize("server", NAMED_VALUES, ids=str)
+def test_a_check_finds_a_random_value_whose_name_announces_it(server: dict[str, Any]) -> None:
+    document = filled(server, UUID)
+
+    found = [*credentials(json.dumps(document))]
+    found += [one for _, one in announced_credentials(document)]
+    assert {one.value for one in found} == {UUID}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("passwordFile", "AUTH_HEADER", "tokenUrl", "SECRET_TYPE", "api_key_header", "tokenFile"),
+        *("secretEndpoint", "passwordEnvVar", "AUTH_HEADER_1"),
+    ],
+)
+def test_a_name_of_something_else_does_not_exempt_a_random_value(name: str) -> None:
+    document = filled({"env": {name: "CANARY"}}, UUID)
+
+    changed, _ = replace_credentials(document)
+
+    assert UUID not in json.dumps(changed)
+    assert [one.value for _, one in announced_credentials(document)] == [UUID]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"tokenizer": f"model-{UUID}", "max_tokens": "4096", "maxTokens": "128"},
+        {"keyboard": f"layout-{UUID}", "monkey": UUID, "primaryKey": "id", "sortKey": "name"},
+        {"authFile": "~/.config/x", "passwordFile": "/run/secrets/a1b2c3d4e5f6a7b8c9d0"},
+        {"keyVaultUrl": f"https://a1b2c3d4e5.vault.example/{UUID}", "AUTH_HEADER": "X-Api-Key"},
+        {"tokenFile": "certs/a1b2c3d4e5f6a7b8c9d0.pem", "PASSWORD_FILE": "password.txt"},
+        {"secretName": "db-credentials-7f3c2b1e94ad4c58", "authType": "oauth2", "tokenType": "jwt"},
+        {"keyFile": "C:\\keys\\a1b2c3d4e5f6a7b8.pem", "KEY_ENV_VAR": "EXA_KEY"},
+        {"AUTHOR": "ann", "COMPASS": "north", "hotkey": "ctrl"},
+    ],
+    ids=str,
+)
+def test_a_name_like_that_of_a_credential_does_not_announce_one(variables: dict[str, str]) -> None:
+    document = filled({"env": variables}, "")
+
+    assert [one.value for _, one in announced_credentials(document)] == []
+    assert credentials(json.dumps(document)) == []
+    assert replace_credentials(document) == (document, [])
+
+
+@pytest.mark.parametrize("layers", [20, 2000])
+def test_texts_of_documents_in_documents_are_read_fast(layers: int) -> None:
+    text = "x"
+    for _ in range(layers):
+        longer = json.dumps(text)
+        text = longer if len(longer) < 200_000 else f"[{longer}]"[:200_000]
+    began = time.process_time()
+
+    replace_credentials({"args": ["--config", text, '"' * 100_000, '{\\"' * 50_000]})
+
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--config", "{'apiKey': 'CANARY'}"],
+        ["--config", "{apiKey: 'CANARY'}"],
+        ["-Command", "$env:API_KEY = 'CANARY'; npx x"],
+        ["-c", "API_KEY=$'CANARY' npx x"],
+        ["/password:CANARY"],
+        ["--ini", "password = CANARY"],
+        ["--toml", 'host = "x"\npassword = "CANARY"\n'],
+        ["https://h.example/mcp;api_key=CANARY"],
+        ["https://h.example/mcp?a=1&amp;api_key=CANARY&amp;b=2"],
+    ],
+    ids=str,
+)
+def test_a_value_as_other_languages_write_it_is_not_copied(args: list[str]) -> None:
+    document = json.loads(json.dumps({"command": "x", "args": args}).replace("CANARY", "Br0wn9"))
+
+    changed, notes = replace_credentials({"mcpServers": {"a": document}})
+
+    assert re.sub(r"\$\{\w+\}", "CANARY", changed["mcpServers"]["a"]["args"][-1]) == args[-1]
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-v", "/secret:/run/secret", "/token:ro"],
+        ["-c", "[ $token = foo ] && x --sort key"],
+        ["{'apiKey': '${KEY}'}", "{apiKey: '<KEY>'}", "password = ${P}", "$env:API_KEY = $x"],
+        ["https://h.example/mcp;api_key=${KEY};v=1", "x.sh;TOKEN=$(cat y) https://h.example"],
+    ],
+    ids=str,
+)
+def test_references_and_paths_in_other_languages_stay(args: list[str]) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "args": args}}}
+
+    assert replace_credentials(document) == (document, [])
+
+
+WITH_SIGNS = [
+    *("q8Zr3vLx^0KpT7mW*c5NdY2b", "Zr3v&Lx0KpT7m#Wc5NdY2bQ8", "mWc5N%dY2bq8(Zr3vLx0KpT7"),
+    *("^q8Zr3vLx0KpT7mWc5NdY2b", "#q8Zr3vLx0KpT7mWc5NdY2b", "q8Zr3vLx0KpT7mWc5NdY2b*"),
+    *("(q8Zr3vLx0KpT7mWc5NdY2b)", "q8Zr3v=Lx0K,pT7|mWc5;NdY2b", "q8Zr3vLx0KpT7mWc5NdY2b%"),
+]
+
+
+@pytest.mark.parametrize("password", WITH_SIGNS)
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"args": ["--password", "CANARY"]},
+        {"args": ["--password", "ann:CANARY"]},
+        {"env": {"DB_PASSWORD": "CANARY", "CLIENT_SECRET": "CANARY"}},
+        {"env": {"API_KEY": "${API_KEY:-CANARY}"}},
+        {"note": {"password": "${P:-CANARY}"}},
+        {"headers": {"X-Api-Key": "CANARY", "Authorization": "ApiKey CANARY"}},
+        {"headers": {"X-Auth": "ann:CANARY"}},
+        {"api_key": "CANARY"},
+    ],
+    ids=str,
+)
+def test_a_value_of_a_document_can_have_all_signs(server: dict[str, Any], password: str) -> None:
+    text = json.dumps({"mcpServers": {"a": {"command": "x", **server}}})
+    document = json.loads(text.replace("CANARY", password))
+
+    found = {one.value for _, one in announced_credentials(document)}
+    changed, _ = replace_credentials(document)
+
+    assert has_random_value(json.dumps(document))
+    assert found == {password}
+    assert password not in json.dumps(changed)
+
+
+@pytest.mark.parametrize("password", WITH_SIGNS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('password = "{}"', "'api_key': '{}'", 'get("ACCESS_TOKEN", "{}")', "--token '{}'"),
+        *('Authorization: "ApiKey {}"', 'API_KEY: "ann:{}"', "x --password `{}`"),
+    ],
+)
+def test_a_value_in_quotes_can_have_all_signs(text: str, password: str) -> None:
+    assert [one.value for one in credentials(text.format(password))] == [password]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$args.token", "${A1B2C3D4E5F6G7H8}", "$a1b2c3d4e5f6g7h8", "{{ a1b2c3d4e5f6g7h8 }}"),
+        *("2026-11-20T21:44:15.123Z", "https://h.example/a1b2c3d4e5f6g7h8", "%A1B2C3D4E5F6G7%"),
+        *("arn:aws:secretsmanager:eu:1:secret:x-a1b2c3d4e5", f"sha256:{made(64, HEX)}"),
+        "The value that the service at the task a1b2c3d4-e5f6-07a8 of the user returns.",
+    ],
+)
+def test_what_is_no_value_of_its_own_is_no_credential(text: str) -> None:
+    document = {"api_token": text, "list": [{"name": "password", "value": text}]}
+
+    assert list(announced_credentials(document)) == []
+    assert credentials(f'api_token = "{text}"') == []
