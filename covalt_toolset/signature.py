@@ -283,8 +283,15 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
     return schema or None
 
 
+_INTEGER_TEXT = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
+"""Texts that pydantic reads as an integer."""
+
+
 class _ToolSchema(UntitledSchema):
-    """Pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model."""
+    """Pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model.
+
+    Where pydantic's own schema accepts arguments that pydantic refuses, this one says what is refused.
+    """
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as in the base class
         "skipped-choice",
@@ -295,6 +302,40 @@ class _ToolSchema(UntitledSchema):
         """Return the schema of bytes; in results they are a file, or text in a model."""
         text = super().bytes_schema(schema)
         return {"anyOf": [text, FILE_SCHEMA]} if self.mode == "serialization" else text
+
+    def dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a dict, all of whose keys are checked; pydantic has no pattern of those of ``dict[int, str]``."""
+        found = super().dict_schema(schema)
+        if schema.get("keys_schema") == {"type": "int"}:
+            found["propertyNames"] = {"pattern": _INTEGER_TEXT}
+        for pattern, values in found.pop("patternProperties", {}).items():
+            found["propertyNames"] = {**found.get("propertyNames", {}), "pattern": pattern}
+            found["additionalProperties"] = values
+        return found
+
+    def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a union whose tag is required, also if the classes have a default for it."""
+        found = super().tagged_union_schema(schema)
+        tag = found.get("discriminator", {}).get("propertyName")
+        if tag and not all(self._needs(one, tag) for one in found["oneOf"]):
+            found["required"] = [tag]
+        return found
+
+    def _needs(self, choice: dict[str, Any], key: str) -> bool:
+        try:
+            return key in self.resolve_ref_schema(choice).get("required", ())
+        except RuntimeError:  # the class contains itself, and is not complete yet
+            return False
+
+    def field_is_present(self, field: Any) -> bool:
+        """Return whether a field is in the schema: as an argument, a dataclass does not take that of ``field(init=False)``."""
+        is_argument = self.mode == "validation" and field["type"] == "dataclass-field"
+        return field.get("init", True) if is_argument else super().field_is_present(field)
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a type or null; anything is null too."""
+        found = super().nullable_schema(schema)
+        return {} if {} in found.get("anyOf", ()) else found
 
     def encode_default(self, dft: Any) -> Any:
         """Return the JSON of a default value, so that a schema never contains NaN."""

@@ -66,7 +66,12 @@ _CONDITIONS = (
 )
 """Keywords that reject no value if absent, and can only reject more values if present."""
 
-_WITHOUT_EFFECT = {"items": True, "additionalProperties": True, "uniqueItems": False}
+_WITHOUT_EFFECT = {
+    "items": True,
+    "additionalProperties": True,
+    "uniqueItems": False,
+    **dict.fromkeys(("minItems", "minLength", "minProperties"), 0),
+}
 
 _REFERENCES = (pointer.REF, "$dynamicRef")
 """Keywords whose equal values can refer to different schemas in two documents."""
@@ -121,7 +126,7 @@ class _Comparison:
             for steps, one, other in inside:
                 place = (*loc, keyword, *steps)
                 if one is _ABSENT or other is _ABSENT:
-                    yield _declared(old, new, place, keeps=keeps)
+                    yield from _declared(old, new, place, keeps=keeps)
                 else:
                     yield from self.parts(one, other, place, keeps=keeps and keyword in _STEPS)
         elif keyword in _SETS and isinstance(before, list) and isinstance(now, list):
@@ -147,7 +152,8 @@ class _Comparison:
                 return [((name,), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
         listed = keyword in _IN_LIST and all(isinstance(one, list) for one in both)
         if listed and len(old) == len(new):
-            return [((at,), old[at], new[at]) for at in range(len(old))]
+            order = range(len(old)) if keyword == "prefixItems" else _same_first(old, new)
+            return [((at,), old[before], new[at]) for at, before in enumerate(order)]
         return None
 
     def _resolve(self, root: JsonObject, schema: Any) -> Any:
@@ -170,6 +176,18 @@ class _Comparison:
             return _ABSENT
 
 
+def _same_first(old: list[Any], new: list[Any]) -> list[int]:
+    """Return the position in ``old`` of the pair of each schema in ``new``: an equal one, else the next without a pair."""
+    rest = list(range(len(old)))
+    pairs: dict[int, int] = {}
+    for at, one in enumerate(new):
+        equal = next((before for before in rest if same(old[before], one)), None)
+        if equal is not None:
+            pairs[at] = equal
+            rest.remove(equal)
+    return [pairs[at] if at in pairs else rest.pop(0) for at in range(len(new))]
+
+
 def _value(keyword: str, schema: JsonObject) -> Any:
     """Return the value of a keyword; a value without effect counts as absent."""
     value = schema.get(keyword, _ABSENT)
@@ -180,16 +198,28 @@ def _value(keyword: str, schema: JsonObject) -> Any:
     return [value] if keyword == "type" and isinstance(value, str) else value
 
 
-def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Judgement:
-    """Judge a property that only one of two schemas declares; a closed schema without it rejects it."""
+def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Iterator[Judgement]:
+    """Judge a property that only one of two schemas declares; a closed schema without it rejects it.
+
+    A schema that says that it is open accepts any value of it.  One that says neither may describe a function that
+    ignores what is not declared, so a new property may let it do more.
+    """
     gained = loc[-1] in _value("properties", new)
-    other = old if gained else new
+    one, other = (new, old) if gained else (old, new)
+    at = loc if gained else loc[:-2]
+    is_open = other.get("additionalProperties") is True or not other.keys() - _NOTES - {"type"}
+    if is_open and "patternProperties" not in other:
+        declared = one["properties"][loc[-1]]
+        if declared is False or (isinstance(declared, dict) and declared.keys() - _NOTES):
+            before, now = ("any value", _shortened(declared))[:: 1 if gained else -1]
+            words = f"{_name(loc)}: {now}, was {before}"
+            yield _judged(words, at, keeps=keeps, tighter=gained)
+        return
     closed = other.get("additionalProperties") is False and "patternProperties" not in other
     words = f"accepts a new argument {_name(loc)}"
     if not gained:
         words = f"no longer {'accepts' if closed else 'declares'} the argument {_name(loc)}"
-    at = loc if gained else loc[:-2]
-    return _judged(words, at, keeps=keeps and closed, tighter=not gained)
+    yield _judged(words, at, keeps=keeps and closed, tighter=not gained)
 
 
 def _members(

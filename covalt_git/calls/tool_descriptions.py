@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import RunSchemas
-    from covalt_git.python_reader.source import ToolDefinition
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -110,7 +109,6 @@ def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
     if ran is None or error is not None:
         return ToolSchemas(found, None, error=error)
     source = found.toolset.sources[found.tool.id.name]
-    ran = ran._replace(input_schema=_nearest(source, ran.input_schema))
     undeclared = undeclared_keys(found.toolset.manifest_reading, found.tool.id.name)
     listed = found.tool if "input_schema" in undeclared else source
     answer = found.tool if "output_schema" in undeclared else source
@@ -122,25 +120,6 @@ def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
             *_differences("output", answer.output_schema or {}, ran.output_schema or {}),
         ),
     )
-
-
-def _nearest(source: ToolDefinition, ran: JsonObject) -> JsonObject:
-    """Return the schema that is nearest to what a call accepts: of parameters that are read in full, what was read.
-
-    Pydantic's schemas say less than pydantic checks: they have no pattern of the keys of a ``dict[int, str]``, and
-    need no tag that has a default.  If the schema that ran accepts less all the same, the reader is wrong.
-    """
-    read = source.input_schema
-    if "" in source.unread or read["properties"].keys() != ran.get("properties", {}).keys():
-        return ran
-    properties = {
-        name: ran["properties"][name] if name in source.unread else part
-        for name, part in read["properties"].items()
-    }
-    definitions = {**ran.get("$defs", {}), **read.get("$defs", {})}
-    merged = read | {"properties": properties} | ({"$defs": definitions} if definitions else {})
-    is_narrower = any(one.verdict == "narrowing" for one in judge_meaning(merged, ran))
-    return ran if is_narrower else merged
 
 
 def _schema_error(ran: RunSchemas | None) -> CallError | None:

@@ -81,6 +81,8 @@ _HARMLESS_DECORATORS = _SERIALIZERS | {
 _ACCESSORS = frozenset({"setter", "getter", "deleter"})
 """Attributes of a property that decorate its other methods."""
 
+_FIELDS = frozenset({"dataclasses.field", "pydantic.Field"})
+
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "model_post_init"})
 """Methods that may refuse or change the values of a class."""
 
@@ -397,12 +399,15 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
         raise UnknownError
     for name, (statement, reader) in fields.items():
         value = statement.value
-        if isinstance(value, ast.Call) and reader.origin(value.func) == "dataclasses.field":
+        called = reader.origin(value.func) if isinstance(value, ast.Call) else ""
+        options: dict[str, ast.expr] = {}
+        if isinstance(value, ast.Call) and called in _FIELDS:
             options = {str(keyword.arg): keyword.value for keyword in value.keywords}
+            if "init" in options and not literal(options["init"]) and not reader.serializes:
+                continue  # it is part of results, and no argument
+        if isinstance(value, ast.Call) and called == "dataclasses.field":
             if value.args or not options.keys() <= _DATACLASS_FIELD:
                 raise UnknownError
-            if "init" in options and not literal(options["init"]):
-                continue  # pydantic lists it, and a call refuses it
             yield read_parameter(
                 reader,
                 name,

@@ -1,11 +1,13 @@
 """Python tools as they run: what differs from the source, what is stored, and who may ask."""
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.calls.tool_descriptions import find_described, run_schemas, store_schemas
 from covalt_git.manifests.stored_schemas import SCHEMAS
 from covalt_git.project import Project
@@ -339,6 +341,25 @@ def test_what_pydantic_checks_and_its_schema_does_not_say_stays_in_the_stored_sc
     assert {one["message"].split(":")[0] for one in tool["differences"]} == {"'count'"}
     assert stored is not None
     assert stored["properties"]["count"]["multipleOf"] == 2
-    for name in ("pet", "names", "item"):
-        assert stored["properties"][name] == read["properties"][name]
-    assert stored["$defs"] == read["$defs"]
+    assert {one.words.split(":")[0] for one in judge_meaning(read, stored)} == {"'count'"}
+
+
+def test_what_was_read_wrongly_is_shown_and_not_stored(operate: Operations) -> None:
+    engine = Project.open(operate.root, role="owner").engine()
+    found = find_described(engine, "shop:find")
+    source = found.toolset.sources["find"]
+    properties = source.input_schema["properties"]
+    narrower = source.input_schema | {
+        "properties": properties | {"name": {"type": "string", "maxLength": 3}}
+    }
+    sources = {**found.toolset.sources, "find": source._replace(input_schema=narrower)}
+    tool = found.tool.model_copy(update={"input_schema": narrower})
+    wrong = found._replace(tool=tool, toolset=replace(found.toolset, sources=sources))
+
+    ran = run_schemas(engine, wrong)
+
+    assert [(one.verdict, one.message) for one in ran.differences] == [
+        ("widening", "'name': maxLength none, was 3")
+    ]
+    assert ran.ran is not None
+    assert ran.ran.input_schema["properties"]["name"] == {"type": "string"}

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import read_tool
-from covalt_toolset import describe
+from covalt_toolset import ToolSignatureError, describe
 from tests.covalt_toolset import declared_types
 from tests.python_reader.judge import disagreements
 from tests.tables import tables
@@ -77,6 +78,28 @@ def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
     unread = read_tool(module_of(name).encode(), "f").unread
 
     assert [*unread] == dict(TABLES["unread"]).get(name, [])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_read_in_full_is_the_schema_that_runs(name: str) -> None:
+    found = read_tool(module_of(name).encode(), "f")
+    try:
+        ran = describe(load(module_of(name)))
+    except ToolSignatureError:
+        pytest.skip("it has no schema")
+
+    def of_read(schema: Any) -> Any:
+        properties = {
+            key: one for key, one in schema["properties"].items() if key not in found.unread
+        }
+        required = [key for key in schema["required"] if key in properties]
+        return schema | {"properties": properties, "required": required}
+
+    if "" not in found.unread:
+        assert judge_meaning(of_read(found.input_schema), of_read(ran.input_schema)) == []
+    if not found.unread and found.output_schema is not None:
+        assert judge_meaning(found.output_schema, ran.output_schema or {}) == []
 
 
 def discriminators(part: Any) -> Iterator[Any]:
