@@ -205,4 +205,7 @@ def _entry(toolset: Toolset, name: str, ran: RunSchemas) -> StoredSchema | None:
     if all(schema is None for schema in schemas.values()):
         return None
     digest = sources_digest(toolset.sources[name], toolset.files)
+    unsaid = sorted({*ran.unsaid} & ran.input_schema.get("properties", {}).keys())
+    if "input_schema" in schemas:
+        schemas["unsaid"] = unsaid
     return StoredSchema(sources_digest=digest, **schemas)

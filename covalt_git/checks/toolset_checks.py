@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
-    from covalt_git.models.stored_schemas import StoredSchemas
+    from covalt_git.models.stored_schemas import StoredSchema, StoredSchemas
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolDefinition]
@@ -91,13 +91,9 @@ def read_sources(
                 message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
-            elif (
-                found.unread
-                and not found.defect
-                and tool.input_schema is None
-                and current_schema(stored, tool.id, found, files) is None
-            ):
-                problems.append(_unread(manifest, loc, tool.id, function, found))
+            elif found.unread and not found.defect and tool.input_schema is None:
+                entry = current_schema(stored, tool.id, found, files)
+                problems += _unread(manifest, loc, tool.id, function, found, entry)
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(
@@ -127,17 +123,35 @@ def _module_source(files: BundleFiles, contents: Contents, module: str) -> Modul
 
 
 def _unread(
-    reading: Reading[ToolsetManifest], loc: Loc, tool_id: str, function: str, source: ToolDefinition
-) -> Problem:
-    """Return the warning that a call may refuse, or accept, other arguments than the schema of a function says."""
-    unread = [f"{name} ({what})" if name else what for name, what in source.unread.items()]
-    message = f"the schema of {function}() does not say all that calls check: {', '.join(unread)}"
-    toolset_id = reading.valid.id
-    hint = (
-        f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too,"
-        f" or store the schema that runs: covalt-git tool describe {toolset_id}:{tool_id} --write"
-    )
-    return reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    tool_id: str,
+    function: str,
+    source: ToolDefinition,
+    entry: StoredSchema | None,
+) -> Iterator[Problem]:
+    """Warn that a call may refuse, or accept, other arguments than the listed schema of a function says.
+
+    A stored schema says a type that was not read, but no validator.
+    """
+    unread = dict(source.unread)
+    command = f"covalt-git tool describe {reading.valid.id}:{tool_id} --write"
+    declare = f"declare input_schema for {tool_id} in toolset.yaml, which calls then check too"
+    hint, stored = f"{declare}, or store the schema that runs: {command}", ""
+    if entry is not None and entry.input_schema is not None:
+        hint, stored = f"{declare}; no schema that runs says it", "stored "
+        if entry.unsaid is None:  # an older version of covalt-git made it
+            hint = f"{declare}, or store the schema again: {command}"
+        elif "" in unread:
+            unread = dict.fromkeys(entry.unsaid, "")
+        else:
+            unread = {name: what for name, what in unread.items() if name in entry.unsaid}
+    if unread:
+        said = [
+            f"{name} ({what})" if name and what else name or what for name, what in unread.items()
+        ]
+        message = f"the {stored}schema of {function}() does not say all that calls check: {', '.join(said)}"
+        yield reading.warning(codes.UNREAD_TYPE, loc, message, hint=hint)
 
 
 def _check_imports(

@@ -36,10 +36,14 @@ class Log(NamedTuple):
 
 
 class RunSchemas(NamedTuple):
-    """The schemas of a Python tool as they are when it runs; the tool may say anything here."""
+    """The schemas of a Python tool as they are when it runs; the tool may say anything here.
+
+    ``unsaid`` are the parameters of which a call checks more than the input schema says.
+    """
 
     input_schema: JsonObject
     output_schema: JsonObject | None
+    unsaid: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):

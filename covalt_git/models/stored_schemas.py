@@ -16,6 +16,10 @@ class StoredSchema(StrictModel):
         description="Digest of the source texts that the schemas were made from."
     )
     input_schema: JsonObject | None = None
+    unsaid: list[str] | None = Field(
+        default=None,
+        description="The parameters of which calls check more than input_schema says, such as by a validator.",
+    )
     output_schema: JsonObject | None = None
 
 

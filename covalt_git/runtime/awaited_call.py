@@ -86,6 +86,7 @@ class _Schemas(StrictModel):
     event: Literal["schemas"]
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
+    unsaid: tuple[str, ...] = ()
 
 
 class _Answer(StrictModel):
@@ -316,7 +317,9 @@ class AwaitedCall:
                 case _Answer():
                     self._answer = self._answer or event
                 case _Schemas() if self._job.describes != "no" and self._schemas is None:
-                    self._schemas = RunSchemas(event.input_schema, event.output_schema)
+                    self._schemas = RunSchemas(
+                        event.input_schema, event.output_schema, event.unsaid
+                    )
                 case _Ask():
                     self._send_later(self._questions.ask(event.questions))
                 case _Progress() if self._job.report:

@@ -41,7 +41,7 @@ SHOP = """\
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field, PastDate, WithJsonSchema
 
 EVEN = WithJsonSchema({"type": "integer", "multipleOf": 2})
 
@@ -56,6 +56,14 @@ def find(name: str, colour: Colour = Colour.RED, kind: Literal["a"] = "a") -> li
 
 def pay(count: Annotated[int, AfterValidator(abs), EVEN]) -> int:
     return count
+
+
+class Money(NoSuch if 0 else BaseModel):
+    amount: int
+
+
+def refund(money: Money, days: PastDate) -> int:
+    return money.amount
 """
 BAD = """\
   - {id: lost, entrypoint: "tools.lost:run"}
@@ -121,15 +129,13 @@ def test_nothing_is_written_unless_it_is_asked_for(operate: Operations, folder: 
     assert sorted(folder.rglob("*")) == before
 
 
-def test_stored_schemas_are_used_and_end_the_warning(operate: Operations) -> None:
-    assert "CG320" in codes(operate.root)
-
+def test_stored_schemas_are_used(operate: Operations) -> None:
     found = operate("describe_tools", target="shop", write=True)
 
     assert found["written"] == "toolsets/shop/toolset.schemas.yaml"
     stored = {one["tool_id"]: one["stored"] for one in found["tools"]}
     assert stored == {"shop:find": True, "shop:own": False, "shop:pay": True}
-    assert not {"CG320", "CG321"} & {*codes(operate.root)}
+    assert "CG321" not in codes(operate.root)
     pay = operate("get_tool", tool_id="shop:pay")
     assert pay["input_schema"]["properties"]["count"]["multipleOf"] == 2
     assert pay["schema_from"] == "stored"
@@ -139,6 +145,28 @@ def test_stored_schemas_are_used_and_end_the_warning(operate: Operations) -> Non
         "shop:own": "same",
         "shop:pay": "same",
     }
+
+
+def test_a_stored_schema_ends_the_warning_about_what_it_says(
+    operate: Operations, folder: Path
+) -> None:
+    manifest = MANIFEST + '  - {id: refund, entrypoint: "tools.shop:refund"}\n'
+    (folder / "toolset.yaml").write_text(manifest, encoding="utf-8")
+
+    def warned() -> list[str]:
+        found = read_toolset(operate.root, "shop").problems
+        return [
+            one.message.partition("all that calls check: ")[2]
+            for one in found
+            if one.code == "CG320"
+        ]
+
+    before = warned()
+    operate("describe_tools", target="shop", write=True)
+
+    assert [names.count(" (") for names in before] == [1, 2]
+    assert [names.partition(" (")[0] for names in warned()] == ["count", "days"]
+    assert "money" not in str(warned())
 
 
 def test_schemas_that_an_example_does_not_match_are_not_stored(

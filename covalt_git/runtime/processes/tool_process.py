@@ -210,9 +210,14 @@ def _schemas(function: Callable[..., object]) -> dict[str, Any]:
         ResultNotJson: for a schema that is not JSON.
     """
     import covalt_toolset  # noqa: PLC0415 - in the sandbox
+    from covalt_toolset.unsaid_checks import unsaid_parameters  # noqa: PLC0415 - in the sandbox
 
     found = covalt_toolset.describe(function)
-    schemas = {"input_schema": found.input_schema, "output_schema": found.output_schema}
+    schemas = {
+        "input_schema": found.input_schema,
+        "output_schema": found.output_schema,
+        "unsaid": unsaid_parameters(function),
+    }
     return {"event": "schemas", **covalt_toolset.to_json(schemas)}
 
 
