@@ -84,21 +84,29 @@ class TypeChecker:
             yield from self._item_mismatches(value, schema, place=place)
 
     def part_at(self, schema: Any, place: str) -> Schema:
-        """Return the part of a schema that is about a place of a value, or about the nearest one above it."""
+        """Return the part of a schema that is about a place of a value, or about the nearest one above it.
+
+        It is empty if each alternative says something else about the place.
+        """
         found: Schema = schema
         for part in json_path.parts(place):
-            below = next(self._below(found, part), None)
-            if below is None:
+            below = list(self._below(found, part))
+            if not below:
                 break
-            found = below
+            if any(one != below[0] for one in below):
+                return {}
+            found = below[0]
         return self._target(found) if found.keys() == {"$ref"} else found
 
     def _below(self, schema: Schema, part: str | int) -> Iterator[Schema]:
-        """Yield the schemas of a key or an item, with those in alternatives last."""
+        """Yield the schemas of a key or an item: one, unless there are alternatives."""
         candidates = [schema.get("properties", {}).get(part), schema.get("additionalProperties")]
         if isinstance(part, int):
             candidates = [*schema.get("prefixItems", ())[part : part + 1], schema.get("items")]
-        yield from (one for one in candidates if isinstance(one, Mapping))
+        own = next((one for one in candidates if isinstance(one, Mapping)), None)
+        if own is not None:
+            yield own
+            return
         if "$ref" in schema:
             yield from self._below(self._target(schema), part)
         for inner in (*schema.get("allOf", ()), *_choices(schema)):
@@ -145,8 +153,38 @@ class TypeChecker:
     ) -> Iterator[ArgumentProblem]:
         """Yield the problems by the alternative that has the fewest."""
         fitting = [choice for choice in choices if _is_one_of(value, self._kinds(choice))]
+        tag = self._tag(fitting) if isinstance(value, dict) and len(fitting) > 1 else None
+        if tag is not None:
+            key, allowed = tag
+            if key not in value:
+                yield ArgumentProblem(json_path.member(place, key), "missing")
+                return
+            fitting = [
+                choice
+                for choice, tags in zip(fitting, allowed, strict=True)
+                if any(_equal(value[key], one) for one in tags)
+            ]
+            if not fitting:
+                words = _either([json.dumps(one) for tags in allowed for one in tags])
+                yield ArgumentProblem(json_path.member(place, key), f"must be {words}")
+                return
         found = [list(self.mismatches(value, choice, place=place)) for choice in fitting]
         yield from min(found, key=len)
+
+    def _tag(self, choices: list[Schema]) -> tuple[str, list[list[Any]]] | None:
+        """Return the required key that has other values in each alternative, and these values; None if there is none."""
+        whole = [self._target(choice) if "$ref" in choice else choice for choice in choices]
+        for key in whole[0].get("properties", {}):
+            values = [
+                _allowed(choice.get("properties", {}).get(key))
+                if key in choice.get("required", ())
+                else []
+                for choice in whole
+            ]
+            every = [json.dumps(one) for tags in values for one in tags]
+            if all(values) and len(set(every)) == len(every):
+                return key, values
+        return None
 
     def _tagged(
         self, value: dict[str, Any], schema: Schema, *, place: str
@@ -185,8 +223,15 @@ def _choices(schema: Schema) -> list[Schema]:
     return [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
 
 
+def _allowed(schema: Any) -> list[Any]:
+    """Return the only values that a schema allows; empty if it does not list them."""
+    if not isinstance(schema, Mapping):
+        return []
+    return [schema["const"]] if "const" in schema else list(schema.get("enum", ()))
+
+
 def _value_mismatches(value: Any, schema: Schema, *, place: str) -> Iterator[ArgumentProblem]:
-    allowed = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    allowed = _allowed(schema)
     if allowed and not any(_equal(value, one) for one in allowed):
         yield ArgumentProblem(place, f"must be {_either([json.dumps(one) for one in allowed])}")
     if isinstance(value, str) and schema.get("format") in _FORMATS:

@@ -99,18 +99,26 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
     found = json_schema.value_problems(tool.input_schema, sent)
     if found:
         problems = [
-            (json_path(place), with_rule(message, _rule_at(tool.input_schema, place)))
+            (
+                json_path(place),
+                with_rule(message, _rule_at(tool.input_schema, place), tool.input_schema),
+            )
             for place, message in found
         ]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
 
 
 def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
-    """Return the part of a schema that is about a place of a value; empty if none is."""
+    """Return the part of a schema that is about a place of a value; empty if none is, or each alternative has another."""
     subschemas = Subschemas(schema)
     try:
         parts = subschemas.of_all()
         for name in place:
+            declared = [
+                one["properties"][name] for one in parts if name in one.get("properties", {})
+            ]
+            if any(one != declared[0] for one in declared):
+                return {}
             parts = subschemas.below(parts, str(name))
     except BadReferenceError:
         return {}

@@ -4,13 +4,13 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Discriminator, Field, Tag
 
 from covalt_toolset import (
     InvalidToolArguments,
@@ -20,6 +20,7 @@ from covalt_toolset import (
     invoke,
     set_context,
 )
+from covalt_toolset.invoke import ArgumentProblem, rule_of
 from tests.covalt_toolset.declared_types import evaluated, taking
 from tests.tables import tables
 
@@ -228,3 +229,58 @@ def values_for(schema: dict[str, Any], definitions: dict[str, Any]) -> st.Search
         ),
     }
     return kinds[schema["type"]]() if "type" in schema else JSON
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = Field(9, ge=0)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: str = "one"
+
+
+class Bird(BaseModel):
+    kind: Literal["bird"]
+
+
+def kind_of(pet: Any) -> Any:
+    return pet.get("kind") if isinstance(pet, dict) else pet.kind
+
+
+UNIONS = [
+    Annotated[Annotated[Cat, Tag("cat")] | Annotated[Dog, Tag("dog")], Discriminator(kind_of)],
+    Annotated[Cat | Dog, Field(discriminator="kind")],
+    Cat | Dog,
+]
+
+
+def taking_pet(union: Any) -> Callable[..., object]:
+    def function(pet: Any) -> None: ...
+
+    function.__annotations__["pet"] = union
+    return function
+
+
+@pytest.mark.parametrize("union", UNIONS)
+def test_a_wrong_tag_is_refused_with_all_tags_and_no_part_of_the_schema(union: Any) -> None:
+    function = taking_pet(union)
+
+    assert problems_of(function, {"pet": {"kind": "cow"}}) == ['$.pet.kind: must be "cat" or "dog"']
+    assert problems_of(function, {"pet": {}}) == ["$.pet.kind: missing"]
+    assert problems_of(function, {"pet": {"kind": "dog", "lives": 5}}) == [
+        "$.pet.lives: must be a string, not an integer"
+    ]
+    for place in ("$.pet.kind", "$.pet.lives"):
+        assert rule_of(function, ArgumentProblem(place, "")) == {}
+
+
+def test_tags_of_a_union_in_a_union_are_all_named() -> None:
+    nested_union = Annotated[
+        Annotated[Cat | Dog, Field(discriminator="kind")] | Bird, Field(discriminator="kind")
+    ]
+
+    assert problems_of(taking_pet(nested_union), {"pet": {"kind": "cow"}}) == [
+        '$.pet.kind: must be "bird", "cat" or "dog"'
+    ]

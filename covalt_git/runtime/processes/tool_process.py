@@ -231,8 +231,9 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
     except covalt_toolset.InvalidToolArguments as error:
         if _own_frames(error, folder):  # the tool had begun and raised it itself
             return failure("tool_raised", error, folder)
+        schema = covalt_toolset.describe(function).input_schema
         problems = [
-            [problem.path, with_rule(problem.message, rule_of(function, problem))]
+            [problem.path, with_rule(problem.message, rule_of(function, problem), schema)]
             for problem in error.problems
         ]
         return {"status": "invalid_arguments", "problems": problems}
