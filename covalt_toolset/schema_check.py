@@ -172,7 +172,7 @@ class TypeChecker:
         yield from min(found, key=len)
 
     def _tag(self, choices: list[Schema]) -> tuple[str, list[list[Any]]] | None:
-        """Return the required key that has other values in each alternative, and these values; None if there is none."""
+        """Return the required key that has other values in each alternative, and these values; None without one."""
         whole = [self._target(choice) if "$ref" in choice else choice for choice in choices]
         for key in whole[0].get("properties", {}):
             values = [

@@ -169,7 +169,7 @@ def run(
     )
     if outcome.schemas is not None:
         schema_warnings.report(tool, outcome.schemas)
-    return _masked_outcome(_validated(outcome, _declared(found)), mask)
+    return _masked_outcome(_validated(outcome, tool.output_schema), mask)
 
 
 def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:
@@ -189,10 +189,16 @@ def _declared(found: Found) -> JsonObject | None:
 
 
 def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
-    """Validate a result against the declared schema; an invalid result becomes an error."""
+    """Validate a result against the listed schema; an invalid result becomes an error.
+
+    The SDK has compared its types with the annotation, but not its values with bounds and patterns.
+    """
     if outcome.status != "success" or schema is None:
         return outcome
-    problems = json_schema.value_problems(schema, outcome.result)
+    try:
+        problems = json_schema.value_problems(schema, outcome.result)
+    except json_schema.BadSchemaError:  # such as a pattern in pydantic's syntax only
+        return outcome
     if not problems:
         return outcome
     message = "; ".join(f"{json_path(place)}: {text}" for place, text in problems)

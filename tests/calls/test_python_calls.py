@@ -53,3 +53,66 @@ def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorde
         own.call("own:counted")
 
     assert own.log() == []
+
+
+SHAPES = """\
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+
+class Model(BaseModel):
+    n: int = Field(ge=1)
+
+
+class Larger(Model):
+    more: str = "x"
+
+
+@dataclass
+class Data:
+    n: Annotated[int, Field(ge=1)]
+    twice: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.twice = 2 * self.n
+
+
+def as_dict(n: int) -> Model:
+    return {"n": n}
+
+
+def as_model(n: int) -> Model:
+    return Model.model_construct(n=n)
+
+
+def as_subclass(n: int) -> Model:
+    return Larger.model_construct(n=n, more="y")
+
+
+def as_list(n: int) -> list[Model]:
+    return [{"n": n}]
+
+
+def as_data(n: int) -> Data:
+    return Data(n)
+"""
+
+
+@pytest.mark.parametrize("name", ["as_dict", "as_model", "as_subclass", "as_list", "as_data"])
+def test_a_result_with_a_value_that_its_listed_schema_refuses_fails(
+    world: World, name: str
+) -> None:
+    world.write("own/tools/shapes.py", SHAPES)
+    manifest = 'id: own\nname: Own\nversion: "1"\ntools:\n'
+    world.write(
+        "own/toolset.yaml", f'{manifest}  - {{id: run, entrypoint: "tools.shapes:{name}"}}\n'
+    )
+
+    right, wrong = world.call("own:run", n=1), world.call("own:run", n=0)
+
+    assert right.call.error is None
+    assert wrong.call.error is not None
+    assert wrong.call.error.startswith("bad_result: $")
+    assert wrong.call.result is not None
