@@ -65,7 +65,7 @@ def confirmation(
     """
     for rule in config.approvals:
         if applies(rule, tool) and _args_match(rule, called or (tool,), args):
-            return (f"rule {rule.pattern} requires it",) if rule.require else ()
+            return (_reason(rule, tool),) if rule.require else ()
     return tuple(_REASONS[source] for source in tool.confirmation)
 
 
@@ -82,10 +82,17 @@ def approval_reasons_of_any(config: ProjectConfig, tool: Tool) -> tuple[str, ...
     for rule in config.approvals:
         if applies(rule, tool):
             if rule.require:
-                return (f"rule {rule.pattern} requires it",)
+                return (_reason(rule, tool),)
             if not rule.when.args:  # no later rule, and not the default, decides about any call
                 return ()
     return tuple(_REASONS[source] for source in tool.confirmation)
+
+
+def _reason(rule: ApprovalRule, tool: Tool) -> str:
+    unknown = (
+        ", and its arguments are not known" if rule.when.args and tool.arguments_are_unread else ""
+    )
+    return f"rule {rule.pattern} requires it{unknown}"
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:

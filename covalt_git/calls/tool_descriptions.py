@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.calls import preconditions, python_calls
 from covalt_git.checks.stored_schemas import sources_digest
-from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.errors import WrongCallError
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.manifests.stored_schemas import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
+    from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import RunSchemas
     from covalt_git.toolsets.toolset import Toolset
@@ -148,19 +149,24 @@ def _differences(
         yield SchemaDifference(name, verdict, one.certain, words)
 
 
+class StoredNames(NamedTuple):
+    """The tools that have an entry now, and the errors that the schema of another one would make."""
+
+    stored: list[str]
+    contradicting: dict[str, CallError]
+
+
 @locks_toolsets
-def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchemas]) -> list[str]:
+def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchemas]) -> StoredNames:
     """Store the schemas of tools, by their ids in the manifest, that ``toolset.yaml`` does not declare.
 
-    Entries of tools that do not exist, or are not Python tools, are removed; others stay.
-
-    Returns:
-        The names of the tools of ``described`` that have an entry now.
+    Entries of tools that do not exist, or are not Python tools, are removed; others stay.  So does that of a tool with
+    whose new entry the toolset would have more errors than before, such as an example that does not match its schema:
+    no tool of such a toolset can be called.
 
     Raises:
         ToolsetChangedError: if the toolset's files changed since the tools ran.
-        CovaltError: if the toolset would have more errors than before, such as an example that does not match its
-            schema.  Nothing is stored then, because no tool of such a toolset can be called.
+        CovaltError: if the file cannot represent the schemas.
     """
     toolset = read_toolset(root, toolset_id)
     if any(one.found.toolset.digest != toolset.digest for one in described.values()):
@@ -170,33 +176,48 @@ def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchem
         )
     before = toolset.stored_schemas.valid.tools
     entries = {name: entry for name, entry in before.items() if name in toolset.sources}
-    for name, one in described.items():
-        entries.pop(name, None)
-        if one.ran is not None and (entry := _entry(toolset, name, one.ran)):
-            entries[name] = entry
-    if entries != before:
-        _check_written(root, toolset, entries)
-        write_stored_schemas(toolset.folder, entries)
-    return [name for name in described if name in entries]
+    others = {name: entry for name, entry in entries.items() if name not in described}
+    new = {
+        name: entry
+        for name, one in described.items()
+        if one.ran is not None and (entry := _entry(toolset, name, one.ran))
+    }
+    contradicting: dict[str, CallError] = {}
+    if not _errors_with(root, toolset, others | new):
+        others |= new
+    else:
+        for name, entry in new.items():
+            if errors := _errors_with(root, toolset, others | {name: entry}):
+                contradicting[name] = _contradiction(toolset, errors)
+                others |= {name: entries[name]} if name in entries else {}
+            else:
+                others[name] = entry
+    if others != before:
+        write_stored_schemas(toolset.folder, others)
+    return StoredNames([name for name in new if name not in contradicting], contradicting)
 
 
-def _check_written(root: Path, toolset: Toolset, entries: Mapping[str, StoredSchema]) -> None:
+def _contradiction(toolset: Toolset, errors: list[Problem]) -> CallError:
+    said = "\n".join(str(one) for one in errors)
+    return CallError(
+        code="contradicts_toolset",
+        message=f"the toolset does not match the schema that runs, so it was not stored:\n{said}",
+        hint=f"correct these places, then: covalt-git tool describe {toolset.id} --write",
+    )
+
+
+def _errors_with(
+    root: Path, toolset: Toolset, entries: Mapping[str, StoredSchema]
+) -> list[Problem]:
+    """Return the errors that a toolset would have with other stored schemas, and does not have now."""
     display_path = toolset.manifest_reading.path.rpartition("/")[0]
     _, stored = stored_as(display_path, entries)
     written = read_toolset(root, toolset.id, stored=stored)
-    errors = [
+    return [
         problem
         for problem in written.problems
         if problem.severity == "error" and problem not in toolset.problems
     ]
-    if errors:
-        raise CovaltError(
-            f"toolset {toolset.id!r} does not match the schemas that run, so no schema was stored",
-            hint=f"correct these places, then: covalt-git tool describe {toolset.id} --write",
-            code="contradicts_toolset",
-            problems=errors,
-            http_status=409,
-        )
 
 
 def _entry(toolset: Toolset, name: str, ran: RunSchemas) -> StoredSchema | None:

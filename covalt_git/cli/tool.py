@@ -83,6 +83,8 @@ def show_tool(tool_id: str) -> None:
         about = f"{parameter.kind}, {parameter.needed}{place}"
         line = f"  {'  ' * parameter.depth}{parameter.name}  {about}  {parameter.description}"
         output.say(line.rstrip())
+    if tool.arguments_are_unread:
+        output.say(f"  {_unread(tool)}", fg="yellow")
     for title, value in filter(all, _facts(tool).items()):
         output.say(f"{title}: {value}")
 
@@ -95,6 +97,8 @@ def show_schema(tool_id: str) -> None:
     Example: covalt-git tool schema data-lab:summarize
     """
     tool = ask(tools.get_tool, tool_id=tool_id)
+    if tool.arguments_are_unread:
+        output.warn(_unread(tool))
     output.as_json(tool if wants_json() else tool.input_schema)
 
 
@@ -139,6 +143,10 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
         "state": "enabled" if tool.enabled else f"disabled{held_back}",
         "of this project": ", ".join(word for word, field in OVERRIDES.items() if field in local),
     }
+
+
+def _unread(tool: tools.ToolDetail) -> str:
+    return f"its arguments could not be read: covalt-git tool describe {tool.tool_id} --write"
 
 
 def _place(tool: tools.ToolDetail, name: str) -> str:

@@ -47,8 +47,17 @@ def read_stored_schemas(
 
 @lru_cache(maxsize=32)
 def _parsed(content: bytes, path: str) -> Reading[StoredSchemas]:
-    """Parse the file; cached, because each call reads its toolset again."""
-    return read_text(content, path, StoredSchemas)
+    """Parse the file; cached, because each call reads its toolset again.
+
+    No tool of a toolset with errors can run, so describing it again needs the file to be deleted first.
+    """
+    reading = read_text(content, path, StoredSchemas)
+    toolset_id = path.split("/")[-2]
+    again = f"delete {path}, then: covalt-git tool describe {toolset_id} --write"
+    problems = tuple(
+        replace(one, hint=again) if one.severity == "error" else one for one in reading.problems
+    )
+    return replace(reading, problems=problems)
 
 
 def with_stored_schemas(

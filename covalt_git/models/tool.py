@@ -11,7 +11,14 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.base import Bool, StrictModel
 from covalt_git.models.held_back import HeldBack
 from covalt_git.models.renderers import Renderer
-from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
+from covalt_git.models.tool_properties import (
+    UNREAD_SCHEMA,
+    Annotations,
+    Example,
+    HttpRequest,
+    Limits,
+    Security,
+)
 from covalt_git.names import ToolId
 
 ToolKind = Literal["python", "http", "mcp", "builtin", "alias"]
@@ -103,6 +110,11 @@ class Tool(StrictModel):
     def name_in_state(self) -> str:
         """Its key in the toolset's state file: its name, or for a tool of an MCP server its full id."""
         return self.tool_id if self.kind == "mcp" else self.id.name
+
+    @property
+    def arguments_are_unread(self) -> bool:
+        """Whether nothing is known about its arguments: its function's signature was not read, and none is declared."""
+        return not self.schema_is_declared and UNREAD_SCHEMA in (self.function_schema or {})
 
     @property
     def requires_confirmation(self) -> bool:

@@ -50,7 +50,9 @@ class DescribedTool(Result):
     )
     input_schema: JsonObject | None = Field(description="As it ran; null if it failed.")
     output_schema: JsonObject | None
-    error: CallError | None = Field(description="Why it did not run.")
+    error: CallError | None = Field(
+        description="Why it did not run, or why its schemas were not stored."
+    )
     stored: bool = Field(description=f"Whether its schemas were stored in {SCHEMAS}.")
 
 
@@ -92,7 +94,13 @@ def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
     written, ended_grants = None, False
     if request.write:
         ran = {one.found.tool.id.name: one for one in done if one.ran is not None}
-        stored = store_schemas(root, toolset.id, ran)
+        stored, contradicting = store_schemas(root, toolset.id, ran)
+        done = [
+            one._replace(error=contradicting[one.found.tool.id.name])
+            if one.found.tool.id.name in contradicting
+            else one
+            for one in done
+        ]
         written = f"toolsets/{toolset.id}/{SCHEMAS}" if stored else None
         now = read_toolset(root, toolset.id)
         ended_grants = granted(now.id, now.state, now.digest).stale != may.stale
@@ -145,6 +153,6 @@ def _chosen(engine: Engine, target: str) -> tuple[list[Found], list[ToolSchemas]
 
 
 def _verdict(one: ToolSchemas) -> Literal["same", "differs", "failed"]:
-    if one.ran is None:
+    if one.ran is None or one.error is not None:
         return "failed"
     return "differs" if one.differences else "same"

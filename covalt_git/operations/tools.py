@@ -102,6 +102,9 @@ class ToolDetail(ToolFacts):
         description=f"The source of its input schema: {SCHEMAS} if it is stored; one that is read from Python may "
         "be incomplete."
     )
+    arguments_are_unread: bool = Field(
+        description="Whether nothing is known about its arguments, because its signature could not be read."
+    )
     output_schema: JsonObject | None
     annotations: Annotations
     examples: tuple[Example, ...]
@@ -245,6 +248,7 @@ def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
         alias_of=context.catalog.target(found.tool),
         recorded=builtin_tools.is_recorded(tool.tool_id),
         schema_from=schema_from,
+        arguments_are_unread=tool.arguments_are_unread,
         limits=effective_limits(tool.limits, context.project.config.limits),
         local=toolset.state.overrides.get(tool.name_in_state, LocalOverride()),
     )

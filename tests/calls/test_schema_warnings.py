@@ -110,3 +110,12 @@ def test_a_tool_sends_its_schema_only_if_that_is_asked_for(
     with schema_warnings.reported(lambda _: None):
         shop.call("shop:pay", count=2)
     assert len(compared) == 1
+
+
+def test_a_refusal_names_the_command_that_shows_what_is_checked(shop: World) -> None:
+    shop.edit("shop/tools/shop.py", "name: str", "name: Annotated[str, AfterValidator(int)]")
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        shop.call("shop:find", name="a")
+
+    assert caught.value.hint == "covalt-git tool describe shop:find"

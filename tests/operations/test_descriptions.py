@@ -169,7 +169,7 @@ def test_a_stored_schema_ends_the_warning_about_what_it_says(
     assert "money" not in str(warned())
 
 
-def test_schemas_that_an_example_does_not_match_are_not_stored(
+def test_a_schema_that_an_example_does_not_match_is_not_stored_and_does_not_stop_the_others(
     operate: Operations, folder: Path
 ) -> None:
     example = "    examples: [{description: Odd, args: {count: 3}}]\n"
@@ -179,12 +179,15 @@ def test_schemas_that_an_example_does_not_match_are_not_stored(
     )
     (folder / "toolset.yaml").write_text(manifest, encoding="utf-8")
 
-    error = operate.error("describe_tools", target="shop", write=True)
+    found = operate("describe_tools", target="shop", write=True)
 
-    assert [one.code for one in error.problems] == ["CG208"]
-    assert str(error.problems[0]).startswith("toolsets/shop/toolset.yaml:8:")
-    assert "tool describe shop --write" in error.hint
-    assert not (folder / SCHEMAS).exists()
+    assert verdicts(found) == {"shop:find": "same", "shop:own": "same", "shop:pay": "failed"}
+    (error,) = [one["error"] for one in found["tools"] if one["error"]]
+    assert error["code"] == "contradicts_toolset"
+    assert "toolsets/shop/toolset.yaml:8:" in error["message"]
+    assert "CG208" in error["message"]
+    assert "tool describe shop --write" in error["hint"]
+    assert [*read_toolset(operate.root, "shop").stored_schemas.valid.tools] == ["find"]
 
 
 def test_a_second_write_changes_nothing(operate: Operations, folder: Path) -> None:
@@ -294,6 +297,7 @@ def test_a_broken_toolset_is_refused(operate: Operations, folder: Path) -> None:
     error = operate.error("describe_tools", target="shop", write=True)
 
     assert [one.code for one in error.problems] == ["CG102"]
+    assert "delete toolsets/shop/toolset.schemas.yaml" in error.problems[0].hint
 
 
 def test_schemas_of_changed_files_are_not_stored(operate: Operations, folder: Path) -> None:
@@ -391,3 +395,30 @@ def test_what_was_read_wrongly_is_shown_and_not_stored(operate: Operations) -> N
     ]
     assert ran.ran is not None
     assert ran.ran.input_schema["properties"]["name"] == {"type": "string"}
+
+
+UNREAD = """\
+from pydantic import validate_call
+
+
+@validate_call
+def vague(name: str) -> str:
+    return name
+"""
+
+
+def test_a_tool_without_a_known_signature_says_so(operate: Operations, folder: Path) -> None:
+    (folder / "tools/vague.py").write_text(UNREAD, encoding="utf-8")
+    with (folder / "toolset.yaml").open("a") as manifest:
+        manifest.write('  - {id: vague, entrypoint: "tools.vague:vague"}\n')
+    rule = 'approvals:\n  - {pattern: "**", when: {args: {path: "*.env"}}}\n'
+    (operate.root / "covalt.yaml").write_text(CONFIG + rule, encoding="utf-8")
+
+    vague, find = (operate("get_tool", tool_id=f"shop:{name}") for name in ("vague", "find"))
+    assert (vague["arguments_are_unread"], find["arguments_are_unread"]) == (True, False)
+    assert vague["requires_confirmation"][0].endswith("its arguments are not known")
+    assert find["requires_confirmation"] == []
+
+    operate("describe_tools", target="shop:vague", write=True)
+
+    assert not operate("get_tool", tool_id="shop:vague")["arguments_are_unread"]
