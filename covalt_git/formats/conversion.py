@@ -191,6 +191,8 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         value = _with_extensions(value, target, imported, used)
     if target is TOOLSET:
         imported.notes += _hidden_characters(imported.toolsets)
+    else:
+        imported.notes += imported.doubts  # no source is beside the schemas
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [*_lost_files(imported, target), *_lost_of_source(imported, used)]

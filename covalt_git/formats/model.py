@@ -179,6 +179,7 @@ class Imported:
         files: other files of each toolset, by path.
         known: values of tools for writers, which the manifests do not have, by the place of the tool.
         notes: corrected values, and literal credentials that became references.
+        doubts: schemas of Python that may not be what calls check.
         lost: the places that cannot be imported, and the reason of each.
         lost_files: the same for files of a folder.
         output: the name of the output file without its extension, if it has one.
@@ -189,6 +190,7 @@ class Imported:
     files: list[dict[str, bytes]] = field(default_factory=list)
     known: dict[Loc, JsonObject] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    doubts: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
     lost_files: dict[str, str] = field(default_factory=dict)
     output: str = ""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
-from covalt_git.formats.model import Imported, Part, leaves
+from covalt_git.formats.model import Imported, Note, Part, leaves
 from covalt_git.formats.shapes import are_objects
 from covalt_git.formats.skills import headers
 from covalt_git.manifests.reading import read_text
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import is_id
+from covalt_git.problems import codes
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def _add(
         after = "/".join([document.path, *(str(one).removesuffix(f"/{MANIFEST}") for one in loc)])
         moved = [replace(one, path=one.path.replace(before, after, 1)) for one in errors]
         raise refuse(document.path, moved)
+    uncertain = {codes.UNREAD_TYPE, codes.STALE_SCHEMA}
+    imported.doubts += [Note(loc, one.message) for one in toolset.problems if one.code in uncertain]
     position = len(imported.toolsets)
     tools = {tool.id.name: tool for tool in toolset.tools if tool.entrypoint}
     for at, one in enumerate(manifest.get("tools", ())):

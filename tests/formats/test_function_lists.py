@@ -72,6 +72,20 @@ def test_python_tools_have_the_schema_of_their_source() -> None:
     assert all(one["description"] and one["input_schema"]["properties"] for one in tools)
 
 
+def test_a_schema_that_may_not_be_what_calls_check_is_noted() -> None:
+    folder = laws.REPOSITORY / "fixtures/invalid/type-not-read"
+    paths = ("toolset.yaml", "toolset.schemas.yaml", "tools/checked.py")
+    document = folder_document("hello", {path: (folder / path).read_bytes() for path in paths})
+
+    def notes(target: str) -> str:
+        formats = (conversion.find_format(name) for name in ("toolset", target))
+        return str(conversion.convert(document, *formats).notes)
+
+    assert "tools[greet]" in notes("anthropic")
+    assert "tools[stored]" not in notes("anthropic")
+    assert "tools[greet]" not in notes("toolset")
+
+
 def test_what_a_provider_does_not_support_is_reported() -> None:
     content = (laws.FIXTURES / "mcp-tools" / "tools.json").read_bytes()
     lost = {
