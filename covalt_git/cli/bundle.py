@@ -136,7 +136,7 @@ def import_(
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
     connects.  It is refused for updates, and on a machine without a sandbox.  A script without a terminal
-    states a reason for --trust and --trust-signer with --no-terminal.
+    states a reason for --trust, --trust-signer and --accept-signer with --no-terminal.
 
     Example: covalt-git bundle import weather.zip
     """
