@@ -179,12 +179,17 @@ _VALUES = _value_after(_SIGN, _SCHEME)
 _VALUES_OF_A_FLAG = _value_after(_SPACE)
 
 _REFERENCE = re.compile(
-    r"""\$?\$\{ [^{}:]{0,100} (?: : (?!-) [^{}]{0,100} )? \}
-      | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
-      | \$?\$\{ [^{}:]{0,100} :- (?P<default>[^{}]{0,4096}) \} | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
+    r"""\$?\$\{ [^{}]{0,200} \} | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
+      | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
     re.VERBOSE,
 )
-"""A reference in a value.  The default of one is a value itself."""
+"""A reference in a value, without the operator of a shell."""
+
+_VALUED = r"\$?\$\{(?:env:)?[A-Za-z_]\w{0,100}:?"
+_PART_OF_A_REFERENCE = re.compile(
+    rf"(?P<operator>(?P<begins>{_VALUED})(?P<sign>[-=+?]))|(?P<brace>[{{}}])"
+)
+"""The start of a reference that has a value itself, ``${NAME:-`` or what else shells and Compose have, or a brace."""
 
 _MOST_WORDS = 8
 _WORDS_AT_START = 2
@@ -213,11 +218,11 @@ _USER_ALONE = re.compile(
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
-    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:\$?\$\{{[A-Za-z_]\w{{0,100}}:?-(?=[^{{}}]{{1,200}}\}}@))?
+    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:(?:{_VALUED}[-=+]){{1,9}}(?=[^{{}}]{{1,200}}\}}{{1,9}}@))?
         (?P<value>
           (?!\d{{1,5}}[?\#])
           (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
-          [^\s/@"'`<>{{}}\\]{{6,200}})\}}?@{HOST}""",
+          [^\s/@"'`<>{{}}\\]{{6,200}})\}}{{0,9}}@{HOST}""",
     re.VERBOSE,
 )
 """A password can have a ``$``, or be the default of a reference; variables alone are references.
@@ -455,7 +460,7 @@ def value_after_name(text: str, name: str) -> Credential | None:
 
     The text has nothing else than the value, its scheme and its user, so the value can have all signs.
     """
-    blank = _REFERENCE.sub(_without_reference, text)
+    blank = _REFERENCE.sub(_blank, _without_operators(text))
     # Of a sentence, the name means only a value at its start, as after a scheme.
     words = [word.end() for word in islice(re.finditer(r"\S+", blank), _MOST_WORDS + 1)]
     ends = words[_WORDS_AT_START - 1] if len(words) > _MOST_WORDS else len(blank)
@@ -471,10 +476,35 @@ def value_after_name(text: str, name: str) -> Credential | None:
     return None
 
 
-def _without_reference(reference: re.Match[str]) -> str:
-    """Return spaces in place of a reference, with its default at its place."""
-    default = f"{reference['default']} " if reference["default"] else ""
-    return default.rjust(len(reference[0]))
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def references_with_a_value(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield the starts of references such as ``${NAME:-value}``, and the places of their ``}``, inner ones first.
+
+    Such a value can have a reference with another one, at any depth.
+    """
+    opened: list[re.Match[str]] = []
+    for part in _PART_OF_A_REFERENCE.finditer(text) if "${" in text else ():
+        if part[0] != "}":
+            opened.append(part)
+        elif opened and (start := opened.pop())["operator"]:
+            yield start, part.start()
+
+
+def _without_operators(text: str) -> str:
+    """Return a text with spaces in place of ``${NAME:-`` and its ``}``, so that only the value in it is left."""
+    blanks = [
+        span
+        for start, ends in references_with_a_value(text)
+        for span in (start.span(), (ends, ends + 1))
+    ]
+    pieces, done = [], 0
+    for start, end in sorted(blanks):
+        pieces += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def has_random_value(text: str) -> bool:

@@ -797,3 +797,86 @@ def test_what_is_no_value_of_its_own_is_no_credential(text: str) -> None:
 
     assert list(announced_credentials(document)) == []
     assert credentials(f'api_token = "{text}"') == []
+
+
+RANDOM = "q7Zk2Vw9Xr4Tn8Ps1Lm5"
+VALUED = [
+    *("${API_KEY:-CANARY}", "${API_KEY-CANARY}", "${API_KEY:=CANARY}", "${API_KEY=CANARY}"),
+    *("${API_KEY:+CANARY}", "${API_KEY+CANARY}", "${API_KEY:-${B:-CANARY}}", "$${API_KEY-CANARY}"),
+    *("${API_KEY:-${B-${C:+CANARY}}}", "${env:API_KEY-CANARY}", "${API_KEY:-${B}CANARY}"),
+]
+
+
+@pytest.mark.parametrize("text", VALUED)
+def test_the_value_in_a_reference_is_no_reference(text: str) -> None:
+    document = filled({"env": {"API_KEY": text}}, RANDOM)
+    word = filled({"env": {"API_KEY": text}}, "hunter")
+
+    assert {one.value for _, one in announced_credentials(document)} == {RANDOM}
+    assert RANDOM not in json.dumps(replace_credentials(document)[0])
+    assert "hunter" not in json.dumps(replace_credentials(word)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("${api-key}", "${T:?T must be set}", "${T?is missing}", "${T-}", "${T-<YOUR_TOKEN>}"),
+        *("${T:-${U:-}}", "${T-${U:-${V}}}", "token=${T-}", "Bearer ${T:=${U}}"),
+    ],
+)
+def test_a_reference_without_a_value_stays(text: str) -> None:
+    document = filled({"env": {"API_TOKEN": text}}, "")
+
+    assert replace_credentials(document) == (document, [])
+
+
+def test_references_in_references_are_read_fast() -> None:
+    text = "${A:-" * 50_000 + "}" * 50_000
+    began = time.process_time()
+
+    replace_credentials({"env": {"API_KEY": text, "B": "${API_KEY:-" * 20_000}})
+
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENWEATHER_KEYS",
+        "SMTPPASS",
+        "MAILGUNKEY",
+        "PASSKEY",
+        "API_TOKENS",
+        "FTP_PASSWRD",
+        "apiKeys",
+    ],
+)
+def test_plural_and_joined_names_announce_credentials(name: str) -> None:
+    changed, notes = replace_credentials(filled({"env": {name: "CANARY"}}, RANDOM))
+
+    assert RANDOM not in json.dumps(changed)
+    assert notes
+    assert is_secret(name, RANDOM)
+
+
+@pytest.mark.parametrize(
+    "name", ["hotkeys", "primary_keys", "KEYS", "MONKEY", "HOTKEY", "BYPASS", "COMPASS", "OLDPWD"]
+)
+def test_words_that_end_like_names_of_credentials_announce_none(name: str) -> None:
+    assert not is_secret(name, "left,right")
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [{"session": UUID}, {"a": {"b": UUID}}, [{"name": "session", "value": UUID}]],
+    ids=str,
+)
+def test_a_random_value_of_a_cookie_is_a_credential(cookies: object) -> None:
+    document = {"servers": {"a": {"url": "https://h.example", "cookies": cookies}}}
+
+    changed, _ = replace_credentials(document)
+
+    assert UUID not in json.dumps(changed)
+    assert {one.value for _, one in announced_credentials(document)} == {UUID}
+    plain = {"cookies": {"theme": "dark", "locale": "en-US"}}
+    assert replace_credentials(plain) == (plain, [])
