@@ -139,8 +139,27 @@ LOCKS = (
 _KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_SIGN = r"""(?:[_-]?[0-9]{1,3})? (?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}"""
-"""What is between a name, which may end with a number, and its value."""
+_VALUED = r"\$?\$\{(?:env:)?[A-Za-z_]\w{0,100}:?"
+
+_END_OF_A_NAME = r"s?(?:[_-]?[0-9]{1,3})?"
+"""What can be between the word of a name and its end: a plural, a number."""
+
+_SIGN = rf"""{_END_OF_A_NAME} (?: ["'`\]]{{1,2}}\s{{0,3}}, | ["'`\]]{{0,2}}\s{{0,3}}(?::=|=>|:|=) ) \s{{0,3}}"""
+"""What is between a name and its value."""
+
+_TYPE = r"""[?!]?\s{0,3}(?::|\s)\s{0,3}["'&A-Za-z_][\w.<>\[\]|?&"' ]{0,40}?\s{0,3}="""
+_SIGN_BEFORE_QUOTES = rf"""{_END_OF_A_NAME}
+    (?: ["'`\])]{{0,3}}\s{{0,3}} (?:[=!]==?|[|]{{2}}=?|[?]{{2}}=?|\bor\b|:=|=>|=|:(?!:))
+      | ["'`\]]{{1,2}}\s{{0,3}}, | {_TYPE} )
+    \s{{0,3}} (?:[(\[]{{1,2}}\s{{0,3}})? (?-i:\b[rRbBfFuU]{{1,2}})?"""
+"""The same before a value in quotes: also a comparison, a default, a type, brackets and the prefix of a text."""
+
+_SIGN_OF_A_DEFAULT = rf"{_END_OF_A_NAME}:?[-=+?]"
+_VALUE_OF_A_DEFAULT = re.compile(
+    rf"{_SIGN_OF_A_DEFAULT}(?:{_VALUED}[-=+?]){{0,9}}(?P<value>[^\s{{}}\"'`<]{{16,200}}+)\}}",
+    re.IGNORECASE,
+)
+"""The value of a reference such as ``${API_KEY:-value}``, also if it is that of another one in it."""
 
 _SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
@@ -162,11 +181,11 @@ _LETTERS_AND_MARKS = r"[A-Za-z0-9+/_.~!@-][A-Za-z0-9+/_.~!@$-]{15,199}+"
 """The same for a password that a program has generated.  ``$`` at the beginning is that of a variable."""
 
 
-def _value_after(sign: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
+def _value_after(sign: str, before_quotes: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
     """Return the patterns for a value after a sign, the longer value first."""
     before = rf"{scheme} (?:{_USER_OF_VALUE})?"
     patterns = (
-        rf"""{sign} (?P<quote>["'`]) {before} (?P<value>{_SIGNS}) (?P=quote)""",
+        rf"""{before_quotes} (?P<quote>["'`]) {before} (?P<value>{_SIGNS}) (?P=quote)""",
         *(
             rf"""{sign} ["'`]? {before} (?P<value> {letters} ={{0,2}} ) (?![\w(\[{{<$%*.=])"""
             for letters in (_LETTERS_AND_MARKS, _LETTERS)
@@ -175,8 +194,8 @@ def _value_after(sign: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.VERBOSE | re.IGNORECASE) for pattern in patterns)
 
 
-_VALUES = _value_after(_SIGN, _SCHEME)
-_VALUES_OF_A_FLAG = _value_after(_SPACE)
+_VALUES = _value_after(_SIGN, _SIGN_BEFORE_QUOTES, _SCHEME)
+_VALUES_OF_A_FLAG = _value_after(_SPACE, _SPACE)
 
 _REFERENCE = re.compile(
     r"""\$?\$\{ [^{}]{0,200} \} | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
@@ -185,7 +204,6 @@ _REFERENCE = re.compile(
 )
 """A reference in a value, without the operator of a shell."""
 
-_VALUED = r"\$?\$\{(?:env:)?[A-Za-z_]\w{0,100}:?"
 _PART_OF_A_REFERENCE = re.compile(
     rf"(?P<operator>(?P<begins>{_VALUED})(?P<sign>[-=+?]))|(?P<brace>[{{}}])"
 )
@@ -389,6 +407,8 @@ def _assigned(text: str) -> Iterator[Credential]:
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
             patterns = (*_VALUES, *_VALUES_OF_A_FLAG) if before.startswith("-") else _VALUES
+            if text.endswith(("${", "${env:"), 0, at - len(before)):
+                patterns = (_VALUE_OF_A_DEFAULT, *patterns)
             found = _random_value(patterns, text, ends)
             if found is None:
                 continue

@@ -177,8 +177,12 @@ def announced(named: NamedText) -> Credential | None:
 
 def announces(name: str, value: str = "") -> bool:
     """Return whether a name says that a random value is a credential, wherever a document has it."""
-    plain = _plain(name)
-    return _is_announcing(plain) and not _means_something_else(plain, value)
+    return may_announce(name) and not _means_something_else(_plain(name), value)
+
+
+def may_announce(name: str) -> bool:
+    """Return whether a name says that some values are credentials: of ``passwordFile``, those that are no path."""
+    return _is_announcing(_plain(name))
 
 
 def is_secret(name: str, value: str = "") -> bool:

@@ -105,6 +105,7 @@ NAMED: dict[str, Any] = {
     "document in a document": {"args": [json.dumps(json.dumps({"exaApiKey": "CANARY"}))]},
     "list in an argument": {"args": ["--h", '[{"name": "Authorization", "value": "CANARY"}]']},
     "default without a colon": {"env": {"API_KEY": "${API_KEY-CANARY}"}},
+    "default in a default": {"env": {"CONF": "${API_KEY:-${B:-CANARY}}"}},
     "joined words": {"env": {"SMTPPASS": "CANARY"}},
     "keys of a service": {"env": {"OPENWEATHER_KEYS": "CANARY"}},
     "cookie": {"cookies": {"session": "CANARY"}},
