@@ -42,12 +42,14 @@ class TypeNotes:
     Attributes:
         texts: the types that were not read, or accept less than their schema, in their order.
         may_change: whether the function may get another value than the schema says.
+        is_explained: whether a text says why the definition cannot be read.
         uses: the keys of the definitions that it refers to.
         renamed: those of them to which it refers from a model that gives fields other names.
     """
 
     texts: dict[str, None] = field(default_factory=dict)
     may_change: bool = False
+    is_explained: bool = False
     uses: set[str] = field(default_factory=set)
     renamed: set[str] = field(default_factory=set)
 
@@ -148,7 +150,7 @@ class TypeReader(ABC):
         serializes: whether it reads the types of results, as which pydantic writes some types differently.
         arguments: the types for the type variables of the class or alias that is read.
         closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
-        renames: whether the settings of a model around give the fields of TypedDicts and dataclasses other names.
+        renames: whether the settings of a model around give the fields of TypedDicts and dataclasses other names or limits.
     """
 
     modules: Modules
