@@ -79,6 +79,7 @@ class SchemaDocument:
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
         changed: the names of the parameters that may change.
+        nodes: the class or the call that makes it, for each definition.
         size: of the schema, in nodes and characters.
         depth: of the annotation that is read now.
     """
@@ -89,9 +90,14 @@ class SchemaDocument:
     notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    nodes: dict[str, ast.AST] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
     _noted: dict[str, TypeNotes] = field(default_factory=dict)
+
+    def is_only(self, key: str, node: ast.AST) -> bool:
+        """Return whether a definition has been read of no other class or call than this one."""
+        return self.nodes.setdefault(key, node) is node
 
     @contextlib.contextmanager
     def notes_of(self, key: str) -> Iterator[None]:

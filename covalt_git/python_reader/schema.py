@@ -259,6 +259,8 @@ class SchemaReader(TypeReader):
         node = definition.node
         reader = self.within(definition.module)
         if isinstance(node, ast.ClassDef):
+            if not self.document.is_only(_key(definition, None), node):
+                raise UnknownError
             return self._class(definition, parts)
         if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
             return self._type_alias(definition, parts)
@@ -269,10 +271,10 @@ class SchemaReader(TypeReader):
             if called in _TYPE_VARIABLES:
                 return reader.type_variable(node)
             if (called.startswith("enum.") or called in CLASS_MAKERS) and node.args:
-                name = str(
-                    literal(node.args[0])
-                )  # of the class, which may not be that of the variable
-                return self._class(definition._replace(name=name), parts)
+                named = definition._replace(name=str(literal(node.args[0])))
+                # Two classes may have one name; their variables differ.
+                is_first = self.document.is_only(_key(named, None), node)
+                return self._class(named if is_first else definition, parts)
         if parts is not None:
             names = reader.type_variables(node)
             if len(names) != len(parts):
