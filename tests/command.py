@@ -122,6 +122,7 @@ class Terminal:
         self.command = Command(args, [theirs] * 3, cwd=cwd, env=env)
         os.close(theirs)
         self.shown = ""
+        self.read = ""  # all that was shown
         self.exit_code: int | None = None
 
     def until(self, words: str) -> None:
@@ -147,6 +148,7 @@ class Terminal:
         with suppress(OSError):  # how a terminal ends on Linux
             chunk = os.read(self._ours, 1 << 16).decode()
             self.shown += chunk
+            self.read += chunk
             return chunk
         return ""
 

@@ -41,6 +41,11 @@ def is_cut_text(node: ast.AST) -> bool:
     )
 
 
+def is_question(node: ast.AST) -> bool:
+    """Return whether it is ``click.confirm``, whose text may have line breaks of others."""
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == "click.confirm"
+
+
 @functools.cache
 def product_files() -> list[tuple[str, list[ast.AST]]]:
     """Return the path and the nodes of each file."""
@@ -55,6 +60,7 @@ def product_files() -> list[tuple[str, list[ast.AST]]]:
 @pytest.mark.parametrize(
     ("is_primitive", "homes"),
     [
+        pytest.param(is_question, ["covalt_git/cli/terminal/output.py"], id="question"),
         pytest.param(is_rename_of_a_path, ["covalt_git/system/atomic_write.py"], id="rename"),
         pytest.param(
             is_keyword_of_a_reference, ["covalt_git/json_values/pointer.py"], id="reference"

@@ -18,6 +18,8 @@ from covalt_git.errors import Problem
 from covalt_git.manifests.skills import SKILL
 from covalt_git.names import suggest_id
 from covalt_git.problems import codes
+from covalt_git.python_reader.literal_values import literal_documents
+from covalt_git.python_reader.module_text import line_places, parse_text
 from covalt_git.templating.references import texts
 from covalt_git.yaml_text import Lines
 
@@ -41,6 +43,13 @@ _CONFLICT_PARTS = tuple(
 )
 _YAML = (".yaml", ".yml")
 _DOCUMENTS = (*_YAML, ".json")
+_PYTHON = (".py", ".pyi", ".pyw")
+_NAMES = re.compile(
+    r"key|token|secret|pass|pwd|cred|auth|bearer|jwt|cookie|session|dsn|connection", re.IGNORECASE
+)
+_JOINT = re.compile(r"""["'][\s\\]*+\+?[\s\\]*+[rbfuRBFU]{0,2}+["']""")
+"""What is between two texts that Python joins."""
+
 _REFERENCES = {"/toolset.yaml": "${NAME}", ".py": 'get_context().secrets["NAME"]'}
 """The reference to a secret that replaces a credential, by the end of the file name."""
 
@@ -77,6 +86,8 @@ def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
     secret = credentials(text)
     if display_path.endswith(_DOCUMENTS):
         secret += _announced_credentials(text, display_path, secret)
+    elif display_path.endswith(_PYTHON):
+        secret += _credentials_in_python(text, secret)
     found = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
     if not display_path.endswith(_YAML):  # the YAML reader reports conflicts itself
         found += _conflict(text)
@@ -105,6 +116,29 @@ def _announced_credentials(text: str, path: str, known: list[Credential]) -> lis
             at = text.find(one.value, document.offset(named.loc))
             place = at if at >= 0 else document.offset(named.loc)
             found.setdefault(one.value, one._replace(place=place))
+    return list(found.values())
+
+
+def _credentials_in_python(text: str, known: list[Credential]) -> list[Credential]:
+    """Return the credentials of Python source whose names only its syntax shows; none for what is no Python."""
+    # Most files have none of both, and parsing one takes a hundred times as long as this search.
+    if not _NAMES.search(text) or not has_random_value(_JOINT.sub("", text)):
+        return []
+    tree = parse_text(text)
+    if tree is None:
+        return []
+    found: dict[str, Credential] = {}
+    begins = line_places(text)
+    for document in literal_documents(tree):
+        for named, one in announced_credentials(document.data):
+            if not any(one.value in other.value for other in known):
+                node = document.nodes[named.loc]
+                begin = begins[node.lineno - 1]
+                # The tree counts bytes, and a character takes at most four.
+                line = text[begin : begin + node.col_offset].encode()[: node.col_offset]
+                start = begin + len(line.decode("utf-8", "ignore"))
+                at = text.find(one.value, start)
+                found.setdefault(one.value, one._replace(place=at if at >= 0 else start))
     return list(found.values())
 
 

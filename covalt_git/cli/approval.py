@@ -84,7 +84,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
             print_approval(approval)
             other = approval.state == "pending" and approval.active_branch != approval.branch
             switch = f"the branch {approval.active_branch!r} is active; switch to {approval.branch!r} and approve it?"
-            if not click.confirm(display.in_line(switch) if other else "approve it?"):
+            if not output.confirm(switch if other else "approve it?"):
                 output.say("it is still pending")
                 raise SystemExit(NEEDS_APPROVAL)
             if other:

@@ -37,7 +37,7 @@ def print_approval(approval: ApprovalDetail) -> None:
         line = f":{approval.code.line}" if approval.code.line else ""
         output.fact(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
-    output.say(f"arguments: {display.arguments(arguments)}")
+    output.fact(f"arguments: {display.arguments(arguments)}")
     output.changes(approval.changes)
     if approval.changes or approval.tool_changed:
         changed = "the files above have" if approval.changes else "the tool or its toolset has"

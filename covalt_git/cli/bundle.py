@@ -136,7 +136,7 @@ def import_(
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
     connects.  It is refused for updates, and on a machine without a sandbox.  A script without a terminal
-    states a reason for --trust and --trust-signer with --no-terminal.
+    states a reason for --trust, --trust-signer and --accept-signer with --no-terminal.
 
     Example: covalt-git bundle import weather.zip
     """
@@ -174,7 +174,7 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
     output.fact(found.signer_problem.error_description, err=True)
     output.fact(f"`signers` in covalt.yaml gets: {line}", err=True)
     check_user(reason, "signers are trusted")
-    if reason is None and not click.confirm("trust this key?", err=wants_json()):
+    if reason is None and not output.confirm("trust this key?", err=wants_json()):
         raise click.exceptions.Abort
     return line
 
@@ -195,7 +195,7 @@ def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
         return found.digest
     if wants_json():
         raise click.UsageError("--trust --json prints no question; add --yes")
-    if not click.confirm(
+    if not output.confirm(
         "import it, enable it and add these grants?" if found.grants else "import and enable it?"
     ):
         raise click.exceptions.Abort

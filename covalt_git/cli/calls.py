@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import click
-
 from covalt_git.cli.approving import print_approval
 from covalt_git.cli.context import ask, can_ask, context, print_json, read_argument_file
 from covalt_git.cli.groups import wants_json
@@ -109,7 +107,7 @@ def _ask_user(answer: CallAnswer) -> Literal["yes", "no", "nothing"]:
     if wants_json() or not can_ask():
         return "nothing"
     print_approval(ask(approvals.get_approval, execution_id=answer.execution_id))
-    return "yes" if click.confirm("run it?") else "no"
+    return "yes" if output.confirm("run it?") else "no"
 
 
 def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | None) -> JsonObject:

@@ -76,7 +76,7 @@ def _ask_user(inquiry: Inquiry) -> None:
 
 def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
     """Prompt for the answer of a question, again if the answer is invalid."""
-    output.say(question.message, err=True, bold=True)
+    output.quote(question.message, err=True, bold=True)
     while True:
         answer = (_opened if question.kind == "url" else _filled_in)(inquiry, question)
         try:
@@ -89,7 +89,7 @@ def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
 
 def _opened(inquiry: Inquiry, question: Question) -> JsonObject:
     """Show a URL, which is never opened automatically, and return whether the user agrees."""
-    output.say(f"  {display.in_line(str(question.params.get('url')))}", err=True)
+    output.fact(f"  {question.params.get('url')}", err=True)
     return {"action": _agreed(inquiry, "  open it in a browser; agree? [Y/n]: ")}
 
 
@@ -119,7 +119,7 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
     label = f"  {words}" + (f" [{kind}]" if kind else "") + (f" [{default}]" if default else "")
     for value, title in field.options:
         shown = f"    {value}" + (f"  {title}" if title != value else "")
-        output.say(display.in_line(shown), err=True)
+        output.fact(shown, err=True)
     while True:
         text = _line(inquiry, f"{label}: ") or default
         if not text and not field.is_required:
@@ -137,7 +137,10 @@ def _line(inquiry: Inquiry, label: str) -> str:
         EOFError: at the end of the input, Ctrl-D.
         NoOpenQuestionError: if the question has been closed.
     """
-    click.echo(display.in_line(label), err=True, nl=False)
+    *above, last = output.divided(display.in_line(label))
+    for line in above:
+        click.echo(line, err=True)
+    click.echo(last, err=True, nl=False)
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], file_lock.POLL_S)[0]:
         if inquiry.is_over:

@@ -241,7 +241,7 @@ def _grant_all(
         print_permissions(permissions)
     if asks or reason is not None:
         check_user(reason)
-        if reason is None and not wants_json() and not click.confirm("grant this?"):
+        if reason is None and not wants_json() and not output.confirm("grant this?"):
             output.say("nothing was granted")
             raise SystemExit(1)
         done = ask(

@@ -46,7 +46,7 @@ def command(source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run:
     if not yes and not dry_run:
         if not asks:
             raise WrongCallError("nothing was imported: add --yes, or --dry-run")
-        click.confirm(f"import {', '.join(names)} from {path}?", abort=True)
+        output.confirm(f"import {', '.join(names)} from {path}?", abort=True)
     done = ask_to_print(
         host_servers.import_host_servers, path=path, host=host, servers=names, dry_run=dry_run
     )

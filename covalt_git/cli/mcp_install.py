@@ -153,4 +153,4 @@ def _show(file: HostFile) -> None:
 def _user_confirms(file: HostFile) -> bool:
     if wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongCallError(f"nothing was written to {str(file.path)!r}: add --yes to write it")
-    return click.confirm("write it?")
+    return output.confirm("write it?")

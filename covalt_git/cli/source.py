@@ -152,7 +152,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
     if not shown:
         output.say(f"{counted}, {'unchanged' if check else 'all accepted'}")
-    elif not check and can_ask() and click.confirm("accept this?"):
+    elif not check and can_ask() and output.confirm("accept this?"):
         digests = {tool.name: tool.digest for tool in shown}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)

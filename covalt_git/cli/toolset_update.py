@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli.bundle_verify import accept_option, signature_option
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, context, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output, result_text
@@ -36,13 +37,15 @@ _WORDS = {"merged": "with local changes", "kept": "local change"}
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the result for each file; change nothing.")
 @click.option("--force", is_flag=True, help="Use the new files; local changes are stored as a ZIP.")
+@reason_option
 def update_command(source: str | None, *, signature: Path | None, **fields: Any) -> None:
     """Merge a newer version of the imported toolset ID with the local changes.
 
     The source is that of the import, or --from.  Text files are merged by lines, YAML files by keys.  If
     both sides changed the same, the file has both versions with conflict markers, and the tools cannot be
     called until you resolve them.  The toolset stays enabled or disabled.  Local overrides are kept, and
-    so are grants whose files did not change.
+    so are grants whose files did not change.  Without a terminal, --accept-signer needs --no-terminal and a
+    reason.
 
     Example: covalt-git toolset update weather
     """

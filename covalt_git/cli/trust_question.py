@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 
@@ -20,7 +18,7 @@ def confirm_trust(permissions: Sequence[PermissionRow]) -> bool:
     """Print permissions that are not trusted, and return whether the user trusts them."""
     output.say("Not trusted on this machine:", err=wants_json())
     print_permissions(permissions)
-    if click.confirm("trust them?", err=wants_json()):
+    if output.confirm("trust them?", err=wants_json()):
         return True
     output.say("they still do not act on this machine", err=wants_json())
     return False

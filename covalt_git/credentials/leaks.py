@@ -139,8 +139,27 @@ LOCKS = (
 _KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_SIGN = r"""(?:[_-]?[0-9]{1,3})? (?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}"""
-"""What is between a name, which may end with a number, and its value."""
+_VALUED = r"\$?\$\{(?:env:)?[A-Za-z_]\w{0,100}:?"
+
+_END_OF_A_NAME = r"s?(?:[_-]?[0-9]{1,3})?"
+"""What can be between the word of a name and its end: a plural, a number."""
+
+_SIGN = rf"""{_END_OF_A_NAME} (?: ["'`\]]{{1,2}}\s{{0,3}}, | ["'`\]]{{0,2}}\s{{0,3}}(?::=|=>|:|=) ) \s{{0,3}}"""
+"""What is between a name and its value."""
+
+_TYPE = r"""[?!]?\s{0,3}(?::|\s)\s{0,3}["'&A-Za-z_][\w.<>\[\]|?&"' ]{0,40}?\s{0,3}="""
+_SIGN_BEFORE_QUOTES = rf"""{_END_OF_A_NAME}
+    (?: ["'`\])]{{0,3}}\s{{0,3}} (?:[=!]==?|[|]{{2}}=?|[?]{{2}}=?|\bor\b|:=|=>|=|:(?!:))
+      | ["'`\]]{{1,2}}\s{{0,3}}, | {_TYPE} )
+    \s{{0,3}} (?:[(\[]{{1,2}}\s{{0,3}})? (?-i:\b[rRbBfFuU]{{1,2}})?"""
+"""The same before a value in quotes: also a comparison, a default, a type, brackets and the prefix of a text."""
+
+_SIGN_OF_A_DEFAULT = rf"{_END_OF_A_NAME}:?[-=+?]"
+_VALUE_OF_A_DEFAULT = re.compile(
+    rf"{_SIGN_OF_A_DEFAULT}(?:{_VALUED}[-=+?]){{0,9}}(?P<value>[^\s{{}}\"'`<]{{16,200}}+)\}}",
+    re.IGNORECASE,
+)
+"""The value of a reference such as ``${API_KEY:-value}``, also if it is that of another one in it."""
 
 _SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
@@ -162,11 +181,11 @@ _LETTERS_AND_MARKS = r"[A-Za-z0-9+/_.~!@-][A-Za-z0-9+/_.~!@$-]{15,199}+"
 """The same for a password that a program has generated.  ``$`` at the beginning is that of a variable."""
 
 
-def _value_after(sign: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
+def _value_after(sign: str, before_quotes: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
     """Return the patterns for a value after a sign, the longer value first."""
     before = rf"{scheme} (?:{_USER_OF_VALUE})?"
     patterns = (
-        rf"""{sign} (?P<quote>["'`]) {before} (?P<value>{_SIGNS}) (?P=quote)""",
+        rf"""{before_quotes} (?P<quote>["'`]) {before} (?P<value>{_SIGNS}) (?P=quote)""",
         *(
             rf"""{sign} ["'`]? {before} (?P<value> {letters} ={{0,2}} ) (?![\w(\[{{<$%*.=])"""
             for letters in (_LETTERS_AND_MARKS, _LETTERS)
@@ -175,16 +194,20 @@ def _value_after(sign: str, scheme: str = "") -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.VERBOSE | re.IGNORECASE) for pattern in patterns)
 
 
-_VALUES = _value_after(_SIGN, _SCHEME)
-_VALUES_OF_A_FLAG = _value_after(_SPACE)
+_VALUES = _value_after(_SIGN, _SIGN_BEFORE_QUOTES, _SCHEME)
+_VALUES_OF_A_FLAG = _value_after(_SPACE, _SPACE)
 
 _REFERENCE = re.compile(
-    r"""\$?\$\{ [^{}:]{0,100} (?: : (?!-) [^{}]{0,100} )? \}
-      | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
-      | \$?\$\{ [^{}:]{0,100} :- (?P<default>[^{}]{0,4096}) \} | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
+    r"""\$?\$\{ [^{}]{0,200} \} | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
+      | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
     re.VERBOSE,
 )
-"""A reference in a value.  The default of one is a value itself."""
+"""A reference in a value, without the operator of a shell."""
+
+_PART_OF_A_REFERENCE = re.compile(
+    rf"(?P<operator>(?P<begins>{_VALUED})(?P<sign>[-=+?]))|(?P<brace>[{{}}])"
+)
+"""The start of a reference that has a value itself, ``${NAME:-`` or what else shells and Compose have, or a brace."""
 
 _MOST_WORDS = 8
 _WORDS_AT_START = 2
@@ -213,11 +236,11 @@ _USER_ALONE = re.compile(
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
 
 _USER_AND_PASSWORD = re.compile(
-    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:\$?\$\{{[A-Za-z_]\w{{0,100}}:?-(?=[^{{}}]{{1,200}}\}}@))?
+    rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:(?:{_VALUED}[-=+]){{1,9}}(?=[^{{}}]{{1,200}}\}}{{1,9}}@))?
         (?P<value>
           (?!\d{{1,5}}[?\#])
           (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
-          [^\s/@"'`<>{{}}\\]{{6,200}})\}}?@{HOST}""",
+          [^\s/@"'`<>{{}}\\]{{6,200}})\}}{{0,9}}@{HOST}""",
     re.VERBOSE,
 )
 """A password can have a ``$``, or be the default of a reference; variables alone are references.
@@ -384,6 +407,8 @@ def _assigned(text: str) -> Iterator[Credential]:
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
             patterns = (*_VALUES, *_VALUES_OF_A_FLAG) if before.startswith("-") else _VALUES
+            if text.endswith(("${", "${env:"), 0, at - len(before)):
+                patterns = (_VALUE_OF_A_DEFAULT, *patterns)
             found = _random_value(patterns, text, ends)
             if found is None:
                 continue
@@ -455,7 +480,7 @@ def value_after_name(text: str, name: str) -> Credential | None:
 
     The text has nothing else than the value, its scheme and its user, so the value can have all signs.
     """
-    blank = _REFERENCE.sub(_without_reference, text)
+    blank = _REFERENCE.sub(_blank, _without_operators(text))
     # Of a sentence, the name means only a value at its start, as after a scheme.
     words = [word.end() for word in islice(re.finditer(r"\S+", blank), _MOST_WORDS + 1)]
     ends = words[_WORDS_AT_START - 1] if len(words) > _MOST_WORDS else len(blank)
@@ -471,10 +496,35 @@ def value_after_name(text: str, name: str) -> Credential | None:
     return None
 
 
-def _without_reference(reference: re.Match[str]) -> str:
-    """Return spaces in place of a reference, with its default at its place."""
-    default = f"{reference['default']} " if reference["default"] else ""
-    return default.rjust(len(reference[0]))
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def references_with_a_value(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield the starts of references such as ``${NAME:-value}``, and the places of their ``}``, inner ones first.
+
+    Such a value can have a reference with another one, at any depth.
+    """
+    opened: list[re.Match[str]] = []
+    for part in _PART_OF_A_REFERENCE.finditer(text) if "${" in text else ():
+        if part[0] != "}":
+            opened.append(part)
+        elif opened and (start := opened.pop())["operator"]:
+            yield start, part.start()
+
+
+def _without_operators(text: str) -> str:
+    """Return a text with spaces in place of ``${NAME:-`` and its ``}``, so that only the value in it is left."""
+    blanks = [
+        span
+        for start, ends in references_with_a_value(text)
+        for span in (start.span(), (ends, ends + 1))
+    ]
+    pieces, done = [], 0
+    for start, end in sorted(blanks):
+        pieces += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def has_random_value(text: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
 from covalt_git.credentials.leaks import LOCKS, value_after_name
-from covalt_git.credentials.plain_names import plain_name
+from covalt_git.credentials.plain_names import VARIABLE_OF_JOINED_WORDS, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from covalt_git.credentials.leaks import Credential
 
 _ANNOUNCING = (
-    r"authorization|token(?!i[sz])|secret|pass_?w(?:or)?d|passphrase|passcode|api_?key"
+    r"authorization|token(?!i[sz])|secret|pass_?w(?:o?r)?d|passphrase|passcode|api_?key"
     rf"|(?:{LOCKS})_?key|credential|bearer|jwt|connection_?string"
     r"|session_?id|(?:^|_)(?:pass|pwd|pw|pat|auth|dsn|creds)(?:$|_)|(?:db|ssh|pg|mysql|redis|root|admin|user)_?(?:pass|pwd|pw)(?:$|_)"
 )
 _ANNOUNCES = re.compile(_ANNOUNCING, re.IGNORECASE)
 _SECRET_NAME = re.compile(
-    rf"{_ANNOUNCING}|cookie|signature|(?:^|_)(?:key|sig)(?:$|_)|(?-i:(?:^|(?<!DESKTOP)_)SESSION$)",
+    rf"{_ANNOUNCING}|cookie|signature|(?:^|_)(?:keys?|sig)(?:$|_)|(?-i:(?:^|(?<!DESKTOP)_)SESSION$)"
+    rf"|(?-i:{VARIABLE_OF_JOINED_WORDS})",
     re.IGNORECASE,
 )
 """In a connection also names that mean something else elsewhere, such as the key of a table.
@@ -50,6 +51,9 @@ _KEY_OF_A_TABLE = re.compile(
     re.IGNORECASE,
 )
 """These names and those above say that a value is something else, if it has the form of that."""
+
+_KEYS = re.compile(r"(?:^|_)keys$", re.IGNORECASE)
+"""Keys of a service, or those of a mapping, which are words."""
 
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\\/]|~|\.{1,2}/|[\w+.-]{1,30}://|[\w./\\-]*\.[A-Za-z]{2,5}\Z")
 _NAME = re.compile(r"[A-Za-z]{2,}[_.-]")
@@ -110,6 +114,11 @@ class NamedText(NamedTuple):
         keys = (connection_name(key) for key in self.loc if isinstance(key, str))
         return any(key in CONNECTIONS or key == "args" for key in keys)
 
+    @property
+    def is_in_cookies(self) -> bool:
+        """Whether the text belongs to a mapping of cookies, whose names are those that a service invented."""
+        return any(isinstance(key, str) and connection_name(key) == "cookies" for key in self.loc)
+
 
 def named_texts(document: object) -> Iterator[NamedText]:
     """Yield the texts of a document with their names."""
@@ -160,7 +169,7 @@ def announced(named: NamedText) -> Credential | None:
     name = next((name for name in named.names if announces(name, named.text)), None)
     if name is None:
         secret = (name for name in named.names if _announces_in_connection(name, named.text))
-        name = next(secret, None)
+        name = next(secret, "cookie" if named.is_in_cookies else None)
         if name is None or not named.is_in_connection:
             return None
     return value_after_name(named.text, name)
@@ -168,8 +177,12 @@ def announced(named: NamedText) -> Credential | None:
 
 def announces(name: str, value: str = "") -> bool:
     """Return whether a name says that a random value is a credential, wherever a document has it."""
-    plain = _plain(name)
-    return _is_announcing(plain) and not _means_something_else(plain, value)
+    return may_announce(name) and not _means_something_else(_plain(name), value)
+
+
+def may_announce(name: str) -> bool:
+    """Return whether a name says that some values are credentials: of ``passwordFile``, those that are no path."""
+    return _is_announcing(_plain(name))
 
 
 def is_secret(name: str, value: str = "") -> bool:
@@ -202,6 +215,8 @@ def _means_something_else(plain: str, value: str) -> bool:
     """Return whether a name that announces something else, such as the file of a password, has such a value."""
     if _KEY_OF_A_TABLE.search(plain):
         return not value or _WORD.fullmatch(value) is not None
+    if _KEYS.search(plain):
+        return value_after_name(value, plain) is None
     if not _NOT_SECRET.search(plain):
         return False
     text = value.strip()

@@ -1,4 +1,4 @@
-"""Names of values as patterns read them: ``api.key``, ``Api-Key``, ``apiKey`` and ``API key 2`` are ``api_key``."""
+"""Names of values as patterns read them: ``api.key``, ``Api-Key``, ``apiKeys`` and ``API key 2`` are ``api_key``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ _WORDS_OF_CAMEL_CASE: Final = re.compile(
 
 _NUMBER: Final = re.compile(r"(?<=\D)[0-9]+\Z")
 
+_PLURAL: Final = re.compile(
+    r"(?P<one>token|secret|password|passphrase|passcode|credential|(?:api|access|secret|private)_?key)s\Z",
+    re.IGNORECASE,
+)
+"""Names of several credentials.  Other keys can be those of a mapping."""
+
+
+VARIABLE_OF_JOINED_WORDS: Final = (
+    r"(?<![A-Z])[A-Z0-9]*(?:(?<!COM)(?<!BY)(?<!TRES)(?<!SUR)(?<!OVER)(?<!UNDER)PASS|(?<!OLD)PWD"
+    r"|(?<!MON)(?<!HOT)(?<!TUR)(?<!DON)(?<!WHIS)(?<!JOC)(?<!HOC)KEY)\Z"
+)
+"""The end of a variable such as ``SMTPPASS`` or ``MAILGUNKEY``, but not of an English word that ends so."""
+
 
 def plain_name(name: str) -> str:
-    """Return a name with ``_`` between its words, and without a number at its end; empty if it is too long.
+    """Return a name with ``_`` between its words, and without a number or a plural at its end; empty if it is too long.
 
     Each format has a separator of its own (a property of Java, a flag, a header, a label), so a pattern that names
     some of them misses the others.  The patterns for names only know ``_``.
@@ -26,4 +39,4 @@ def plain_name(name: str) -> str:
     if len(name) > MAX_NAME:
         return ""
     words = _SEPARATORS.sub("_", _WORDS_OF_CAMEL_CASE.sub("_", name)).strip("_")
-    return _NUMBER.sub("", words).rstrip("_")
+    return _PLURAL.sub(r"\g<one>", _NUMBER.sub("", words).rstrip("_"))

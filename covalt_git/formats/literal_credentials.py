@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
-from covalt_git.credentials.leaks import BRACES, HOST, MAX_FOUND, USER, credentials, is_token
+from covalt_git.credentials.leaks import (
+    BRACES,
+    HOST,
+    MAX_FOUND,
+    USER,
+    credentials,
+    is_token,
+    references_with_a_value,
+)
 from covalt_git.credentials.named_values import (
     SCHEMES,
     announced_credentials,
@@ -127,11 +135,10 @@ _PASSWORDS = (
 
 _SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
 _JOINS = r"\s\"'`;:,/=@&|()<>.+-"
-_INSIDE = r"(?:[^{}]|\{[^{}]*\})*+"
 _REFERENCE = re.compile(
     rf"""(?:(?<![^{_JOINS}])[\w.-]{{1,64}}=["']?)?
         (?: \$?\{{\{{[^{{}}]*\}}\}} | \{{env:[^{{}}]*\}}
-          | \$?\$\{{ (?:[^{{}}:]|:(?!-))*+ (?::-(?P<default>{_INSIDE}))? \}}
+          | \$?\$\{{ [^{{}}]*+ \}}
           | (?<![^{_JOINS}])\$?\$[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*(?![^{_JOINS}]) )""",
     re.VERBOSE,
 )
@@ -139,6 +146,9 @@ _REFERENCE = re.compile(
 
 ``toolset.yaml`` writes the references of others with ``$$``.
 """
+
+_WORD_OF_A_NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""What follows the first ``-`` in ``${api-key}``, which is the name of an input."""
 
 _URL = re.compile(r"[A-Za-z][\w+.:-]*://")
 _IN_BRACES = re.compile(rf"\$?\$?{BRACES}")
@@ -163,8 +173,11 @@ _GENERIC = CONNECTIONS | {
 """Keys of objects that do not name a secret's owner."""
 
 
-def is_literal(text: str) -> bool:
-    """Return whether a value of a connection has text of its own, beside references, placeholders and a scheme."""
+def is_literal(text: str, depth: int = 0) -> bool:
+    """Return whether a value of a connection has text of its own, beside references, placeholders and a scheme.
+
+    ``depth`` is the number of references around the text.  One in more of them than people write is literal.
+    """
     rest = _SCHEME.sub("", text, count=1).strip()
     if not rest or _PLACEHOLDER.fullmatch(rest):
         return False
@@ -178,13 +191,32 @@ def is_literal(text: str) -> bool:
     secret = [value for name, is_set, value in parts if is_set and is_secret(name, value)]
     if len(parts) > 1 and secret:  # a connection string
         return any(map(is_literal, secret))
-    left = _REFERENCE.sub(_literal_default, rest)
+    outer = _outer_references(rest)
+    if depth > _MOST_LAYERS or any(_has_literal(*one, depth) for one in outer):
+        return True
+    for start, _, ends in reversed(outer):
+        rest = f"{rest[: start.start()]}${{X}}{rest[ends + 1 :]}"
+    left = _REFERENCE.sub(" ", rest)
     return any(not _PLACEHOLDER.fullmatch(word) for word in re.split(f"[{_JOINS}]+", left) if word)
 
 
-def _literal_default(reference: re.Match[str]) -> str:
-    default = reference["default"] or ""
-    return f" {default} " if is_literal(default) else " "
+def _outer_references(text: str) -> list[tuple[re.Match[str], str, int]]:
+    """Return the references that have a value and are in no other one: their start, their value and their end."""
+    outer: list[tuple[re.Match[str], str, int]] = []
+    for start, ends in references_with_a_value(text):
+        while outer and outer[-1][0].start() > start.start():
+            outer.pop()
+        outer.append((start, text[start.end() : ends], ends))
+    return outer
+
+
+def _has_literal(start: re.Match[str], value: str, _: int, depth: int) -> bool:
+    """Return whether the value of a reference is a credential, not a message or the end of a name."""
+    begins = start["begins"]
+    is_name = start["sign"] == "-" and begins.islower() and not {":", "_"} & {*begins}
+    if start["sign"] == "?" or (is_name and _WORD_OF_A_NAME.fullmatch(value)):
+        return any(map(is_token, value.split()))
+    return is_literal(value, depth + 1)
 
 
 def _is_document(text: str) -> bool:

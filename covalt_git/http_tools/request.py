@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import ClientRequest, FormPart
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.http_placement import Placement
     from covalt_git.models.tool_properties import HttpRequest
 
     ValueOf = Callable[[Reference], str | None]
@@ -93,6 +95,7 @@ class RequestBuilder:
         self.headers |= _texts(self._fill(http.headers, self.in_header))
         self.cookies |= _texts(self._fill(http.cookies))
         placed = placement(http)
+        self._check_names(url, placed)
         for name, value in self.args.items():
             if name in http.parameters or name not in placed.named:
                 self._place(placed.place_of(name), name, value)
@@ -107,6 +110,26 @@ class RequestBuilder:
         headers, parts = tuple(self._headers()), tuple(self.parts)
         within = template.folder(self.lookup)
         return ClientRequest(http.method, url, headers, self.content, parts, within=within)
+
+    def _check_names(self, url: str, placed: Placement) -> None:
+        """Refuse an argument without a place of its own that the host could take for another one.
+
+        The schema may permit further arguments, and hosts read names in their own ways: a later one replaces an
+        earlier one, ``Env`` is ``env``, and ``filter[env]`` is a part of ``filter``.  An approval rule has compared
+        the other one.
+        """
+        sent = _SentNames()
+        for name, _ in [*parse_qsl(urlsplit(url).query, keep_blank_values=True), *self.query]:
+            sent.add("query", name)
+        for name, parameter in self.http.parameters.items():
+            sent.add(parameter.location, parameter.name or name)
+        for name in self.args:
+            has_place = name in self.http.parameters or name in placed.named
+            where = None if has_place else placed.place_of(name)
+            if where is not None and not sent.add(where, name):
+                raise BadRequestError(
+                    "is not sent: the host could take it for another argument", argument=name
+                )
 
     def _fill(self, template: Any, lookup: ValueOf | None = None) -> Any:
         """Return a template with its references and ``$args`` expressions replaced, or ``_OMITTED``.
@@ -164,7 +187,7 @@ class RequestBuilder:
             self.query += _pairs({wire: value}, style)
         elif where in {"header", "cookie"}:
             texts = self.headers if where == "header" else self.cookies
-            texts[wire] = ",".join(_items(value, style))
+            texts[wire] = _joined(_items(value, style), argument=name)
         elif where == "body" and parameter is not None and parameter.file:
             self._attach(wire, value, argument=name)
         elif where == "body":
@@ -206,7 +229,7 @@ class RequestBuilder:
 
     def _add_parts(self, values: JsonObject, style: str | None = None) -> None:
         pairs = _pairs(values, style)
-        self.parts += [FormPart(name, ",".join(items).encode()) for name, items in pairs]
+        self.parts += [FormPart(name, _joined(items).encode()) for name, items in pairs]
 
     def _attach(self, wire: str, value: Any, *, argument: str = "") -> None:
         for path in _paths(argument or wire, value):
@@ -234,10 +257,32 @@ class RequestBuilder:
             yield "Cookie", "; ".join(f"{name}={text}" for name, text in encoded.items())
 
 
+class _SentNames:
+    """Names of values in the parts of a request, as hosts compare them."""
+
+    def __init__(self) -> None:
+        self._names: set[tuple[str, str]] = set()
+        self._above: set[tuple[str, str]] = set()
+
+    def add(self, where: str, name: str) -> bool:
+        """Add a name; return whether it is neither another name there, nor a part of one, nor the whole of a part."""
+        folded = name.casefold()
+        above = {(where, folded[: found.start()]) for found in re.finditer(r"[.\[]", folded)}
+        is_free = (where, folded) not in self._names | self._above and not above & self._names
+        self._names.add((where, folded))
+        self._above |= above
+        return is_free
+
+
 def _pairs(values: JsonObject, style: str | None = None) -> Iterator[Pair]:
     """Yield values of a query or form: a list repeated, an object as JSON, except as ``style`` says."""
     for name, value in values.items():
         if isinstance(value, dict) and style == "deep":
+            if any("[" in key or "]" in key for key in value):
+                raise BadRequestError(
+                    "has a key with a bracket, which would name another value",
+                    argument=name.partition("[")[0],
+                )
             yield from _pairs({f"{name}[{key}]": inner for key, inner in value.items()}, style)
         elif isinstance(value, list) and style not in {"comma", "json"}:
             for item in value:
@@ -258,7 +303,15 @@ def _encoded(pairs: Iterable[Pair]) -> str:
 
 
 def _texts(values: JsonObject) -> dict[str, str]:
-    return {name: ",".join(items) for name, items in _pairs(values, "comma")}
+    return {name: _joined(items) for name, items in _pairs(values, "comma")}
+
+
+def _joined(items: list[str], *, argument: str = "") -> str:
+    """Return the items of a list in one text, where nothing encodes a comma; one in an item would divide it."""
+    if len(items) > 1 and any("," in item for item in items):
+        why = "has an item with a comma, which the host would read as two items"
+        raise BadRequestError(why if argument else f"a list {why}", argument=argument)
+    return ",".join(items)
 
 
 def _paths(name: str, value: Any) -> Iterable[str]:

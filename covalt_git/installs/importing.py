@@ -55,13 +55,14 @@ def import_toolset(
     dry_run: bool = False,
     force: bool = False,
     accept_signer: bool = False,
+    reason: str | None = None,
     reviewed: str | None = None,
 ) -> ImportedToolset:
     """Import a toolset from a ZIP, a directory, a URL (a ``str``) or the bytes of a ZIP (:class:`Bundle`).
 
     The signature in the file ``SOURCE.sig`` must be valid, if it exists.  If the toolset was imported before,
     it is updated as by :func:`covalt_git.installs.updating.update`, with ``force`` and
-    ``accept_signer``.  A ``dry_run`` checks everything and writes nothing.  ``reviewed`` is the digest of the
+    ``accept_signer`` and the ``reason`` for it.  A ``dry_run`` checks everything and writes nothing.  ``reviewed`` is the digest of the
     toolset if the user has reviewed it in order to trust it.
 
     Raises:
@@ -85,7 +86,12 @@ def import_toolset(
                     http_status=409,
                 )
             update = merge_incoming(
-                root, found, dry_run=dry_run, force=force, accept_signer=accept_signer
+                root,
+                found,
+                dry_run=dry_run,
+                force=force,
+                accept_signer=accept_signer,
+                reason=reason,
             )
         else:
             _check_available(root, found.toolset.id)

@@ -223,7 +223,7 @@ def check_signer(recorded: Signer | None, found: Signer | None, *, accept: bool)
     now = f"now by {found.principal!r} ({found.fingerprint})" if found else "is now unsigned"
     raise SignerChangedError(
         f"it was signed by {recorded.principal!r} ({recorded.fingerprint}), and {now}",
-        hint="ask the signer; if the change is intended, add --accept-signer",
+        hint="ask the signer; if the change is intended, a user accepts it at a terminal by --accept-signer",
     )
 
 

@@ -42,12 +42,24 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     Raises:
         UnknownNameError: if the id does not exist; the hint has the most similar one.
         NotInGitError: if it has uncommitted files, unless ``force`` is set.
+        CovaltError: ``approval_required``, if its state requires approval of calls: that would end with the state, and
+            the toolset can be imported again.
         CovaltError: if it cannot be removed; it is unchanged.
     """
     toolset = find_toolset(root, toolset_id)
     if toolset_id == REGISTRY_NAMESPACE:
         raise CovaltError(
             "registered tools are removed one by one", hint="covalt-git registry remove TOOL_ID"
+        )
+    asked = [name for name, own in toolset.state.overrides.items() if own.requires_confirmation]
+    if asked:
+        raise CovaltError(
+            f"this project requires approval of {toolset_id}:{asked[0]}, which would end with the state of the toolset",
+            hint="\n".join(
+                f"covalt-git tool override {toolset_id}:{name} --clear confirm" for name in asked
+            ),
+            code="approval_required",
+            http_status=409,
         )
     if not force and not is_in_git(root, toolset):
         raise NotInGitError(

@@ -78,11 +78,12 @@ def update(
     dry_run: bool = False,
     force: bool = False,
     accept_signer: bool = False,
+    reason: str | None = None,
 ) -> Update:
     """Merge a newer version of an imported toolset with the current files.
 
     ``source`` is by default the source of the last import.  With ``force``, the new files replace the
-    current ones, including local changes.
+    current ones, including local changes.  ``reason`` is why a script accepts another signer, or none.
 
     Raises:
         UnknownNameError: if the id does not exist; the hint has the most similar one.
@@ -104,12 +105,18 @@ def update(
         ref = new.source_ref if source else found.state.source_ref or ""
         staged = new._replace(source_ref=ref)
         return merge_incoming(
-            root, staged, dry_run=dry_run, force=force, accept_signer=accept_signer
+            root, staged, dry_run=dry_run, force=force, accept_signer=accept_signer, reason=reason
         )
 
 
 def merge_incoming(
-    root: Path, new: Incoming, *, dry_run: bool, force: bool, accept_signer: bool
+    root: Path,
+    new: Incoming,
+    *,
+    dry_run: bool,
+    force: bool,
+    accept_signer: bool,
+    reason: str | None = None,
 ) -> Update:
     """Merge a staged toolset with the installed one of the same id; the caller holds the toolsets lock.
 
@@ -142,7 +149,10 @@ def merge_incoming(
                 replaced = store_version(root, old.id, ours)
             store_version(root, old.id, new.entries)
             fsync_all(staged)
-            replace(root, old.id, staged, state_of(new, old.state))
+            state = state_of(new, old.state)
+            if new.signer != old.state.signer:
+                state = state.model_copy(update={"signer_reason": reason})
+            replace(root, old.id, staged, state)
         return Update(
             old_version=old.state.version,
             new_version=_version(new.toolset),

@@ -23,7 +23,7 @@ from covalt_git.workspaces.chat import put_stored, stored_at
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.merging.merge_conflicts import Choices
     from covalt_git.merging.tree_merge import Clash, MergedTree
@@ -79,11 +79,14 @@ def merge(
     message: str = "",
     fast_forward: bool = True,
     again: bool = False,
+    check_path: Callable[[str], None] = lambda _path: None,
 ) -> Merge:
     """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
 
     If the active branch has no commits that ``branch`` lacks, it is fast-forwarded, unless ``fast_forward`` is false.
     With ``again``, changes that were merged before, and taken back by an undo or restore, are merged once more.
+    ``check_path`` is called with each path at which the other version of a conflict is saved, before anything is written:
+    the name of the branch is a part of it.
 
     Raises:
         UnknownNameError: if the branch or a conflict does not exist; the hint has the most similar one.
@@ -104,6 +107,9 @@ def merge(
         stopped_merge = StoppedMerge(branch=branch, into=done.into, again=again)
         put_stored(chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}")
         return done
+    for conflict in done.conflicts:
+        if conflict.saved_as is not None:
+            check_path(conflict.saved_as)
     new = theirs
     if done.status == "fast_forward":
         changes = writer.switch(done.into, old=head, before=head, new=theirs)

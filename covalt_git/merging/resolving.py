@@ -19,7 +19,7 @@ from covalt_git.models.commit_record import MergeConflict
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
@@ -103,12 +103,18 @@ def _clash(chat: ChatStore, conflict: Waiting, tree: str | None) -> Clash:
     )
 
 
-def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
+def resolve(
+    writer: Writer,
+    path: str,
+    choice: Choice,
+    *,
+    check_path: Callable[[str], None] = lambda _path: None,
+) -> Sequence[FileChange]:
     """Resolve a conflict that is unresolved, or that stopped the last merge; return the changed files.
 
     An unresolved conflict is resolved in a new commit.  ``path`` is the path of the conflict, or of the saved
     other version.  The decision is about the current files: ``ours`` keeps the file with all changes since the
-    merge.
+    merge.  ``check_path`` is called as by :func:`.branch_merge.merge`.
 
     Raises:
         UnknownNameError: if no conflict is unresolved at the path.
@@ -121,7 +127,10 @@ def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
     stopped = branch_merge.stopped(chat)
     if stopped is not None and not any(path in {one.path, one.saved_as} for one in pending):
         choices = {path: choice, None: Choice("both")}
-        return branch_merge.merge(writer, stopped.branch, choices, again=stopped.again).changes
+        done = branch_merge.merge(
+            writer, stopped.branch, choices, again=stopped.again, check_path=check_path
+        )
+        return done.changes
     conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
     assert choice.decision != "both"  # both versions exist already

@@ -165,6 +165,9 @@ class ToolsetState(StrictModel):
     installed_at: Time | None = Field(None, description="When it was imported, in UTC.")
     digest: Digest | None = Field(None, description="Digest of the imported toolset.")
     signer: Signer | None = Field(None, description="Signer of the imported bundle.")
+    signer_reason: str | None = Field(
+        None, description="Why a script accepted this signer, or none, in place of the earlier one."
+    )
     enabled: Bool | None = Field(None, description="Whether the toolset is enabled.")
     overrides: dict[AnyToolName, LocalOverride] = Field(
         default_factory=dict,

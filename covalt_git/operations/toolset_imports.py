@@ -69,6 +69,7 @@ class UpdateOptions(Request):
         default=False,
         description="Also if the installed version was signed with another key, or the new one is not signed.",
     )
+    reason: Reason = None
 
 
 class ImportOptions(UpdateOptions):
@@ -80,7 +81,6 @@ class ImportOptions(UpdateOptions):
         description="Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the "
         "toolset, and connect its MCP servers. It is refused for updates.",
     )
-    reason: Reason = None
 
 
 class ImportSent(ImportOptions):
@@ -119,13 +119,14 @@ class ImportToolsetFrom(ImportOptions):
     unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
 
 
-def _decision(_: Context, request: ImportOptions) -> str:
-    """Return what a user decides by an import, if it does more than to store the files."""
+def _decision(_: Context, request: UpdateOptions) -> str:
+    """Return what a user decides by an import or an update, if it does more than to store the files."""
     if request.dry_run:
         return ""
-    if isinstance(request, ImportToolsetFrom) and request.trusted_signer is not None:
+    adds_signer = isinstance(request, ImportToolsetFrom) and request.trusted_signer is not None
+    if adds_signer or request.accept_signer:
         return "signers are trusted"
-    return TRUSTING if request.trust is not None else ""
+    return TRUSTING if isinstance(request, ImportOptions) and request.trust is not None else ""
 
 
 class UpdateToolset(ToolsetRequest, UpdateOptions):
@@ -305,7 +306,7 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
     return _import(context, source, request)
 
 
-@operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
+@operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets", decides=_decision)
 def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
     """Merge the newest version of an imported toolset with the local changes.
 
@@ -315,7 +316,7 @@ def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
     return _update(context, request)
 
 
-@operation(changes=True, admin="update toolsets", local=True)
+@operation(changes=True, admin="update toolsets", local=True, decides=_decision)
 def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> ToolsetUpdated:
     """Merge a newer version of a ZIP, a folder or an https URL, as update_toolset does."""
     source = source_at(context, request.source) if request.source is not None else None
@@ -376,6 +377,7 @@ def import_bundle(
         context.project.root,
         dry_run=dry_run,
         force=force,
+        reason=reason,
         reviewed=None if dry_run else trust,
     )
     try:

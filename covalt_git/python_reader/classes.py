@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import alias_generators
 
-from covalt_git.python_reader.constraints import field_keywords, is_field
-from covalt_git.python_reader.enums import enum_schema, is_enum
+from covalt_git.json_values import pointer
+from covalt_git.python_reader.constraints import (
+    describes_only,
+    field_keywords,
+    has_integers,
+    is_field,
+)
+from covalt_git.python_reader.enums import constant, enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 _MODEL = "pydantic.BaseModel"
 _ROOT_MODEL = "pydantic.RootModel"
 _TYPED_DICT = "typing.TypedDict"
-_NAMED_TUPLE = "typing.NamedTuple"
+_NAMED_TUPLES = frozenset({"typing.NamedTuple", "collections.namedtuple"})
 _GENERIC = frozenset({"typing.Generic", "typing.Protocol", "abc.ABC", "builtins.object"})
 """Bases that add no field."""
 
@@ -49,6 +55,7 @@ _IGNORED_CONFIG = frozenset(
             "json_schema_serialization_defaults_required",
             "url_preserve_empty_path",
         ),
+        *("ignored_types", "val_json_bytes", "str_min_length", "str_max_length"),
     }
 )
 """Settings of a model that do not change which values a call accepts: it checks the types of the schema first.
@@ -60,9 +67,24 @@ _BY_NAME = ("populate_by_name", "validate_by_name")
 """Settings with which callers can use the names of fields as well as their aliases."""
 
 _CHANGING_CONFIG = frozenset(
-    {"coerce_numbers_to_str", "str_strip_whitespace", "str_to_lower", "str_to_upper"}
+    {
+        *("coerce_numbers_to_str", "str_strip_whitespace", "str_to_lower", "str_to_upper"),
+        "val_json_bytes",
+    }
 )
 """Settings with which the function gets another value than the call has."""
+
+_TEXT_LIMITS = {"str_min_length": "minLength", "str_max_length": "maxLength"}
+"""Settings that limit the texts of a model, with the keyword of JSON Schema."""
+
+_NO_TEXTS = ("date", "time", "duration", "uuid", "uri", "ipv")
+"""Beginnings of formats that pydantic reads as values of their own, for which these settings do not count."""
+
+_WRITING_CONFIG = frozenset(
+    {"ser_json_timedelta", "ser_json_temporal", "ser_json_bytes", "ser_json_inf_nan"}
+    | {"json_encoders"}
+)
+"""Settings that change only how results are written."""
 
 _IGNORED_OPTIONS = frozenset(
     {*("frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash", "init", "match_args")}
@@ -116,14 +138,20 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
     if is_enum(definition, reader):
         schema = enum_schema(definition, reader) | {"title": name}
         return ClassReading(schema | _description(definition.node, reader))
-    if not isinstance(definition.node, ast.ClassDef):
+    node = definition.node
+    if isinstance(node, ast.Call):
+        node = _class_of_call(node, reader)
+    if not isinstance(node, ast.ClassDef):
         raise UnknownError
-    lineage = _lineage(definition.node, reader, _Lineage(), set())
+    lineage = _lineage(node, reader, _Lineage(), set())
     for node, _ in lineage.classes:
         _check_own_names(node)
     kinds = lineage.external.keys() - _GENERIC
     fields: list[Parameter] = []
     takes_settings = False
+    unknown = kinds - {_MODEL, _ROOT_MODEL, _TYPED_DICT, *_NAMED_TUPLES}
+    if unknown:
+        raise UnknownError(f"the base {unknown.pop()}")
     if kinds == {_MODEL}:
         schema, fields = _model(lineage)
     elif kinds == {_ROOT_MODEL}:
@@ -132,7 +160,7 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         takes_settings = True
         fields = [*_typed_dict_fields(lineage)]
         schema = _record(fields, closed=reader.closes and not reader.serializes)
-    elif kinds == {_NAMED_TUPLE} and len(lineage.classes) == 1:
+    elif kinds <= _NAMED_TUPLES and len(kinds) == 1 and len(lineage.classes) == 1:
         return ClassReading(_named_tuple(*lineage.classes[0]))
     elif not kinds:
         # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
@@ -145,6 +173,49 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         raise UnknownError
     schema = {"title": name} | schema | _description(definition.node, reader)
     return ClassReading(schema, same_names(fields), takes_settings)
+
+
+def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
+    """Return the class that ``TypedDict("D", {"a": int})``, ``NamedTuple`` or ``namedtuple`` makes.
+
+    Raises:
+        UnknownError: if its fields are not written there.
+    """
+    maker = reader.origin(call.func)
+    options = {keyword.arg: keyword.value for keyword in call.keywords}
+    fields: list[tuple[ast.expr | None, ast.expr]]
+    if maker == "collections.namedtuple" and len(call.args) == 2 and not options:  # noqa: PLR2004
+        names = constant(reader, call.args[1])
+        names = names.replace(",", " ").split() if isinstance(names, str) else names
+        fields = [(ast.Constant(name), ast.Name("object", ast.Load())) for name in names]
+    elif maker == "typing.TypedDict" and options.keys() <= {"total"}:
+        match call.args:
+            case [_, ast.Dict(keys=keys, values=values)]:
+                fields = [*zip(keys, values, strict=True)]
+            case _:
+                raise UnknownError
+    elif maker == "typing.NamedTuple" and not options:
+        match call.args:
+            case [_, ast.List(elts=pairs) | ast.Tuple(elts=pairs)]:
+                fields = [
+                    (pair.elts[0], pair.elts[1])
+                    for pair in pairs
+                    if isinstance(pair, ast.Tuple) and len(pair.elts) == 2  # noqa: PLR2004
+                ]
+                if len(fields) < len(pairs):
+                    raise UnknownError
+            case _:
+                raise UnknownError
+    else:
+        raise UnknownError(f"arguments of {maker.rpartition('.')[2]}()")
+    body: list[ast.stmt] = []
+    for key, kind in fields:
+        name = None if key is None else literal(key)
+        if not isinstance(name, str):
+            raise UnknownError
+        body.append(ast.AnnAssign(ast.Name(name, ast.Store()), kind, None, 1))
+    made = ast.ClassDef(str(literal(call.args[0])), [call.func], call.keywords, body, [])
+    return ast.fix_missing_locations(ast.copy_location(made, call))
 
 
 def same_names(fields: Iterable[Parameter]) -> tuple[tuple[str, ...], ...]:
@@ -235,7 +306,7 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
     for node, reader in lineage.classes:
         _check_methods(node, reader)
         if node.decorator_list:
-            raise UnknownError
+            raise UnknownError(f"@{ast.unparse(node.decorator_list[0])}")
         for statement in _statements(node):
             name = _target(statement)
             if name == "model_config":
@@ -245,11 +316,14 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
                 if is_field and not _is_class_variable(statement, reader, in_model=True):
                     fields[name] = statement, reader
             elif not name.startswith("_"):
-                raise UnknownError
+                raise UnknownError(f"{name} without a type")
     config = _config_of(*lineage.classes[-1])
     extra, alias = _read_config(config)
     if alias is None and _had_generator(lineage):
-        raise UnknownError  # inherited fields keep the aliases that it made
+        # Inherited fields keep the aliases that it made.
+        raise UnknownError("alias_generator of a base class")
+    texts = _text_limits(config)
+    is_strict = "strict" in config and not _is_constant(config["strict"][0], (False, None))
     by_name = any(
         name in config and not _is_constant(config[name][0], (False, None)) for name in _BY_NAME
     )
@@ -262,13 +336,21 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
         if reader.serializes and _is_excluded(statement.value, reader):
             continue
         found = read_parameter(
-            replace(reader, closes=extra == "forbid", renames=by_name or alias is not None),
+            replace(
+                reader,
+                closes=extra == "forbid",
+                renames=by_name or alias is not None or bool(texts) or is_strict,
+            ),
             name,
             annotation=statement.annotation,
             default=statement.value,
             alias=alias,
             by_name=by_name,
         )
+        if is_strict and has_integers(found.schema) and not reader.serializes:
+            reader.note(f"{lineage.classes[-1][0].name}.strict", refuses_only=True)
+        if texts and not reader.serializes:
+            found = found._replace(schema=_with_text_limits(found.schema, texts, reader))
         parameters.append(found)
     listed = {parameter.name for parameter in parameters}
     for parameter in parameters:
@@ -276,9 +358,65 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
             lineage.classes[-1][1].note(f"{other}, a name of two fields")
     schema = _record(parameters, closed=False)
     title = {"title": literal(config["title"][0])} if "title" in config else {}
+    if "json_schema_extra" in config:
+        title |= _described(config["json_schema_extra"][0])
     if extra == "ignore":
         return schema | title, parameters
     return schema | title | {"additionalProperties": extra == "allow"}, parameters
+
+
+def _described(extra: ast.expr) -> JsonObject:
+    """Return what ``json_schema_extra`` of a model adds to its schema.
+
+    Raises:
+        UnknownError: if that is computed, or says something about values.
+    """
+    try:
+        more = literal(extra) or {}
+    except UnknownError:
+        more = None
+    if not isinstance(more, dict) or not describes_only(more):
+        raise UnknownError("json_schema_extra")
+    return more
+
+
+def _text_limits(config: Mapping[str, tuple[ast.expr, SchemaReader]]) -> JsonObject:
+    """Return the limits of all texts of a model, as keywords of JSON Schema."""
+    limits: JsonObject = {}
+    for name, keyword in _TEXT_LIMITS.items():
+        if name not in config:
+            continue
+        try:
+            value = constant(config[name][1], config[name][0])
+        except UnknownError:
+            value = ""
+        if value is not None and type(value) is not int:
+            raise UnknownError(name)
+        if value:
+            limits[keyword] = value
+    return limits
+
+
+def _with_text_limits(schema: JsonObject, limits: JsonObject, reader: SchemaReader) -> JsonObject:
+    """Return the schema of a field whose texts have the limits of its model; those of the field itself count more."""
+    if schema.get("type") == "string" and not schema.keys() & {"enum", "const"}:
+        if str(schema.get("format", "")).startswith(_NO_TEXTS):
+            return schema
+        if "format" in schema:
+            reader.note(f"{', '.join(limits)} of a {schema['format']}", refuses_only=True)
+        return limits | schema
+    if schema.get("type") == "object" or (
+        pointer.REF in schema and "title" not in reader.definition_of(schema)
+    ):
+        reader.note(f"{', '.join(limits)} of texts in it", refuses_only=True)
+        return schema
+    found = dict(schema)
+    if isinstance(found.get("items"), dict):
+        found["items"] = _with_text_limits(found["items"], limits, reader)
+    for key in ("anyOf", "oneOf", "prefixItems"):
+        if key in found:
+            found[key] = [_with_text_limits(part, limits, reader) for part in found[key]]
+    return found
 
 
 def _had_generator(lineage: _Lineage) -> bool:
@@ -332,10 +470,15 @@ def _read_config(
         if alias is None and not (
             isinstance(expression, ast.Constant) and expression.value is None
         ):
-            raise UnknownError
-    unknown = config.keys() - _IGNORED_CONFIG - {"extra", "alias_generator", "title"}
+            raise UnknownError(f"alias_generator={ast.unparse(expression)}")
+    known = _IGNORED_CONFIG | {"extra", "alias_generator", "title", "json_schema_extra"}
+    unknown = [
+        name
+        for name, (_, reader) in config.items()
+        if name not in known and (reader.serializes or name not in _WRITING_CONFIG)
+    ]
     if unknown or extra not in ("ignore", "allow", "forbid"):
-        raise UnknownError
+        raise UnknownError(", ".join(unknown) or f"extra={extra}")
     return extra, alias
 
 
@@ -348,12 +491,13 @@ def _settings(
         for key, setting in zip(value.keys, value.values, strict=True):
             yield str(literal(key) if key is not None else None), setting
         return
-    if not isinstance(value, ast.Call) or value.args:
-        raise UnknownError
-    if reader.origin(value.func) not in {"pydantic.ConfigDict", "builtins.dict"}:
-        raise UnknownError
+    makers = {"pydantic.ConfigDict", "builtins.dict"}
+    if not isinstance(value, ast.Call) or value.args or reader.origin(value.func) not in makers:
+        raise UnknownError("model_config")
     for keyword in value.keywords:
-        yield str(keyword.arg), keyword.value
+        if keyword.arg is None:
+            raise UnknownError(f"**{ast.unparse(keyword.value)} in model_config")
+        yield keyword.arg, keyword.value
 
 
 def _is_excluded(default: ast.expr | None, reader: SchemaReader) -> bool:
@@ -436,7 +580,7 @@ def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
         and {keyword.arg for keyword in keywords} <= _IGNORED_OPTIONS
     )
     if not plain:
-        raise UnknownError
+        raise UnknownError(f"@{ast.unparse(decorator)}")
 
 
 def _typed_dict_fields(lineage: _Lineage) -> Iterator[Parameter]:
@@ -521,7 +665,7 @@ def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
         if not isinstance(method, FunctionNode):
             continue
         if method.name.startswith(_SCHEMA_HOOKS):
-            raise UnknownError
+            raise UnknownError(f"{method.name}()")
         if method.name in _CONSTRUCTORS:
             reader.note(f"{node.name}.{method.name}()")
         for decorator in method.decorator_list:
@@ -532,7 +676,7 @@ def _check_methods(node: ast.ClassDef, reader: SchemaReader) -> None:
             if origin not in _HARMLESS_DECORATORS and not is_accessor:
                 reader.note(f"{node.name}.{method.name}()")
             if origin in _SERIALIZERS and reader.serializes:
-                raise UnknownError
+                raise UnknownError(f"{method.name}()")
 
 
 def _check_assignments(node: ast.ClassDef, reader: SchemaReader) -> None:
@@ -544,7 +688,7 @@ def _check_assignments(node: ast.ClassDef, reader: SchemaReader) -> None:
     for statement in _statements(node):
         name, value = _target(statement), statement.value
         if name.startswith(_SCHEMA_HOOKS):
-            raise UnknownError
+            raise UnknownError(name)
         if name == "model_config" or isinstance(statement, ast.AnnAssign) or value is None:
             continue
         called = value.func if isinstance(value, ast.Call) else value
@@ -559,8 +703,8 @@ def _statements(node: ast.ClassDef) -> Iterator[ast.Assign | ast.AnnAssign]:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             yield statement
         elif isinstance(statement, ast.ClassDef):
-            if statement.name == "Config":  # settings, as pydantic 1 had them
-                raise UnknownError
+            if statement.name == "Config":
+                raise UnknownError("class Config, settings as pydantic 1 had them")
         elif not isinstance(statement, FunctionNode | ast.Pass) and not (
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         ):

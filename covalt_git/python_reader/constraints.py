@@ -15,7 +15,7 @@ from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.names import UnknownError, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.python_reader.reader import TypeReader
@@ -72,9 +72,13 @@ _TYPES = {  # of annotated_types: its parameters as keywords of Field
     "Len": ("min_length", "max_length"),
     "Interval": (),
 }
-_HARMLESS = frozenset(
-    {"pydantic.Strict", "pydantic.AllowInfNan", "pydantic.FailFast", "typing.Doc"}
-)
+_AS_KEYWORDS: Final[dict[str, tuple[str, ...]]] = {  # of pydantic, likewise
+    "pydantic.Field": ("default",),
+    "pydantic.StringConstraints": (),
+    "pydantic.Discriminator": ("discriminator",),
+    "pydantic.Strict": ("strict",),
+}
+_HARMLESS = frozenset({"pydantic.AllowInfNan", "pydantic.FailFast", "typing.Doc"})
 _CHECKS = frozenset(
     {
         *("pydantic.AfterValidator", "pydantic.BeforeValidator", "pydantic.WrapValidator"),
@@ -106,28 +110,58 @@ def with_metadata(reader: TypeReader, schema: JsonObject, metadata: ast.expr) ->
     """
     if isinstance(metadata, ast.Constant):
         return schema  # a comment, which pydantic ignores
-    called = metadata.func if isinstance(metadata, ast.Call) else metadata
-    origin = reader.origin(called)
-    if origin == "pydantic.Field" and isinstance(metadata, ast.Call):
-        keywords = field_keywords(metadata)
+    origin = _origin(reader, metadata)
+    if origin in _HARMLESS:
+        return schema
+    keywords = metadata_keywords(reader, metadata)
+    if keywords is not None:
         schema = with_keywords(reader, schema, keywords)
         text = reader.text(keywords.get("description"))
         return schema | ({"description": text} if text else {})
-    if origin in _HARMLESS:
-        return schema
-    package, _, name = origin.rpartition(".")
-    if package == "annotated_types" and name in _TYPES:
-        return with_keywords(reader, schema, _keywords(metadata, _TYPES[name]))
-    if origin == "pydantic.StringConstraints":
-        keywords = _keywords(metadata, ())
-        return with_keywords(reader, schema, keywords)
-    if origin == "pydantic.Discriminator":
-        keywords = _keywords(metadata, ("discriminator",))
-        return with_keywords(reader, schema, keywords)
     if origin in _CHECKS:
         reader.note(ast.unparse(metadata))
         return schema
     raise UnknownError
+
+
+def metadata_keywords(reader: TypeReader, metadata: ast.expr) -> dict[str, ast.expr] | None:
+    """Return a part of the metadata of ``Annotated`` as keywords of ``Field``; None if it is not one of constraints.
+
+    Raises:
+        UnknownError: if some of its arguments are unpacked.
+    """
+    origin = _origin(reader, metadata)
+    package, _, name = origin.rpartition(".")
+    if origin in _AS_KEYWORDS:
+        positional = _AS_KEYWORDS[origin]
+    elif package == "annotated_types" and name in _TYPES:
+        positional = _TYPES[name]
+    else:
+        return None
+    if origin == "pydantic.Strict" and not getattr(metadata, "args", ()):
+        return {"strict": ast.Constant(value=True)} | _keywords(metadata, positional)
+    return _keywords(metadata, positional) if isinstance(metadata, ast.Call) else None
+
+
+def not_repeated(
+    own: Mapping[str, ast.expr], annotated: Iterable[Mapping[str, ast.expr]]
+) -> dict[str, ast.expr]:
+    """Return the keywords of ``= Field(...)`` without the constraints that the metadata of the annotation repeat.
+
+    Pydantic puts those of the default before those of the annotation, and of two of one kind, the later one counts.
+    """
+    repeated = {
+        name
+        for keywords in annotated
+        for name, value in keywords.items()
+        if not (isinstance(value, ast.Constant) and value.value is None)
+    }
+    constraints = _CONSTRAINTS | _UNLISTED | _CHANGES | {"strict", "union_mode"}
+    return {name: value for name, value in own.items() if name not in constraints & repeated}
+
+
+def _origin(reader: TypeReader, metadata: ast.expr) -> str:
+    return reader.origin(metadata.func if isinstance(metadata, ast.Call) else metadata)
 
 
 def with_keywords(
@@ -138,10 +172,10 @@ def with_keywords(
     Raises:
         UnknownError: if a keyword may change the type in an unknown way.
     """
-    if "strict" in keywords and schema.get("type") == "integer":
-        reader.note(
-            f"strict={ast.unparse(keywords['strict'])}", refuses_only=True
-        )  # it refuses 5.0
+    strict = keywords.get("strict")
+    is_lax = strict is None or (isinstance(strict, ast.Constant) and not strict.value)
+    if strict is not None and not is_lax and has_integers(schema):
+        reader.note(f"strict={ast.unparse(strict)}", refuses_only=True)  # it refuses 5.0
     strips = "strip_whitespace" in keywords
     for name, expression in keywords.items():
         if strips and name in {"max_length", "pattern"}:
@@ -181,10 +215,28 @@ def with_keywords(
         # A function or a computed value, which may say that a shell reads the argument: a waiver must not depend on it.
         reader.note(f"json_schema_extra={ast.unparse(extra)}")
         return {SHELL_SCHEMA: True}
-    if any(key not in _DESCRIBING and not _is_extension(key) for key in more):
+    if not describes_only(more):
         # What the author writes about a type or a default is not what pydantic does.
         reader.note(f"json_schema_extra={ast.unparse(extra)}")
     return schema | more
+
+
+def has_integers(schema: Any) -> bool:
+    """Return whether a schema takes 5.0 as an integer at some place, without the classes that it refers to."""
+    if isinstance(schema, list):
+        return any(map(has_integers, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "integer":
+        return "enum" not in schema
+    return any(
+        has_integers(part) for key, part in schema.items() if key not in {"default", "examples"}
+    )
+
+
+def describes_only(extra: JsonObject) -> bool:
+    """Return whether ``json_schema_extra`` says nothing about values."""
+    return all(key in _DESCRIBING or _is_extension(key) for key in extra)
 
 
 def _is_extension(key: object) -> bool:

@@ -34,13 +34,52 @@ def constant(reader: TypeReader, expression: ast.expr) -> Any:
         UnknownError: if it has to be computed.
     """
     expression, reader = reader.assigned(expression)
-    if isinstance(expression, ast.Attribute):
-        owner = reader.resolve(expression.value)
-        if isinstance(owner, ModuleMember) and isinstance(owner.node, ast.ClassDef):
-            members = enum_members(owner, reader.within(owner.module))
-            if expression.attr in members:
-                return members[expression.attr]
+    match expression:
+        case ast.Attribute(value=ast.Attribute() | ast.Subscript() as member, attr="value"):
+            return _member(reader, member)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not constant(reader, operand)
+        case ast.Subscript(value=container, slice=place) if _members(reader, container) is None:
+            held, key = constant(reader, container), literal(place)
+            is_dict = isinstance(held, dict) and isinstance(key, str)
+            is_list = isinstance(held, list | str) and isinstance(key, int)
+            try:
+                return held[key] if is_dict or is_list else literal(expression)
+            except LookupError:
+                raise UnknownError from None
+        case ast.Attribute() | ast.Subscript():
+            return _member(reader, expression)
     return literal(expression)
+
+
+def _member(reader: TypeReader, expression: ast.Attribute | ast.Subscript) -> Any:
+    """Return the value of ``Colour.RED`` or ``Colour["RED"]``.
+
+    Raises:
+        UnknownError: if it is not one of an enumeration that can be read.
+    """
+    members = _members(reader, expression.value)
+    name = expression.attr if isinstance(expression, ast.Attribute) else literal(expression.slice)
+    if members is None or not isinstance(name, str) or name not in members:
+        raise UnknownError
+    return members[name]
+
+
+def _members(reader: TypeReader, expression: ast.expr) -> dict[str, Any] | None:
+    """Return the members of the enumeration that an expression names; None if it names none."""
+    owner = reader.resolve(expression)
+    if not isinstance(owner, ModuleMember):
+        return None
+    inner = reader.within(owner.module)
+    return enum_members(owner, inner) if is_enum(owner, inner) else None
+
+
+def is_plain_member(reader: TypeReader, expression: ast.Attribute) -> bool:
+    """Return whether an expression is a member of an enumeration whose members are texts or numbers themselves."""
+    owner = reader.resolve(expression.value)
+    if not isinstance(owner, ModuleMember):
+        return False
+    return _ANY_VALUE != _types(owner, reader.within(owner.module)) != ()
 
 
 def is_enum(definition: ModuleMember, reader: TypeReader) -> bool:
@@ -57,6 +96,7 @@ def enum_schema(definition: ModuleMember, reader: TypeReader) -> JsonObject:
     Raises:
         UnknownError: if its values are computed, or no JSON.
     """
+    _note_missing(definition, reader)
     values: list[Any] = []
     for value in enum_members(definition, reader).values():
         if value not in values:  # True is another name of the member 1
@@ -64,6 +104,19 @@ def enum_schema(definition: ModuleMember, reader: TypeReader) -> JsonObject:
     if not values:
         raise UnknownError
     return reader.choice(values)
+
+
+def _note_missing(definition: ModuleMember, reader: TypeReader) -> None:
+    """Note that an enumeration makes members of other values, which the schema refuses first."""
+    node: ast.AST | None = definition.node
+    for _ in range(_MOST_BASES):
+        if not isinstance(node, ast.ClassDef):
+            return
+        if any(getattr(part, "name", "") == "_missing_" for part in node.body):
+            reader.note(f"{node.name}._missing_()", refuses_only=True)
+        base = reader.resolve(node.bases[0]) if len(node.bases) == 1 else None
+        node = base.node if isinstance(base, ModuleMember) else None
+        reader = reader.within(base.module) if isinstance(base, ModuleMember) else reader
 
 
 def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]:
@@ -88,7 +141,8 @@ def _types(definition: ModuleMember, reader: TypeReader) -> tuple[type, ...]:
     """Return the types that the values of an enumeration can have."""
     node = definition.node
     if isinstance(node, ast.Call):
-        return _BASES.get((reader.origin(node.func),), ())
+        mixed = [keyword.value for keyword in node.keywords if keyword.arg == "type"]
+        return _BASES.get(tuple(reader.origin(base) for base in (*mixed, node.func)), ())
     for _ in range(_MOST_BASES):
         if not isinstance(node, ast.ClassDef):
             return ()
@@ -150,7 +204,12 @@ def _value(
 
 def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
     """Return the members of ``Enum("Colour", names)``: names in a text or a list, pairs, or a dict."""
-    if len(call.args) != 2 or any(keyword.arg != "module" for keyword in call.keywords):  # noqa: PLR2004
+    options = {keyword.arg: keyword.value for keyword in call.keywords}
+    known = {"module", "qualname", "start", "type"}
+    if len(call.args) != 2 or not options.keys() <= known:  # noqa: PLR2004
+        raise UnknownError
+    start = literal(options["start"]) if "start" in options else 1
+    if not isinstance(start, int):
         raise UnknownError
     given = constant(reader, call.args[1])
     if isinstance(given, str):
@@ -161,7 +220,9 @@ def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict
         raise UnknownError
     if all(isinstance(name, str) for name in given):
         is_text = types == (str,)
-        return {name: name.lower() if is_text else at for at, name in enumerate(given, 1)}
+        if "type" in options and is_text:  # the numbers as texts
+            return {name: str(at) for at, name in enumerate(given, start)}
+        return {name: name.lower() if is_text else at for at, name in enumerate(given, start)}
     pairs = [one for one in given if isinstance(one, list) and len(one) == 2]  # noqa: PLR2004
     if len(pairs) < len(given) or not all(isinstance(name, str) for name, _ in pairs):
         raise UnknownError

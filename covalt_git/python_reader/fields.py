@@ -13,7 +13,13 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from covalt_git.json_values import canonical_json
 from covalt_git.models.tool_properties import SHELL_SCHEMA
-from covalt_git.python_reader.constraints import field_keywords, is_field, with_keywords
+from covalt_git.python_reader.constraints import (
+    field_keywords,
+    is_field,
+    metadata_keywords,
+    not_repeated,
+    with_keywords,
+)
 from covalt_git.python_reader.enums import constant
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import UnknownError, literal
@@ -99,12 +105,14 @@ def read_parameter(
     if default is not None and is_field(reader, default):
         own, default = field_keywords(default), None
         fields = [*fields, own]
-    required, value = default is None and not is_optional, default
+    if takes_none and default is not None and _is_final(reader, annotation):
+        reader.note("Final, a constant that calls cannot pass", refuses_only=True)
+    required, value = default is None and not is_optional, None
     if takes_none and default is not None and _may_be_none(reader, default):
         schema = reader.or_null(schema)
     if own is not None:
         try:
-            schema = with_keywords(reader, schema, own)
+            schema = with_keywords(reader, schema, not_repeated(own, fields[:-1]))
         except UnknownError:
             reader.note(f"Field of {name}")
             schema = {SHELL_SCHEMA: True} if "json_schema_extra" in own else {}
@@ -115,19 +123,26 @@ def read_parameter(
             names = _aliases(reader, keywords) or names
         text = reader.text(keywords.get("description")) or text
         inner = keywords.get("default")
-        if "default_factory" in keywords or (inner is not None and not _is(inner, ...)):
-            required, value = False, value or inner
+        if inner is not None and not _is(inner, ...):  # that of the last Field counts
+            required, value = False, inner
+        elif "default_factory" in keywords:
+            required, value = False, None
+    if default is not None or is_optional:
+        required, value = False, default
     schema = schema | ({"description": text} if text else {})
     if by_name and not reader.serializes:
         names = (*names, name)
     public, *others = dict.fromkeys(names)
+    if others and not reader.serializes:
+        # No form of pydantic's lists them: the schema refuses them, or says nothing about their values.
+        reader.note(f"{public} is also {', '.join(others)}", refuses_only=True)
     return Parameter(public, schema | _default_schema(reader, value), required, tuple(others))
 
 
 def _annotated_fields(
     reader: SchemaReader, annotation: ast.expr | None
 ) -> list[dict[str, ast.expr]]:
-    """Return the keywords of ``Field`` in the metadata of nested ``Annotated``, the innermost first."""
+    """Return the keywords of ``Field`` and of the constraints in nested ``Annotated``, the innermost first."""
     found: list[dict[str, ast.expr]] = []
     for _ in range(MAX_NESTED):
         annotation, reader = reader.unwrap(annotation)
@@ -144,10 +159,16 @@ def _annotated_fields(
             is_harmless = inner.origin(called).startswith(_NEVER_A_FIELD)
             if not is_harmless and not isinstance(value, ast.Constant):
                 raise UnknownError  # it may be a Field with an alias
-            if value is not None and is_field(inner, value):
-                keywords.append(field_keywords(value))
+            if value is not None:
+                stated = metadata_keywords(inner, value)
+                keywords += [] if stated is None else [stated]
         found = keywords + found
     raise UnknownError
+
+
+def _is_final(reader: SchemaReader, annotation: ast.expr | None) -> bool:
+    bare, inner = reader.unwrap(annotation)
+    return inner.origin(bare.value if isinstance(bare, ast.Subscript) else bare) == "typing.Final"
 
 
 def _yields_to_generator(fields: list[dict[str, ast.expr]]) -> bool:
@@ -202,8 +223,9 @@ def _may_be_none(reader: SchemaReader, default: ast.expr) -> bool:
     except UnknownError:
         if _is_of_known_class(reader, default):
             return False
+        # A parameter whose default only running shows is listed without null: most of them are not None.
         reader.note(f"= {ast.unparse(default)}", refuses_only=True)
-        return True
+        return False
 
 
 def _is_of_known_class(reader: SchemaReader, default: ast.expr) -> bool:

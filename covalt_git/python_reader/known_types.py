@@ -166,5 +166,8 @@ CONSTRAINED_BY_CALL: Final = {
 }
 """Functions that return a constrained type; those of collections have the type of the items as first argument."""
 
+CLASS_MAKERS: Final = frozenset({"typing.NamedTuple", "typing.TypedDict", "collections.namedtuple"})
+"""Functions that make a class of the fields in their arguments."""
+
 INTEGER_TEXT: Final = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
 """Texts that pydantic reads as an integer, as which it reads the keys of ``dict[int, str]``."""

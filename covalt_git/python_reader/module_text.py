@@ -20,6 +20,7 @@ MAX_SOURCE_BYTES = 1024 * 1024
 
 _PARSING = threading.RLock()
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+_LINE_END_OF_TEXT = re.compile(r"\r\n|\r|\n")
 
 
 class PythonSyntaxError(CovaltError):
@@ -53,6 +54,16 @@ def parse(source: bytes) -> ast.Module:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
     except ValueError as error:
         raise PythonSyntaxError(1, 1, str(error)) from None
+
+
+def parse_text(text: str) -> ast.Module | None:
+    """Return the syntax tree of a text, whatever encoding it declares; None if it is no Python, or too large."""
+    if len(text) > MAX_SOURCE_BYTES:
+        return None
+    try:
+        return _parse_tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def parse_expression(text: str) -> ast.expr:
@@ -119,3 +130,8 @@ def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
 def split_lines(source: bytes) -> list[bytes]:
     """Return the lines, split where Python ends a line, without line ends."""
     return _LINE_END.split(source)
+
+
+def line_places(text: str) -> list[int]:
+    """Return the places where the lines of a text start, as Python counts them."""
+    return [0, *(one.end() for one in _LINE_END_OF_TEXT.finditer(text))]

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import typing
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+import pydantic
 
 from covalt_git.python_reader.module_text import PythonSyntaxError, parse
 from covalt_git.python_reader.names import (
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST_MODULES = 500
+_ALL = {"pydantic": frozenset(pydantic.__all__), "typing": frozenset(typing.__all__)}
+"""The names that ``from module import *`` imports of modules outside of the toolset, as far as they are known."""
+
 """Modules of one toolset that are read, at most: an import of a further one is unknown."""
 
 _LONGEST_WAY = 50
@@ -167,11 +173,23 @@ class Modules:
         # A later import replaces the names of an earlier one.
         for star in reversed(module.names.stars):
             source = self.module(module.absolute(star) or "")
+            known = _ALL.get(star.removesuffix(".")) if source is None else None
+            if known is not None and name in known:
+                return f"{star}{name}"
+            if known is not None:
+                continue
             if source is None:
                 return None  # it may have every name
             if self._exports(source, name, frozenset()):
                 return self._named(source, name, asked)
         return f"builtins.{name}" if hasattr(builtins, name) else None
+
+    def unread_stars(self, module: Module, name: str) -> list[str]:
+        """Return the modules outside of the toolset of which a module imports all names, so that a name may be of any."""
+        if name in module.names.bindings:
+            return []
+        absolute = [module.absolute(star) or star for star in reversed(module.names.stars)]
+        return [star for star in absolute if star not in _ALL and self.module(star) is None]
 
     def _imported(self, dotted: str | None, asked: frozenset[tuple[str, str]]) -> Target:
         """Return what an absolute dotted name imports."""

@@ -39,7 +39,14 @@ _CANONICAL_MODULES = {
 
 
 class UnknownError(Exception):
-    """Value that cannot be known without running the module; callers accept any value instead."""
+    """Value that cannot be known without running the module; callers accept any value instead.
+
+    Its text, if it has one, is what the source says that cannot be read, such as a setting of a model.
+    """
+
+
+class NotedError(UnknownError):
+    """Class that cannot be read, for a reason that is noted at its definition."""
 
 
 class Binding(NamedTuple):

@@ -42,12 +42,14 @@ class TypeNotes:
     Attributes:
         texts: the types that were not read, or accept less than their schema, in their order.
         may_change: whether the function may get another value than the schema says.
+        is_explained: whether a text says why the definition cannot be read.
         uses: the keys of the definitions that it refers to.
         renamed: those of them to which it refers from a model that gives fields other names.
     """
 
     texts: dict[str, None] = field(default_factory=dict)
     may_change: bool = False
+    is_explained: bool = False
     uses: set[str] = field(default_factory=set)
     renamed: set[str] = field(default_factory=set)
 
@@ -77,6 +79,7 @@ class SchemaDocument:
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
         changed: the names of the parameters that may change.
+        nodes: the class or the call that makes it, for each definition.
         size: of the schema, in nodes and characters.
         depth: of the annotation that is read now.
     """
@@ -87,9 +90,14 @@ class SchemaDocument:
     notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    nodes: dict[str, ast.AST] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
     _noted: dict[str, TypeNotes] = field(default_factory=dict)
+
+    def is_only(self, key: str, node: ast.AST) -> bool:
+        """Return whether a definition has been read of no other class or call than this one."""
+        return self.nodes.setdefault(key, node) is node
 
     @contextlib.contextmanager
     def notes_of(self, key: str) -> Iterator[None]:
@@ -148,7 +156,7 @@ class TypeReader(ABC):
         serializes: whether it reads the types of results, as which pydantic writes some types differently.
         arguments: the types for the type variables of the class or alias that is read.
         closes: whether TypedDicts and dataclasses take no further keys: as arguments, but not in a model.
-        renames: whether the settings of a model around give the fields of TypedDicts and dataclasses other names.
+        renames: whether the settings of a model around give the fields of TypedDicts and dataclasses other names or limits.
     """
 
     modules: Modules

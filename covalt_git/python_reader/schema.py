@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
-from covalt_git.python_reader.enums import constant
+from covalt_git.python_reader.enums import constant, is_plain_member
 from covalt_git.python_reader.known_types import (
     ANY,
+    CLASS_MAKERS,
     CONSTRAINED_BY_CALL,
     INTEGER_TEXT,
     NARROWER,
@@ -27,7 +28,7 @@ from covalt_git.python_reader.known_types import (
     WRITTEN,
 )
 from covalt_git.python_reader.modules import ModuleMember
-from covalt_git.python_reader.names import TYPE_ALIAS, UnknownError, literal
+from covalt_git.python_reader.names import TYPE_ALIAS, NotedError, UnknownError, literal
 from covalt_git.python_reader.reader import (
     DEFINITION,
     ClassReading,
@@ -37,7 +38,7 @@ from covalt_git.python_reader.reader import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
 
@@ -63,11 +64,22 @@ class SchemaReader(TypeReader):
         try:
             self.spend(1)
             return self._read(annotation)
+        except NotedError:
+            return {}
         except UnknownError:
-            self.note(_written(annotation))
+            self.note(self._unknown_star(annotation) or _written(annotation))
             return {}
         finally:
             self.document.depth -= 1
+
+    def _unknown_star(self, annotation: ast.expr) -> str:
+        """Return the import of all names of a module that is not read, if a name of an annotation may be one of its."""
+        for part in ast.walk(annotation):
+            if isinstance(part, ast.Name) and self.resolve(part) is None:
+                stars = self.modules.unread_stars(self.module, part.id)
+                if stars:
+                    return f"{part.id}, which from {stars[0]} import * may define"
+        return ""
 
     def or_null(self, schema: JsonObject) -> JsonObject:
         """Return a schema that also accepts null."""
@@ -116,6 +128,8 @@ class SchemaReader(TypeReader):
 
     def _known(self, origin: str) -> JsonObject:
         if origin in ANY:
+            if origin == "typing.Hashable" and not self.serializes:
+                self.note(origin, refuses_only=True)  # it refuses lists and objects
             return {}
         if self.serializes:
             if origin in NOT_WRITTEN:
@@ -136,12 +150,7 @@ class SchemaReader(TypeReader):
             return self._defined(target, parts)
         match self.origin(annotation.value), parts:
             case "typing.Literal", [_, *_]:
-                for part in parts:
-                    if isinstance(
-                        part, ast.Attribute
-                    ):  # a member of an Enum, which pydantic does not read from JSON
-                        self.note(_written(part), refuses_only=True)
-                return self.choice(constant(self, part) for part in parts)
+                return self.choice(self.literals(parts))
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)
             case "typing.Optional", [inner]:
@@ -164,6 +173,21 @@ class SchemaReader(TypeReader):
                 return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
         raise UnknownError
 
+    def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
+        """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""
+        for part in parts:
+            inner, reader = self.unwrap(part) if isinstance(part, ast.Name) else (part, self)
+            if isinstance(inner, ast.Subscript) and reader.origin(inner.value) == "typing.Literal":
+                reader.document.depth += 1
+                reader.spend(1)
+                yield from reader.literals(reader.parts(inner))
+                reader.document.depth -= 1
+                continue
+            if isinstance(part, ast.Attribute) and not is_plain_member(self, part):
+                # Pydantic reads only members that are texts or numbers themselves from JSON.
+                self.note(_written(part), refuses_only=True)
+            yield constant(self, part)
+
     def _checked_set(self, schema: JsonObject) -> JsonObject:
         """Return the schema of a collection; of a set, note items that may be lists or objects, which it cannot hold."""
         items = schema.get("items", {})
@@ -175,10 +199,8 @@ class SchemaReader(TypeReader):
         """Return the schema of a dict; JSON has only texts as keys, from which pydantic reads the type of the keys."""
         unwrapped, reader = self.unwrap(inner)
         says_any = reader.origin(unwrapped) in ANY
-        schema: JsonObject = {
-            "type": "object",
-            "additionalProperties": True if says_any else self.read(inner),
-        }
+        values = self.read(inner)
+        schema: JsonObject = {"type": "object", "additionalProperties": says_any or values}
         unwrapped, reader = self.unwrap(key)
         origin = reader.origin(unwrapped)
         if origin in _PLAIN_KEYS:
@@ -222,12 +244,14 @@ class SchemaReader(TypeReader):
         if origin not in CONSTRAINED_BY_CALL:
             raise UnknownError
         keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
-        schema = self._known(CONSTRAINED_BY_CALL[origin])
         item = call.args[0] if call.args else keywords.pop("item_type", None)
-        if item is not None:
-            if "items" not in schema:
-                raise UnknownError
-            schema |= {"items": self.read(item)}
+        known = CONSTRAINED_BY_CALL[origin]
+        if item is None:
+            schema = self._known(known)
+        elif known in _ONE_PART:
+            schema = self._checked_set(SIMPLE[known] | {"items": self.read(item)})
+        else:
+            raise UnknownError
         return with_keywords(self, schema, keywords)
 
     def _defined(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
@@ -235,6 +259,8 @@ class SchemaReader(TypeReader):
         node = definition.node
         reader = self.within(definition.module)
         if isinstance(node, ast.ClassDef):
+            if not self.document.is_only(_key(definition, None), node):
+                raise UnknownError
             return self._class(definition, parts)
         if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
             return self._type_alias(definition, parts)
@@ -244,11 +270,11 @@ class SchemaReader(TypeReader):
             called = reader.origin(node.func)
             if called in _TYPE_VARIABLES:
                 return reader.type_variable(node)
-            if called.startswith("enum.") and node.args:
-                name = str(
-                    literal(node.args[0])
-                )  # of the class, which may not be that of the variable
-                return self._class(definition._replace(name=name), parts)
+            if (called.startswith("enum.") or called in CLASS_MAKERS) and node.args:
+                named = definition._replace(name=str(literal(node.args[0])))
+                # Two classes may have one name; their variables differ.
+                is_first = self.document.is_only(_key(named, None), node)
+                return self._class(named if is_first else definition, parts)
         if parts is not None:
             names = reader.type_variables(node)
             if len(names) != len(parts):
@@ -289,7 +315,8 @@ class SchemaReader(TypeReader):
             UnknownError: if it cannot be read.
         """
         if key not in self.document.definitions:
-            self.document.definitions[key] = {}  # the class may contain itself
+            # The class may contain itself.  An alias has no title.
+            self.document.definitions[key] = {"title": definition.name}
             reader = self.within(definition.module)
             if parts is not None:
                 names = reader.class_parameters(definition.node)
@@ -297,9 +324,13 @@ class SchemaReader(TypeReader):
                 reader = reader.within(definition.module, arguments)
             try:
                 found = self.class_schema(definition, reader)
-            except UnknownError:
+            except UnknownError as error:
                 self.document.definitions[key] = None
-                raise
+                if not str(error):
+                    raise
+                self.note(f"{definition.name}: {error}")
+                self.document.notes.is_explained = True
+                raise NotedError from None
             schema = found.schema
             if found.same_names:
                 self.document.same_names[key] = found.same_names
@@ -309,7 +340,7 @@ class SchemaReader(TypeReader):
                 schema = schema | {"title": key.partition(":")[2]}
             self.document.definitions[key] = schema
         elif self.document.definitions[key] is None:
-            raise UnknownError
+            raise NotedError if self.document.notes.is_explained else UnknownError
 
     def _type_arguments(
         self, names: list[str], parts: list[ast.expr] | None

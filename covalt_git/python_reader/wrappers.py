@@ -11,7 +11,8 @@ forms are read, in whichever module of the toolset they are::
                                                      return wrapper
                                                  return decorate
 
-They have no other statement, which could give the function another signature, or ``@tool(requires_confirmation=True)``.
+They have no other statement, which could give the function another signature, or ``@tool(requires_confirmation=True)``,
+and the wrapper has no other parameter, whose default would replace that of the function.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def _wraps(node: ast.FunctionDef, module: Module, modules: Modules, shadowed: se
     wrapper = _returned(node)
     if len(named) != 1 or others or wrapper is None or len(wrapper.decorator_list) != 1:
         return False
+    if not _passes_all(wrapper.args):
+        return False
     match wrapper.decorator_list[0]:
         case ast.Call(func=function, args=[ast.Name(id=wrapped)], keywords=[]):
             root = function
@@ -63,6 +66,12 @@ def _wraps(node: ast.FunctionDef, module: Module, modules: Modules, shadowed: se
             of_library = is_of_module and modules.resolve(function, module) == "functools.wraps"
             return of_library and wrapped == named[0].arg
     return False
+
+
+def _passes_all(arguments: ast.arguments) -> bool:
+    """Return whether a wrapper takes ``*args, **kwargs`` only: a parameter of its own has a default of its own."""
+    own = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return not own and arguments.vararg is not None and arguments.kwarg is not None
 
 
 def _returned(node: ast.FunctionDef) -> FunctionNode | None:

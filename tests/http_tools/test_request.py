@@ -89,6 +89,18 @@ def test_a_header_holds_no_second_line_and_no_letter_it_cannot(
         built(http, {"v": value})
 
 
+def test_names_that_no_host_takes_for_each_other_are_sent() -> None:
+    """Arguments of dotted names have no place of their own, and are no parts of each other."""
+    args = {"user.name": "a", "user.email": "b", "user_id": 1, "users": 2}
+
+    assert dict(parse_qsl(urlsplit(built({}, args).url).query)) == {
+        "user.name": "a",
+        "user.email": "b",
+        "user_id": "1",
+        "users": "2",
+    }
+
+
 @pytest.mark.parametrize("value", [" prod", "prod ", "\tprod"])
 def test_a_header_with_blanks_around_its_value_is_not_sent_without_them(value: str) -> None:
     """HTTP removes the blanks: a rule about ``prod`` has compared another value than the one that arrives."""

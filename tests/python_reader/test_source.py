@@ -251,9 +251,16 @@ ARGUMENTS = [{}, *({name: one} for name in "xyz" for one in TABLES["values"])]
 @pytest.mark.parametrize("annotation", TABLES["wider"])
 def test_schema_is_never_narrower_than_the_function(annotation: str) -> None:
     for default in ("", " = None", " = LIST[0]", " = LIMIT", " = make()"):
-        module = f"{MODULE}\ndef make(): ...\ndef f(x: {annotation}{default}): ..."
+        module = f"{MODULE}\ndef make(): return 3\ndef f(x: {annotation}{default}): ..."
 
         assert accepts_less(module, ARGUMENTS) == []
+
+
+@pytest.mark.parametrize(("module", "named"), TABLES["reasons"])
+def test_a_note_names_what_could_not_be_read(module: str, named: str) -> None:
+    found = read(f"{MODULE}\nimport pydantic\n{module}")
+
+    assert set(found.unread.values()) == {named}
 
 
 @pytest.mark.parametrize("annotation", [row[0] for row in SDK_TABLES["annotations"]])

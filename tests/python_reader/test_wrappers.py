@@ -72,20 +72,24 @@ def test_a_marked_function_in_a_wrapper_still_asks() -> None:
         # no functools.wraps, that of something else, or not of the argument
         "def d(f):\n    def w(name: str): return f(name)\n    return w",
         "def d(f):\n    @functools.wraps(print)\n    def w(*a, **k): return f(*a, **k)\n    return w",
-        "def d(f):\n    @functools.wraps(f, assigned=(), updated=())\n    def w(*a): return f(*a)\n    return w",
-        "from other import wraps\ndef d(f):\n    @wraps(f)\n    def w(*a): return f(*a)\n    return w",
-        "def e(functools):\n    def d(f):\n        @functools.wraps(f)\n        def w(*a): return f(*a)\n        return w\n    return d\nd = e(object)",
-        "def made(functools):\n    def d(f):\n        @functools.wraps(f)\n        def w(*a): return f(*a)\n        return w\n    return d\ndef d(f): return made(object)(f)",
+        "def d(f):\n    @functools.wraps(f, assigned=(), updated=())\n    def w(*a, **k): return f(*a)\n    return w",
+        "from other import wraps\ndef d(f):\n    @wraps(f)\n    def w(*a, **k): return f(*a)\n    return w",
+        "def e(functools):\n    def d(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w\n    return d\nd = e(object)",
+        "def made(functools):\n    def d(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w\n    return d\ndef d(f): return made(object)(f)",
+        # a wrapper whose own parameters have other defaults than those of the function
+        "def d(f):\n    @functools.wraps(f)\n    def w(size: int = 9, **k): return f(size=size, **k)\n    return w",
+        "def d(f):\n    @functools.wraps(f)\n    def w(*, size=9, **k): return f(size=size, **k)\n    return w",
+        "def d(f):\n    @functools.wraps(f)\n    def w(name): return f(name)\n    return w",
         # more than the wrapper
-        "def d(f):\n    f = print\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w",
-        "def d(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    del w.__wrapped__\n    return w",
-        "def d(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return f2",
-        "def d(f):\n    @other\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w",
-        "def d(f, g=None):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w",
-        "@other\ndef d(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w",
+        "def d(f):\n    f = print\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    return w",
+        "def d(f):\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    del w.__wrapped__\n    return w",
+        "def d(f):\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    return f2",
+        "def d(f):\n    @other\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    return w",
+        "def d(f, g=None):\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    return w",
+        "@other\ndef d(f):\n    @functools.wraps(f)\n    def w(*a, **k): return f(*a)\n    return w",
         # another definition may apply
-        "if other:\n    def d(f):\n        @functools.wraps(f)\n        def w(*a): return f(*a)\n        return w\nelse:\n    from other import d",
-        "if other:\n    def d(f):\n        @functools.wraps(f)\n        def w(*a): return f(*a)\n        return w",
+        "if other:\n    def d(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w\nelse:\n    from other import d",
+        "if other:\n    def d(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w",
         "class d:\n    def __init__(self, f): self.f = f",
         "from other import d",
     ],
@@ -100,7 +104,7 @@ def test_any_other_decorator_leaves_the_signature_unread(decorator: str) -> None
 
 
 def test_a_factory_that_shadows_functools_is_not_read() -> None:
-    factory = "def d(functools):\n    def decorate(f):\n        @functools.wraps(f)\n        def w(*a): return f(*a)\n        return w\n    return decorate"
+    factory = "def d(functools):\n    def decorate(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w\n    return decorate"
     text = f"import functools\n{factory}\n@d(object){FUNCTION}"
 
     assert read({"tools/echo.py": text}).unread == {"": "the signature"}

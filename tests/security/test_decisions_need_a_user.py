@@ -82,12 +82,14 @@ DECISIONS = (
     ("bundle import ../incoming --trust --json", "import_toolset_from"),
     ("toolset uninstall incoming --force", ""),
     ("bundle import ../signed.zip --trust-signer ann", "import_toolset_from"),
+    ("(another version)", ""),
+    ("toolset update incoming --from ../incoming --accept-signer", "update_toolset_from"),
     ("trust --below ..", "trust_projects_below"),
 )
 """Commands that give a consent or add a signer, in an order in which each has something to do, with their operations."""
 
-OVER_HTTP = {"import_toolset"}
-"""Deciding operations that no command uses."""
+OVER_HTTP = {"import_toolset", "update_toolset"}
+"""Deciding operations that no command uses, or not with another signer."""
 
 OF_CALLS = {"approval approve", "approval deny", "call", "chat replay"}
 """Commands whose reason is recorded with a call."""
@@ -143,6 +145,9 @@ def test_each_decision_needs_a_terminal_or_a_reason_that_is_recorded(
         if line == "(another tool)":
             list_tools(root, "read", "write")
             continue
+        if line == "(another version)":
+            (root.parent / "incoming/README.md").write_text("2")
+            continue
         if not operation:
             cli_in(root, *words)
             continue
@@ -164,6 +169,23 @@ def test_each_decision_needs_a_terminal_or_a_reason_that_is_recorded(
             if file.is_relative_to(user_folder()) and file.suffix == ".json"
         }
         assert all(REASON in after[file] for file in consents), line
+
+
+def test_an_approval_that_the_project_requires_does_not_end_with_a_removed_toolset(
+    root: Path, cli_in: Cli
+) -> None:
+    cli_in(root, "toolset", "list")
+    cli_in(root, "bundle", "import", "../incoming")
+    cli_in(root, "tool", "override", "incoming:get", "--confirm")
+
+    code, printed = cli_in(root, "toolset", "uninstall", "incoming", "--force")
+
+    assert code == 1
+    assert "requires approval of incoming:get" in printed
+    assert "tool override incoming:get --clear confirm" in printed
+    assert (root / "toolsets/state/incoming.yaml").exists()
+    cli_in(root, "tool", "override", "incoming:get", "--clear", "confirm", "--no-terminal", REASON)
+    assert cli_in(root, "toolset", "uninstall", "incoming", "--force")[0] == 0
 
 
 def test_yes_answers_the_question_of_a_user_at_a_terminal(

@@ -104,6 +104,11 @@ NAMED: dict[str, Any] = {
     "user and value": {"basicAuth": "ann:CANARY"},
     "document in a document": {"args": [json.dumps(json.dumps({"exaApiKey": "CANARY"}))]},
     "list in an argument": {"args": ["--h", '[{"name": "Authorization", "value": "CANARY"}]']},
+    "default without a colon": {"env": {"API_KEY": "${API_KEY-CANARY}"}},
+    "default in a default": {"env": {"CONF": "${API_KEY:-${B:-CANARY}}"}},
+    "joined words": {"env": {"SMTPPASS": "CANARY"}},
+    "keys of a service": {"env": {"OPENWEATHER_KEYS": "CANARY"}},
+    "cookie": {"cookies": {"session": "CANARY"}},
     "document in an argument": {"args": ["--json", '[{"value": "CANARY", "key": "api_key"}]']},
 }
 """Documents with a value whose name says that it is a credential, by the place of this name."""

@@ -351,6 +351,20 @@ def test_a_request_that_does_more_needs_the_tools_that_do_it(
     Operations(conflict, role="writer")(name, chat_id="c1", **request)
 
 
+def test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict(conflict: Path) -> None:
+    owner = Operations(conflict, role="owner")
+    owner("rename_branch", chat_id="c1", branch="side", name="b.env")
+    rule = 'approvals: [{pattern: workspace.write_file, when: {args: {path: "*.env*"}}}]\n'
+    (conflict / "covalt.yaml").write_text(CONFIG + rule)
+    before = owner("get_chat", chat_id="c1")
+    writer = Operations(conflict, role="writer")
+
+    both = {"chat_id": "c1", "branch": "b.env", "conflicts": "both"}
+    assert writer.error("merge_branch", **both).code == "forbidden"
+    assert owner("get_chat", chat_id="c1") == before
+    assert owner("merge_branch", **both)["status"] == "merged"
+
+
 def test_a_rule_about_a_path_holds_for_the_name_that_an_upload_gets(root: Path) -> None:
     rule = "approvals: [{pattern: workspace.write_file, when: {args: {path: a_1.txt}}}]\n"
     (root / "covalt.yaml").write_text(CONFIG + rule)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covalt_git.checks.text_files import check_text
 from covalt_git.credentials.leaks import credentials, has_random_value
 from covalt_git.credentials.named_values import (
     announced_credentials,
@@ -797,3 +798,178 @@ def test_what_is_no_value_of_its_own_is_no_credential(text: str) -> None:
 
     assert list(announced_credentials(document)) == []
     assert credentials(f'api_token = "{text}"') == []
+
+
+RANDOM = "q7Zk2Vw9Xr4Tn8Ps1Lm5"
+PYTHON = [
+    *('api_key: str = "CANARY"', "API_KEY: 'Final' = \"CANARY\""),
+    *('def f(password: str = "CANARY"): pass', 'f = lambda *, password="CANARY": 1'),
+    *('api_key = r"CANARY"', 'password = b"CANARY"', 'api_key = (\n    "CANARY"\n)'),
+    *("api_key = os.environ.get('API_KEY') or 'CANARY'", "x = os.getenv('API_KEY', 'CANARY')"),
+    *("x = environ.get('API_KEY') or 'CANARY'", 'x = environ["API_KEY"] if y else "CANARY"'),
+    *("ok = password == 'CANARY'", "ok = 'CANARY' == password", 'digest("CANARY", password)'),
+    *('dict(api_key="CANARY")', 'x = {"api_key": "CANARY"}', 'class A(B, api_key="CANARY"): 1'),
+    *('x = ("api_key", "CANARY")', 'f(["api_key", "CANARY"])', 'run(["x", "--api-key", "CANARY"])'),
+    *('if (api_key := "CANARY"): pass', 'self.api_key = "CANARY"', 'e["API_KEY"] = "CANARY"'),
+    *('user, api_key = "ann", "CANARY"', 'api_key = Secret("CANARY")', 'api_keys = {"CANARY"}'),
+    *('api_key = "q7Zk2Vw9" "Xr4Tn8Ps1Lm5"', 'api_key = "q7Zk2Vw9" + "Xr4Tn8Ps1Lm5"'),
+    *(
+        'add("--api-key", type=str, default="CANARY")',
+        'h = [{"name": "X-Api-Key", "value": "CANARY"}]',
+    ),
+    *('OPENWEATHER_KEY: Final = "CANARY"', 'x = getenv("SMTPPASS", "CANARY")'),
+    *('cookies = {"session": "CANARY"}', 'x = {"api_key": "CANARY", "api_key": y}'),
+    *('def f(é="é", password = "é" or "CANARY"): pass', 'match password:\n    case "CANARY": 1'),
+    "password: Annotated[str, Field(default='CANARY')]",
+]
+
+
+@pytest.mark.parametrize("source", PYTHON)
+def test_a_check_finds_a_named_value_wherever_python_has_it(source: str) -> None:
+    text = f"import os\n{source.replace('CANARY', RANDOM)}\n"
+
+    (problem,), values = check_text(text, "toolsets/a/tools.py")
+
+    assert values == {RANDOM}
+    begins = text.split("\n")[problem.line - 1][problem.col - 1 :]
+    assert begins.lstrip('"').startswith(RANDOM[:8])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *('tokenizer = f("CANARY")', 'keyboard: str = "CANARY"', 'monkey="CANARY"'),
+        *('primary_keys = ["CANARY"]', 'hotkeys = ["CANARY"]', 'MONKEY: str = "CANARY"'),
+        *(
+            "ok = password == confirm_password",
+            "k = api_key or None",
+            'token: str = "<your token>"',
+        ),
+        *('key: str = "id"', 'keys = ["a", "b"]', "max_tokens: int = 4096", "a(token, 'x')"),
+        *('x = f"{CANARY}"', "api_key = os.environ['CANARY']['API_KEY']", "pass  # CANARY"),
+    ],
+)
+def test_words_like_names_of_credentials_announce_nothing_in_python(source: str) -> None:
+    assert check_text(source.replace("CANARY", RANDOM), "toolsets/a/tools.py") == ([], set())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "api_key = " + "(" * 150 + '"CANARY"' + ")" * 150,
+        "api_key = " + " + ".join(['"a"'] * 2000) + ' + x + "CANARY"',
+        "api_key = a" + ".b" * 2000 + ' or "CANARY"',
+        "x = a" + "()" * 900 + '\napi_key: str = "CANARY"',
+        "# coding: latin-1\napi_key: str = 'CANARY'",
+        'api_key: str = "CANARY"\nthis is no Python',
+    ],
+    ids=lambda source: source[:20],
+)
+def test_a_source_that_is_hard_to_parse_is_searched_too(source: str) -> None:
+    _, values = check_text(source.replace("CANARY", RANDOM), "toolsets/a/tools.py")
+
+    assert values == {RANDOM}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('const apiKey: string = "{}"', "apiKey?: string = '{}'", 'API_KEY == "{}"'),
+        *(
+            'process.env.API_KEY || "{}"',
+            'process.env["API_KEY"] ?? `{}`',
+            "get('API_KEY') or '{}'",
+        ),
+        *("password === '{}'", 'apiKey := "{}"', '"api_key" => "{}"', 'const apiKey string = "{}"'),
+        *('api_key = ["{}"]', 'password = rb"{}"', "API_TOKENS={}", 'f(password: str = "{}")'),
+    ],
+)
+def test_a_named_value_is_seen_in_other_languages(text: str) -> None:
+    assert [one.value for one in credentials(text.format(RANDOM))] == [RANDOM]
+
+
+VALUED = [
+    *("${API_KEY:-CANARY}", "${API_KEY-CANARY}", "${API_KEY:=CANARY}", "${API_KEY=CANARY}"),
+    *("${API_KEY:+CANARY}", "${API_KEY+CANARY}", "${API_KEY:-${B:-CANARY}}", "$${API_KEY-CANARY}"),
+    *("${API_KEY:-${B-${C:+CANARY}}}", "${env:API_KEY-CANARY}", "${API_KEY:-${B}CANARY}"),
+]
+
+
+@pytest.mark.parametrize("text", VALUED)
+def test_the_value_in_a_reference_is_no_reference(text: str) -> None:
+    document = filled({"env": {"API_KEY": text}}, RANDOM)
+    word = filled({"env": {"API_KEY": text}}, "hunter")
+
+    assert {one.value for _, one in announced_credentials(document)} == {RANDOM}
+    assert RANDOM not in json.dumps(replace_credentials(document)[0])
+    assert "hunter" not in json.dumps(replace_credentials(word)[0])
+
+
+@pytest.mark.parametrize("text", [one for one in VALUED if "}CANARY" not in one])
+def test_a_named_reference_announces_its_value_in_each_text(text: str) -> None:
+    assert [one.value for one in credentials(text.replace("CANARY", RANDOM))] == [RANDOM]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("${api-key}", "${T:?T must be set}", "${T?is missing}", "${T-}", "${T-<YOUR_TOKEN>}"),
+        *("${T:-${U:-}}", "${T-${U:-${V}}}", "token=${T-}", "Bearer ${T:=${U}}"),
+    ],
+)
+def test_a_reference_without_a_value_stays(text: str) -> None:
+    document = filled({"env": {"API_TOKEN": text}}, "")
+
+    assert replace_credentials(document) == (document, [])
+
+
+def test_references_in_references_are_read_fast() -> None:
+    text = "${A:-" * 50_000 + "}" * 50_000
+    began = time.process_time()
+
+    replace_credentials({"env": {"API_KEY": text, "B": "${API_KEY:-" * 20_000}})
+
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENWEATHER_KEYS",
+        "SMTPPASS",
+        "MAILGUNKEY",
+        "PASSKEY",
+        "API_TOKENS",
+        "FTP_PASSWRD",
+        "apiKeys",
+    ],
+)
+def test_plural_and_joined_names_announce_credentials(name: str) -> None:
+    changed, notes = replace_credentials(filled({"env": {name: "CANARY"}}, RANDOM))
+
+    assert RANDOM not in json.dumps(changed)
+    assert notes
+    assert is_secret(name, RANDOM)
+
+
+@pytest.mark.parametrize(
+    "name", ["hotkeys", "primary_keys", "KEYS", "MONKEY", "HOTKEY", "BYPASS", "COMPASS", "OLDPWD"]
+)
+def test_words_that_end_like_names_of_credentials_announce_none(name: str) -> None:
+    assert not is_secret(name, "left,right")
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [{"session": UUID}, {"a": {"b": UUID}}, [{"name": "session", "value": UUID}]],
+    ids=str,
+)
+def test_a_random_value_of_a_cookie_is_a_credential(cookies: object) -> None:
+    document = {"servers": {"a": {"url": "https://h.example", "cookies": cookies}}}
+
+    changed, _ = replace_credentials(document)
+
+    assert UUID not in json.dumps(changed)
+    assert {one.value for _, one in announced_credentials(document)} == {UUID}
+    plain = {"cookies": {"theme": "dark", "locale": "en-US"}}
+    assert replace_credentials(plain) == (plain, [])

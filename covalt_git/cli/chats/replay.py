@@ -77,8 +77,8 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
                 output.say("the call or the code has changed since the question", fg="yellow")
             output.fact(error.message, bold=True)
             arguments = canonical_json.dumps(error.arguments).decode()
-            output.say(f"arguments: {display.arguments(arguments)}")
-            if not click.confirm("run it again?"):
+            output.fact(f"arguments: {display.arguments(arguments)}")
+            if not output.confirm("run it again?"):
                 raise
             approve, approved = True, error.digest
 

@@ -183,7 +183,7 @@ def delete(chat_id: str, *, yes: bool) -> None:
                 f"{chat_id} would be deleted for good: {lost}",
                 hint=f"covalt-git chat delete {chat_id} --yes",
             )
-        click.confirm(f"Delete {chat_id} for good: {lost}?", abort=True)
+        output.confirm(f"Delete {chat_id} for good: {lost}?", abort=True)
     gone = ask_to_print(chats.delete_chat, chat_id=chat_id)
     output.say(f"deleted {chat_id}: {_lost(gone)}")
 

@@ -9,16 +9,14 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from covalt_git.problems.excerpts import width
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from covalt_git.errors import CovaltError
     from covalt_git.models.chats import FileChange
@@ -52,32 +50,62 @@ def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
 
     ``prose`` is for texts that users only read: messages, descriptions and results.
     """
+    _write(display.running(text) if prose else display.in_lines(text), **style)
+
+
+def _write(text: str, **style: Any) -> None:
     if style.get("err") and lines is not None:
         lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
         return
     below = "".join(_moving)
     move()
-    click.secho(display.running(text) if prose else display.in_lines(text), color=_color(), **style)
+    click.secho(text, color=_color(), **style)
     move(below)
 
 
 def fact(text: str, **style: Any) -> None:
-    """Print one line, with line breaks escaped: above a question, a text of others must not add a line of its own."""
-    say(display.in_line(text), **style)
+    """Print one line above a question: a text of others in it must not add a line of its own.
+
+    Line breaks are escaped, and on a terminal a long line is divided, as by :func:`quote`.
+    """
+    shown = display.in_line(text)
+    is_terminal = (sys.stderr if style.get("err") else sys.stdout).isatty()
+    for part in divided(shown) if is_terminal else [shown]:
+        _write(part, **style)
 
 
-def quote(text: str) -> None:
+def quote(text: str, **style: Any) -> None:
     """Print a text of others above a question, each line behind a bar, so that it cannot look like ours.
 
     A terminal would continue a long line at its left edge, so such a line is divided.
     """
-    columns = max(shutil.get_terminal_size().columns - len(_BAR) - 1, 20)
     for line in text.splitlines():
-        most = (
-            columns // 2 if width(line) > len(line) else columns
-        )  # a character can fill two columns
-        for part in textwrap.wrap(line, most) or [""]:
-            say(_BAR + part, prose=True)
+        for part in divided(_BAR + display.running(line)):
+            _write(part, **style)
+
+
+def divided(text: str) -> Iterator[str]:
+    """Yield the lines of an escaped text on this terminal; all but the first begin with a bar.
+
+    Terminals differ in the cells of a character that is not ASCII, and two are the most.
+    """
+    columns = max(shutil.get_terminal_size().columns - 1, len(_BAR) + 20)
+    line, cells = "", 0
+    for character in text:
+        needed = 1 if character.isascii() else 2
+        if cells + needed > columns:
+            yield line
+            line, cells = _BAR, len(_BAR)
+        line, cells = line + character, cells + needed
+    yield line
+
+
+def confirm(question: str, *, abort: bool = False, err: bool = False) -> bool:
+    """Ask the user at the terminal; ``abort`` ends the command after a no."""
+    *above, last = divided(display.in_line(question))
+    for line in above:
+        _write(line, err=err)
+    return click.confirm(last, abort=abort, err=err)
 
 
 def warn(text: str) -> None:

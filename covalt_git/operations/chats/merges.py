@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Base64Bytes, Field
@@ -201,6 +202,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             message=request.message,
             fast_forward=request.fast_forward,
             again=request.again,
+            check_path=partial(_check_path, context),
         )
     return _merged(done, writer.fresh_notes())
 
@@ -230,7 +232,9 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
     chat = context.chat(request.chat_id)
     choice = _choice(request)
     with context.writing(chat) as writer:
-        changes = resolving.resolve(writer, request.path, choice)
+        changes = resolving.resolve(
+            writer, request.path, choice, check_path=partial(_check_path, context)
+        )
     head = chat.head()
     assert head is not None  # the resolution is a commit
     with chat.scan_in_memory() as scan:
@@ -242,6 +246,11 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
         conflicts=conflicts,
         notes=writer.fresh_notes(),
     )
+
+
+def _check_path(context: Context, path: str) -> None:
+    """Check that the role may write a file at the path where the other version of a conflict is saved."""
+    context.require_tool("workspace:write_file", {"path": path})
 
 
 def _stopped(chat: ChatStore) -> Merged | None:
