@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 _WITHOUT_TOOL = re.compile(
-    r"(list them with )?`?covalt-git (chat list|tool list|tool (show|schema) \S+)`?"
+    r"(list them with )?`?covalt-git (chat list|tool list|tool (show|schema|describe) \S+)`?"
 )
 """An agent cannot list chats, and it has the list of tools and their schemas."""
 

@@ -13,6 +13,7 @@ HINTS = {
     "did you mean 'c1'? list them with `covalt-git chat list`": "did you mean 'c1'?",
     "covalt-git grant add demo process srv": "for the user: covalt-git grant add demo process srv",
     "covalt-git tool schema demo:add": "",
+    "covalt-git tool describe demo:add": "",
     "choose another name": "choose another name",
     "covalt-git trust\ncovalt-git grant add demo secret K": (
         "for the user: covalt-git trust\nfor the user: covalt-git grant add demo secret K"
