@@ -272,10 +272,10 @@ _RANDOM_WORD = re.compile(
 _RANDOM_TEXT = re.compile(r"""(?<![^\s"'`])[!#-&(-_a-~]{16,4096}+(?![^\s"'`])""")
 """The same with all signs, between spaces or quotes."""
 
-_WORDS = r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?"
-_LONG_HEX = r"(?i)[0-9a-f]{32,}"
+_WORDS = re.compile(r"(?i)[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?")
+_LONG_HEX = re.compile(r"(?i)[0-9a-f]{32,}")
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
-_SWITCH = r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]"
+_SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
 
 
 def credentials(text: str) -> list[Credential]:
@@ -549,18 +549,16 @@ def _is_value(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Return whether a value looks generated, and not like words, versions or paths."""
+    is_hex = _LONG_HEX.fullmatch(value) is not None
+    # First, because most words have no digit; "utf8" and "sha256sum" have two switches.
+    if not is_hex and len(_SWITCH.findall(value)) < 3:  # noqa: PLR2004
+        return False
     if re.search(_PLACEHOLDER, value):
         return False
-    if re.fullmatch(
-        _LONG_HEX, value
-    ):  # 16 letters have at most 4 bits, and a random value may have 3
+    if is_hex:  # 16 letters have at most 4 bits, and a random value may have 3
         return _bits(value) >= _KNOWN_BITS
-    if _bits(value) < _RANDOM_BITS:
-        return False
     parts = [part for part in re.split(r"[^A-Za-z0-9]+", value) if part]
-    if all(re.fullmatch(_WORDS, part) for part in parts):
-        return False
-    return len(re.findall(_SWITCH, value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two
+    return _bits(value) >= _RANDOM_BITS and not all(_WORDS.fullmatch(part) for part in parts)
 
 
 def _bits(value: str) -> float:
