@@ -8,6 +8,8 @@ code; other errors only have their own ``code``.  The CLI and the server catch o
 from __future__ import annotations
 
 import difflib
+import logging
+import re
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -150,6 +152,8 @@ class UnknownNameError(CovaltError):
         self.code = f"unknown_{kind.replace(' ', '_')}"
 
 
+_BUGS = (AssertionError, AttributeError, LookupError, NameError, NotImplementedError, TypeError)
+_MOST_SHOWN = 300
 _FIELDS = attrgetter(*(field.name for field in fields(Problem)))
 
 
@@ -162,6 +166,18 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def hint_text(hint: str) -> str:
     """Return a hint as printed below a message; it may have several lines."""
     return "  hint: " + hint.replace("\n", "\n        ")
+
+
+def failure_text(error: BaseException) -> str:
+    """Return a library's error as one line for users: its message, or else the name of its type as words.
+
+    Errors that mean a bug, such as a failed assertion, are logged with their traceback.
+    """
+    if isinstance(error, _BUGS):
+        logging.getLogger(__name__).error("a bug", exc_info=error)
+        return "an unexpected error, whose traceback is in the log"
+    first = str(error).partition("\n")[0][:_MOST_SHOWN]
+    return first or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
 
 
 def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:

@@ -6,11 +6,14 @@ it gets an empty result in place of each result of a tool, and answers that it c
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -33,6 +36,7 @@ _SHARED_CODES = frozenset({types.CONNECTION_CLOSED, types.INVALID_REQUEST})
 _MADE_OVER_HTTP = ("SSE stream ", "Session terminated")
 """Beginnings of the messages of errors that the SDK puts into the stream of an HTTP connection that ended."""
 
+_UNREADABLE = "its answer cannot be read: "
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 _MOST_SHOWN = 200
 
@@ -51,9 +55,11 @@ class ToolResults:
 
     def receive(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage:
         """Return a message for the SDK: in place of a tool's final result, an empty one that it accepts."""
-        if not isinstance(message, types.JSONRPCResponse) or message.id != self._request:
+        if not isinstance(message, types.JSONRPCResponse) or (
+            coerce_request_id(message.id) != self._request  # as the SDK compares it
+        ):
             return message
-        if message.result.get("resultType", "complete") != "complete":
+        if message.result.get("resultType") == "input_required":
             return message  # it requires input, and the SDK repeats the request with it
         self._result = message.result
         # The SDK does not check structured content if isError is set; since 2026-07-28, it requires a resultType.
@@ -61,9 +67,14 @@ class ToolResults:
         return message.model_copy(update={"result": empty})
 
     def take(self) -> JsonObject:
-        """Return the result of the call, once."""
+        """Return the result of the call, once.
+
+        Raises:
+            MCPError: if the SDK took another message for it.
+        """
         result, self._result = self._result, None
-        assert result is not None
+        if result is None:
+            raise MCPError(types.PARSE_ERROR, f"{_UNREADABLE}it is not the result of a tool")
         return result
 
 
@@ -163,17 +174,31 @@ def _answer(value: JsonObject) -> SessionMessage | None:
         return None
     if not has_result and "error" not in value:
         return None if "jsonrpc" not in value else _unusable(request, "it has no result")
-    kind = "result" if has_result else "error"
-    message = {"jsonrpc": "2.0", "id": request, kind: value[kind]}
-    if kind == "error" and not isinstance(value["error"], dict):
-        message["error"] = {"code": types.INTERNAL_ERROR, "message": str(value["error"])}
+    if not has_result:
+        return _failed(request, _error_data(value["error"]))
+    if not isinstance(value["result"], dict):
+        return _unusable(request, f"its result is invalid: {_text(value['result'])}")
+    response = types.JSONRPCResponse(jsonrpc="2.0", id=request, result=value["result"])
+    return SessionMessage(response)
+
+
+def _error_data(error: Any) -> types.ErrorData:
+    """Return the error of an answer; if its form is not that of the protocol, all of it as the message."""
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_python(message))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        return _unusable(request, f"its {kind} is invalid: {first['msg']}"[:_MOST_SHOWN])
+        return types.ErrorData.model_validate(error)
+    except ValidationError:
+        return types.ErrorData(code=types.INTERNAL_ERROR, message=_text(error))
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:_MOST_SHOWN]
 
 
 def _unusable(request: Any, problem: str) -> SessionMessage:
-    error = types.ErrorData(code=types.PARSE_ERROR, message=f"its answer cannot be read: {problem}")
+    message = f"{_UNREADABLE}{problem}"[:_MOST_SHOWN]
+    return _failed(request, types.ErrorData(code=types.PARSE_ERROR, message=message))
+
+
+def _failed(request: Any, error: types.ErrorData) -> SessionMessage:
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))

@@ -101,6 +101,8 @@ def structured(value: str, content: str = TEXT) -> str:
             "",
         ),
         ("answer", '{"id": $ID, "result": {"content": [' + TEXT + "]}}", "sent", ""),
+        ("answer", result(f'{{"content": [{TEXT}]}}').replace("$ID", '"$ID"'), "sent", ""),
+        ("answer", result(f'{{"content": [{TEXT}], "resultType": "new"}}'), "sent", ""),
         ("answer", structured(f'{{"a": {DEEP}}}'), None, "nested deeper than 128 levels"),
     ],
 )
@@ -135,6 +137,10 @@ def test_the_digits_of_an_integer_beyond_2_53_are_sent_as_a_number(
         ('{"jsonrpc": "2.0", "id": $ID}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "result": null}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "error": "the disk is full"}', "the disk is full"),
+        (
+            '{"jsonrpc": "2.0", "id": $ID, "error": {"code": "x", "message": null}}',
+            'answered with an error: {"code": "x", "message": null}',
+        ),
     ],
 )
 def test_an_answer_that_cannot_be_read_is_an_error_with_the_reason_at_once(
