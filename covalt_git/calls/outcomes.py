@@ -8,14 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import Granted, granted
-from covalt_git.errors import CovaltError, failure_text
+from covalt_git.errors import CovaltError, failure_text, listed
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from pathlib import Path

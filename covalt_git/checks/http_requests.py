@@ -196,11 +196,12 @@ def _check_arguments(
     if schema.keys() & COMPOSING or open_ended or not isinstance(properties, dict):
         return  # the declared arguments depend on the value
     required = schema.get("required", [])
+    places = _places(http)
     for name in _argument_names(http, placed):
         if name not in properties:
             near = nearest_name(name, properties)
             hint = f"did you mean {near!r}?" if near else f"add {name} to input_schema.properties"
-            at, message = _place_of(http, name), f"there is no argument {name!r}"
+            at, message = places.get(name, ("url",)), f"there is no argument {name!r}"
             yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
         elif name in placed.needed and isinstance(required, list) and name not in required:
             message = f"the URL requires {name!r}, but the schema does not"
@@ -208,12 +209,11 @@ def _check_arguments(
             yield reading.warning(codes.UNKNOWN_ARGUMENT, ("url",), message, hint=hint)
 
 
-def _place_of(http: HttpRequest, name: str) -> Loc:
-    """Return where a request names an argument."""
-    if name in http.parameters:
-        return ("parameters", name)
+def _places(http: HttpRequest) -> dict[str, Loc]:
+    """Return where a request names each argument outside of its URL."""
+    places: dict[str, Loc] = {name: ("parameters", name) for name in http.parameters}
     for loc, text in texts(_templates(http)):
         for expression in expressions(text):
-            if expression.root == "args" and expression.path[:1] == (name,):
-                return loc
-    return ("url",)
+            if expression.root == "args" and expression.path:
+                places.setdefault(expression.path[0], loc)
+    return places

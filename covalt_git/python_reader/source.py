@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.errors import MOST_LISTED, CovaltError, listed, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader import wrappers
@@ -63,10 +63,10 @@ class NoFunctionError(CovaltError):
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         near = nearest_name(name, known)
-        listed = f"it defines {', '.join(known)}" if known else "it defines no function"
+        others = f"it defines {listed(known, MOST_LISTED)}" if known else "it defines no function"
         super().__init__(
             f"the module has no function {name!r}",
-            hint=f"did you mean {near!r}?" if near else listed,
+            hint=f"did you mean {near!r}?" if near else others,
         )
         self.known = known
 
