@@ -16,7 +16,6 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
@@ -124,8 +123,7 @@ class Connection:
         self._clock: asyncio.Timeout | None = None
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
-        self._results = ToolResults()
-        self._stray_line = ""
+        self._results = self._new_results()
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
@@ -208,7 +206,7 @@ class Connection:
             return await self._call_once(call, caller)
 
     async def _call_once(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
-        self._is_unsent, self._stray_line = False, ""
+        self._is_unsent = False
         client = await self.client(caller)
         loop = asyncio.get_running_loop()
         self._caller = caller
@@ -226,9 +224,8 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
-            raise CallTimeoutError(
-                is_sent=not self._is_unsent, stray_line=self._stray_line
-            ) from None
+            stray = [""] if self._is_unsent else ["", *self._results.stray_lines]
+            raise CallTimeoutError(is_sent=not self._is_unsent, stray_line=stray[-1]) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             has_effect = not (self._is_unsent or call.repeatable)
             effect = UNKNOWN_EFFECT if has_effect else ""
@@ -397,7 +394,11 @@ class Connection:
             for end in ends:
                 end.cancel()
 
+    def _new_results(self) -> ToolResults:
+        return ToolResults(self._shown_line, self._on_stray_line)
+
     def _new_client(self, closed: asyncio.Event) -> Client:
+        self._results = self._new_results()
         return Client(
             transport(
                 self.definition,
@@ -454,10 +455,14 @@ class Connection:
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
-        if isinstance(message, ValidationError) and self.definition.transport == "stdio":
-            line = mask_of(self.definition).text(str(message.errors()[0]["input"]))
-            self._stderr.add_stray_line(line)
-            self._stray_line = display.in_line(display.shorten(line, _MOST_STRAY))
+
+    def _shown_line(self, line: str) -> str:
+        masked = mask_of(self.definition).text(line)
+        return display.in_line(display.shorten(masked, _MOST_STRAY))
+
+    def _on_stray_line(self, line: str) -> None:
+        if self.definition.transport == "stdio":
+            self._stderr.add_stray_line(mask_of(self.definition).text(line))
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         masked = mask_of(self.definition).text(message or "")

@@ -51,6 +51,10 @@ def result(inner: str) -> str:
     return f'{{"jsonrpc": "2.0", "id": $ID, "result": {inner}}}'
 
 
+ANSWER = result(f'{{"content": [{TEXT}]}}')
+INDENTED = json.dumps(json.loads(ANSWER.replace("$ID", '"$ID"')), indent=2).replace('"$ID"', "$ID")
+
+
 def structured(value: str, content: str = TEXT) -> str:
     return result(f'{{"content": [{content}], "structuredContent": {value}}}')
 
@@ -102,6 +106,10 @@ def structured(value: str, content: str = TEXT) -> str:
         ),
         ("answer", '{"id": $ID, "result": {"content": [' + TEXT + "]}}", "sent", ""),
         ("answer", result(f'{{"content": [{TEXT}]}}').replace("$ID", '"$ID"'), "sent", ""),
+        ("answer", ANSWER.replace("$ID", "$ID.0"), "sent", ""),
+        ("answer", f"[{ANSWER}]", "sent", ""),
+        ("answer", f"\xef\xbb\xbf{ANSWER}", "sent", ""),
+        ("answer", INDENTED, "sent", ""),
         ("answer", result(f'{{"content": [{TEXT}], "resultType": "new"}}'), "sent", ""),
         ("answer", structured(f'{{"a": {DEEP}}}'), None, "nested deeper than 128 levels"),
     ],
@@ -137,6 +145,20 @@ def test_the_digits_of_an_integer_beyond_2_53_are_sent_as_a_number(
         ('{"jsonrpc": "2.0", "id": $ID}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "result": null}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "error": "the disk is full"}', "the disk is full"),
+        (
+            ANSWER.replace("$ID", "null"),
+            """id is that of no request: {"jsonrpc": "2.0", "id": null""",
+        ),
+        (ANSWER.replace("$ID", "99"), """id is that of no request: {"jsonrpc": "2.0", "id": 99"""),
+        (f"[{ANSWER.replace('$ID', 'null')}]", """id is that of no request: {"jsonrpc": "2.0","""),
+        (
+            '{"result": {"content": []}}',
+            """id is that of no request: {"result": {"content": []}}""",
+        ),
+        (
+            '{"id": null, "error": "busy"}',
+            """id is that of no request: {"id": null, "error": "busy"}""",
+        ),
         (
             '{"jsonrpc": "2.0", "id": $ID, "error": {"code": "x", "message": null}}',
             'answered with an error: {"code": "x", "message": null}',
