@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -90,7 +91,7 @@ class ToolResults:
             return message
         request = _request_id(message.id)
         if request not in self._sent:
-            return self._unassigned(message.model_dump(mode="json", exclude_unset=True))
+            return self._unassigned(message.model_dump(exclude_unset=True))
         self._open.discard(request)
         message = message.model_copy(update={"id": request})
         if not isinstance(message, types.JSONRPCResponse) or request != self._request:
@@ -118,7 +119,7 @@ class ToolResults:
         """
         value = _message(error)
         line = value if isinstance(value, str) else _json(value)
-        return self._messages(value) or self._joined(line)
+        return self._messages(value) or (self._joined(line) if line.strip() else [])
 
     def _joined(self, line: str) -> list[types.JSONRPCMessage]:
         """Return the messages of several lines, such as an indented answer, at the last of them."""
@@ -157,10 +158,8 @@ class ToolResults:
 
     def _answers(self, value: JsonObject) -> list[types.JSONRPCMessage]:
         """Return an object as a message; none, if it is not an answer, also with a wrong envelope."""
-        try:
+        with suppress(ValidationError):
             return [types.jsonrpc_message_adapter.validate_python(value)]
-        except ValidationError:
-            value = storable.storable(value).value
         if _request_id(value.get("id")) in self._sent:
             answer = _answer(value)
         else:
@@ -287,6 +286,7 @@ def _answer(value: JsonObject) -> types.JSONRPCMessage | None:
 
 def _error_data(error: Any) -> types.ErrorData:
     """Return the error of an answer; if its form is not that of the protocol, all of it as the message."""
+    error = storable.storable(error).value
     try:
         return types.ErrorData.model_validate(error)
     except ValidationError:
@@ -298,7 +298,7 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(storable.storable(value).value, ensure_ascii=False)
 
 
 def _unusable(request: Any, problem: str) -> types.JSONRPCError:

@@ -55,6 +55,8 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 MOST_PAGES = 1000
 _MOST_STRAY = 200
+_MOST_NOTED = 5
+STRAY_LINE = "the server printed a line that is not a protocol message"
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
 
@@ -231,6 +233,8 @@ class Connection:
             effect = UNKNOWN_EFFECT if has_effect else ""
             raise self._request_error(error, effect) from None
         finally:
+            if not self._is_unsent:
+                self._note_stray_lines(caller)
             self._caller = self._clock = None
             for wanted in self._wanted_answers:
                 wanted.cancel()
@@ -459,6 +463,14 @@ class Connection:
     def _shown_line(self, line: str) -> str:
         masked = mask_of(self.definition).text(line)
         return display.in_line(display.shorten(masked, _MOST_STRAY))
+
+    def _note_stray_lines(self, caller: EventHandlers) -> None:
+        """Log the lines during a call that are not messages: they may have been its answer."""
+        lines = self._results.stray_lines if self.definition.transport == "stdio" else []
+        for line in lines[:_MOST_NOTED]:
+            caller.log("warning", f"note: {STRAY_LINE}: '{line}'")
+        if len(lines) > _MOST_NOTED:
+            caller.log("warning", f"note: {len(lines) - _MOST_NOTED} more such lines")
 
     def _on_stray_line(self, line: str) -> None:
         if self.definition.transport == "stdio":

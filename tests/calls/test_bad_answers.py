@@ -65,7 +65,7 @@ def structured(value: str, content: str = TEXT) -> str:
         ("answer", structured('{"id": 9007199254740993}'), {"id": "9007199254740993"}, "2^53"),
         ("answer", structured('{"id": 1' + "0" * 5000 + "}"), {"id": "1" + "0" * 5000}, ""),
         ("answer", structured('{"id": NaN}'), {"id": "nan"}, "nan is not a JSON number"),
-        ("answer", structured('{"a": "\\ud83d"}'), {"a": "\ufffd"}, ""),
+        ("answer", structured('{"a": "\\ud83d"}'), {"a": "\ufffd"}, "half of a surrogate"),
         (
             "checked",
             structured('{"id": 7, "note": null}'),
@@ -74,7 +74,12 @@ def structured(value: str, content: str = TEXT) -> str:
         ),
         ("checked", structured('{"id": 9007199254740993}'), {"id": "9007199254740993"}, "2^53"),
         ("checked", result(f'{{"content": [{TEXT}]}}'), "sent", "has no structured content"),
-        ("answer", result('{"content": [{"type": "text", "text": "a\\ud83d"}]}'), "a\ufffd", ""),
+        (
+            "answer",
+            result('{"content": [{"type": "text", "text": "a\\ud83d"}]}'),
+            "a\ufffd",
+            "half of a surrogate",
+        ),
         ("answer", result('{"content": [{"type": "text", "text": "a\xff"}]}'), "a\ufffd", ""),
         (
             "answer",
@@ -82,7 +87,11 @@ def structured(value: str, content: str = TEXT) -> str:
             ["sent", {"type": "video", "url": "u"}],
             "unknown type 'video'",
         ),
-        ("answer", result('{"content": ["plain", 3]}'), ["plain", 3], ""),
+        ("answer", result('{"content": ["plain", 3]}'), ["plain", 3], "block is not an object"),
+        ("answer", result('{"content": [{"type": "text", "text": 5}]}'), "5", "is not a text"),
+        ("answer", result('{"content": [{"type": "text"}]}'), "", "without 'text'"),
+        ("answer", f"<html>busy</html>\n{ANSWER}", "sent", "not a protocol message: '<html>busy"),
+        ("answer", f"5\n[]\n{ANSWER}", "sent", "not a protocol message: '[]'"),
         ("answer", result(f'{{"content": {TEXT}}}'), "sent", "is not a list"),
         (
             "answer",
