@@ -24,12 +24,12 @@ from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import (
     MIB,
-    UNKNOWN_EFFECT,
     Log,
     LogLevel,
     Outcome,
     Progress,
     limit_error,
+    of_lost_answer,
 )
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.text.printed import shortened
@@ -108,6 +108,9 @@ def run(job: McpJob) -> Outcome:
             job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
         outcome = _outcome(job, result, note)
+        if outcome.error is not None and outcome.error.code == "limit_output":
+            failure = outcome.error if asked.repeatable else of_lost_answer(outcome.error)
+            outcome = Outcome.failed(failure)
     except (CancelledError, KeyboardInterrupt):
         outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
     except CallTimeoutError as timeout:
@@ -115,9 +118,9 @@ def run(job: McpJob) -> Outcome:
         message = failure.message
         if timeout.stray_line:  # it may be the answer, or show what the server waits for
             message += f"; {STRAY_LINE}: '{timeout.stray_line}'"
-        if timeout.is_sent and not asked.repeatable:
-            message += UNKNOWN_EFFECT
-        outcome = Outcome.failed(failure.model_copy(update={"message": message}))
+        failure = failure.model_copy(update={"message": message})
+        is_lost = timeout.is_sent and not asked.repeatable
+        outcome = Outcome.failed(of_lost_answer(failure) if is_lost else failure)
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))

@@ -237,3 +237,15 @@ def test_the_time_limit_names_a_line_that_is_no_protocol_message(world: World) -
     assert len(error.message) < 500
     assert later is not None
     assert "not a protocol message" not in later.message  # of an earlier call
+
+
+def test_an_answer_that_exceeds_the_limit_may_have_had_its_effect(world: World) -> None:
+    world.configure(CONFIG.replace("timeout_s: 20", "output_mb: 1"))
+    try:
+        error = world.call("bad:answer", line=ANSWER.replace("sent", "x" * 1_100_000)).error
+    finally:
+        world.configure(CONFIG)
+
+    assert error is not None
+    assert error.code == "limit_output"
+    assert error.message.endswith("; the tool may have had its effect")
