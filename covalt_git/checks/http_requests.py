@@ -43,6 +43,18 @@ _BRACES = re.compile(
 )
 """Placeholders of other systems: ``{{city}}``."""
 
+_NAMED = re.compile(
+    r"(?<![{$])\{\s*(?:args\.)?([A-Za-z_][\w-]*)\s*\}(?!\})"
+    r"|(?<!\$)(?:\$\$)*\$args\[\s*[\"']?([\w-]+)[\"']?\s*\]"
+    r"|(?<!\$)(?:\$\$)*\$(?!(?i:args?|arguments?|params?|input)\b)([A-Za-z_]\w*)"
+)
+"""Placeholders that name an argument without ``$args``: ``{city}``, ``$city``, ``$args[city]``."""
+
+_NAMED_IN_URL = re.compile(
+    r"(?<=/):([A-Za-z_]\w*)|(?<!\$)\$(?:args\[[\"']?)?([A-Za-z_]\w*)[\"']?\]?"
+)
+_GRAPHQL = re.compile(r"\s*(?:(?:query|mutation|subscription|fragment)\b|\{\s*\w+[\s({])")
+
 _RESERVED_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
@@ -158,7 +170,19 @@ def _check_placeholders(
         message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
         hint = f"write {{{match['name']}}}"
         yield reading.problem(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
+    for match in _NAMED_IN_URL.finditer(http.url):
+        name = match[match.lastindex or 0]
+        if name in known:
+            message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
+            hint = f"write {{{name}}}"
+            yield reading.warning(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
     for loc, text in texts(_templates(http)):
+        for match in () if _GRAPHQL.match(text) else _NAMED.finditer(text):
+            name = match[match.lastindex or 0]
+            if name in known:
+                message = f"{match[0]!r} is sent as it is written"
+                hint = f"write $args.{name}"
+                yield reading.warning(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
         for match in _NEARLY.finditer(text):
             message = f"{match[0]!r} is sent as it is written: it is not an expression"
             hint = f"write $args.{match['name']}, or ${match[0]} for this text"
