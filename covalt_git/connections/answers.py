@@ -61,7 +61,8 @@ class ToolResults:
         self._request: str | int | None = None
         self._result: JsonObject | None = None
         self._sent: set[str | int] = set()
-        self._open: set[str | int] = set()
+        self._open: dict[str | int, str] = {}
+        self._answered: set[str] = set()
         self._stray: list[str] = []
         self._first: int | None = None
 
@@ -70,17 +71,25 @@ class ToolResults:
         """The lines since the last call of a tool that are not messages, for display."""
         return [self._show(line) for line in self._stray]
 
+    def is_waiting(self, method: str) -> bool:
+        """Return whether a request of a method has no answer yet."""
+        return method in self._open.values()
+
+    def has_answered(self, method: str) -> bool:
+        """Return whether the server has answered a request of a method, before it was cancelled."""
+        return method in self._answered
+
     def send(self, message: types.JSONRPCMessage) -> None:
         """Remember a request; a late answer to an earlier call is ignored."""
         if isinstance(message, types.JSONRPCRequest):
             self._sent.add(message.id)
             if message.method != _SUBSCRIPTION:
-                self._open.add(message.id)
+                self._open[message.id] = message.method
             if message.method == "tools/call":
                 self._request, self._result = message.id, None
                 self._stray, self._first = [], None
         elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
-            self._open.discard((message.params or {}).get("requestId", ""))
+            self._open.pop((message.params or {}).get("requestId", ""), None)
 
     def receive(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage | None:
         """Return a message for the SDK: in place of a tool's final result, an empty one that it accepts.
@@ -92,7 +101,7 @@ class ToolResults:
         request = _request_id(message.id)
         if request not in self._sent:
             return self._unassigned(message.model_dump(exclude_unset=True))
-        self._open.discard(request)
+        self._answered.add(self._open.pop(request, ""))
         message = message.model_copy(update={"id": request})
         if not isinstance(message, types.JSONRPCResponse) or request != self._request:
             return message
@@ -109,7 +118,9 @@ class ToolResults:
         if len(self._open) != 1:
             self._add_stray(line)
             return None
-        return _unusable(self._open.pop(), f"its id is that of no request: {self._show(line)}")
+        return _unusable(
+            self._open.popitem()[0], f"its id is that of no request: {self._show(line)}"
+        )
 
     def repaired(self, error: ValidationError) -> list[types.JSONRPCMessage]:
         """Return the messages of a line that the SDK rejected: none, if it is not an answer.

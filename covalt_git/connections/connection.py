@@ -56,6 +56,14 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 MOST_PAGES = 1000
 _MOST_STRAY = 200
 _MOST_NOTED = 5
+_DISCOVER = "server/discover"
+_SILENT = (
+    f"the server did not answer {_DISCOVER}, so its start took 10 s longer; "
+    "a server must answer a method that it does not know with the error -32601"
+)
+QUIET_S = 2.0
+"""Seconds until the user learns what a server that starts does not answer."""
+
 STRAY_LINE = "the server printed a line that is not a protocol message"
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
@@ -137,6 +145,7 @@ class Connection:
         self._starts = 0
         self._error = ""
         self._server_info = ("", "")
+        self._is_silent = False
 
     @property
     def idle(self) -> bool:
@@ -233,6 +242,9 @@ class Connection:
             effect = UNKNOWN_EFFECT if has_effect else ""
             raise self._request_error(error, effect) from None
         finally:
+            if self._is_silent:
+                self._is_silent = False
+                caller.log("info", f"note: {_SILENT}")
             if not self._is_unsent:
                 self._note_stray_lines(caller)
             self._caller = self._clock = None
@@ -350,6 +362,8 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(START_S):
+                    quiet = asyncio.get_running_loop().call_later(QUIET_S, self._report_silence)
+                    stack.callback(quiet.cancel)
                     client = await stack.enter_async_context(self._new_client(closed))
                     await self._request_logs(client)
                 self._connected(client)
@@ -373,6 +387,20 @@ class Connection:
                 self._failures += 1
                 self._earliest_start = asyncio.get_running_loop().time() + pause
 
+    def _report_silence(self) -> None:
+        """Report that a server has not answered the first request, which servers of older protocols do not know.
+
+        The SDK waits for 10 seconds, and then uses an older protocol.
+        """
+        if not self._results.is_waiting(_DISCOVER):
+            return
+        self._is_silent = True
+        name = self.definition.name
+        for caller in self._waiting_callers:
+            caller.starting(
+                f"{name} has not answered {_DISCOVER} yet: it is starting, or ignores methods that it does not know"
+            )
+
     def _connected(self, client: Client) -> None:
         self._starts += 1
         self._error = ""
@@ -380,6 +408,8 @@ class Connection:
         server = client.server_info
         version = "" if server is None else f"{server.title or server.name} {server.version}"
         self._server_info = version, client.protocol_version
+        # A server that has answered it by now was only slow.
+        self._is_silent &= not self._results.has_answered(_DISCOVER)
 
     async def _wait_until_unused(self, closed: asyncio.Event) -> bool:
         """Wait until the connection is unused; return whether the server closed it."""
