@@ -55,6 +55,15 @@ _TRANSPARENT = frozenset({"functools.cache", "functools.lru_cache", "typing.over
 _DATA = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
 """Expressions whose values cannot be called."""
 
+_NO_RESULTS = {
+    "builtins.property": "property, not a function",
+    "builtins.classmethod": "classmethod, not a function",
+    "functools.cached_property": "cached_property, not a function",
+    "contextlib.contextmanager": "context manager, whose result is not JSON",
+    "contextlib.asynccontextmanager": "context manager, whose result is not JSON",
+}
+"""Decorators that make what no call can run, and what that is."""
+
 
 class NoFunctionError(CovaltError):
     """A function that the module does not define."""
@@ -269,9 +278,9 @@ def _decorator_defect(definitions: list[FunctionNode], names: ModuleNames) -> tu
     decorators = definitions[-1].decorator_list
     if len(definitions) == 1 and decorators:
         origin = names.origin(decorators[0])
-        if origin in {"builtins.property", "builtins.classmethod"}:
-            name = origin.partition(".")[2]
-            return f"is a {name}, not a function", f"remove @{name}"
+        kind, name = _NO_RESULTS.get(origin or "", ""), (origin or "").rpartition(".")[2]
+        if kind:
+            return f"is a {kind}", f"remove @{name}"
     return "", ""
 
 
