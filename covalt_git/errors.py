@@ -8,12 +8,16 @@ code; other errors only have their own ``code``.  The CLI and the server catch o
 from __future__ import annotations
 
 import difflib
+import logging
+import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 NEEDS_APPROVAL = 4
@@ -150,6 +154,13 @@ class UnknownNameError(CovaltError):
         self.code = f"unknown_{kind.replace(' ', '_')}"
 
 
+MOST_LISTED = 40
+"""Names that a message lists."""
+
+_MOST_COMPARISONS = 20_000
+_COMPARISONS: ContextVar[list[int] | None] = ContextVar("comparisons", default=None)
+_BUGS = (AssertionError, AttributeError, LookupError, NameError, NotImplementedError, TypeError)
+_MOST_SHOWN = 300
 _FIELDS = attrgetter(*(field.name for field in fields(Problem)))
 
 
@@ -164,10 +175,52 @@ def hint_text(hint: str) -> str:
     return "  hint: " + hint.replace("\n", "\n        ")
 
 
+def failure_text(error: BaseException) -> str:
+    """Return a library's error as one line for users: its message, or else the name of its type as words.
+
+    Errors that mean a bug, such as a failed assertion, are logged with their traceback.
+    """
+    if isinstance(error, _BUGS):
+        logging.getLogger(__name__).error("a bug", exc_info=error)
+        return "an unexpected error, whose traceback is in the log"
+    first = str(error).partition("\n")[0][:_MOST_SHOWN]
+    return first or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and the number of the others as text.
+
+    A message for each of many unknown names must not contain each of many known ones.
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+@contextmanager
+def few_suggestions() -> Iterator[None]:
+    """Limit the comparisons of :func:`nearest_name` within it, which reads files of others; also a decorator.
+
+    Each of many unknown names is compared with each of many known ones, and each comparison takes time.
+    """
+    token = _COMPARISONS.set([_MOST_COMPARISONS])
+    try:
+        yield
+    finally:
+        _COMPARISONS.reset(token)
+
+
 def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
-    """Return the known name most similar to ``name``, or None if the similarity of all is below ``cutoff``."""
+    """Return the known name most similar to ``name``, or None if the similarity of all is below ``cutoff``.
+
+    It is also None if the limit of :func:`few_suggestions` is exhausted.
+    """
+    left = _COMPARISONS.get()
+    if left is not None and left[0] <= 0:
+        return None
     names = list(known)
     if not names:  # difflib would analyse the name of each of 20,000 unknown keys
         return None
+    if left is not None:
+        left[0] -= len(names)
     found = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
     return found[0] if found else None

@@ -14,12 +14,11 @@ from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_rol
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found, check_space
 from covalt_git.calls.telemetry import observe_call
-from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, listed
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,14 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import Granted, granted
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, failure_text, listed
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +126,7 @@ def record_of(
 
 def unrecorded(problem: Exception) -> CallError:
     """Return the error of a call whose tool has started, and whose outcome is unknown because of a failure here."""
-    why = problem.message if isinstance(problem, CovaltError) else type(problem).__name__
+    why = problem.message if isinstance(problem, CovaltError) else failure_text(problem)
     return CallError(
         code="internal_error",
         message=f"covalt-git failed after the tool had started: {why}; the tool may have had its effect",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, Outcome, limit_error
+from covalt_git.models.outcomes import MIB, Outcome, limit_error, of_lost_answer
 from covalt_git.models.project_config import effective_limits
 from covalt_git.runtime import environments, pool, python_tool
 from covalt_git.runtime.jobs import Job
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from covalt_git.models.outcomes import Log, Progress
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_properties import Limits
+
+_LOST = re.compile(r"limit_\w+|tool_died|bad_result")
+"""The codes of errors of tools that may have run to their end."""
 
 
 def prepare(job: ToolRun) -> None:
@@ -136,8 +140,7 @@ def run(
         secrets = _secrets(job, may)
     except CovaltError as error:
         begin()
-        failure = CallError(code=error.code, message=error.message, hint=error.hint)
-        return Outcome("error", error=failure)
+        return Outcome.failed(error)
     mask = Mask(secrets.values())
     outcome = python_tool.run(
         Job(
@@ -169,7 +172,11 @@ def run(
     )
     if outcome.schemas is not None:
         schema_warnings.report(tool, outcome.schemas)
-    return _masked_outcome(_validated(outcome, tool.output_schema), mask)
+    outcome = _validated(outcome, tool.output_schema)
+    failure = outcome.error
+    if failure and _LOST.fullmatch(failure.code) and tool.annotations.read_only is not True:
+        outcome = outcome._replace(error=of_lost_answer(failure))
+    return _masked_outcome(outcome, mask)
 
 
 def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.errors import Problem, nearest_name
+from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import Expression, expressions
@@ -78,7 +78,7 @@ def _check(
     outer = ".".join(expression.path[:position])
     holder = f"{outer!r} of {root}" if outer else root
     near = nearest_name(part, known)
-    hint = f"known here: {', '.join(known)}"
+    hint = f"known here: {listed(list(known), MOST_LISTED)}"
     if not known:
         hint = f"write ${'.'.join([expression.root, *expression.path[:position]])}"
     if near:

@@ -43,6 +43,18 @@ _BRACES = re.compile(
 )
 """Placeholders of other systems: ``{{city}}``."""
 
+_NAMED = re.compile(
+    r"(?<![{$])\{\s*(?:args\.)?([A-Za-z_][\w-]*)\s*\}(?!\})"
+    r"|(?<!\$)(?:\$\$)*\$args\[\s*[\"']?([\w-]+)[\"']?\s*\]"
+    r"|(?<!\$)(?:\$\$)*\$(?!(?i:args?|arguments?|params?|input)\b)([A-Za-z_]\w*)"
+)
+"""Placeholders that name an argument without ``$args``: ``{city}``, ``$city``, ``$args[city]``."""
+
+_NAMED_IN_URL = re.compile(
+    r"(?<=/):([A-Za-z_]\w*)|(?<!\$)\$(?:args\[[\"']?)?([A-Za-z_]\w*)[\"']?\]?"
+)
+_GRAPHQL = re.compile(r"\s*(?:(?:query|mutation|subscription|fragment)\b|\{\s*\w+[\s({])")
+
 _RESERVED_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
@@ -158,7 +170,19 @@ def _check_placeholders(
         message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
         hint = f"write {{{match['name']}}}"
         yield reading.problem(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
+    for match in _NAMED_IN_URL.finditer(http.url):
+        name = match[match.lastindex or 0]
+        if name in known:
+            message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
+            hint = f"write {{{name}}}"
+            yield reading.warning(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
     for loc, text in texts(_templates(http)):
+        for match in () if _GRAPHQL.match(text) else _NAMED.finditer(text):
+            name = match[match.lastindex or 0]
+            if name in known:
+                message = f"{match[0]!r} is sent as it is written"
+                hint = f"write $args.{name}"
+                yield reading.warning(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
         for match in _NEARLY.finditer(text):
             message = f"{match[0]!r} is sent as it is written: it is not an expression"
             hint = f"write $args.{match['name']}, or ${match[0]} for this text"
@@ -196,11 +220,12 @@ def _check_arguments(
     if schema.keys() & COMPOSING or open_ended or not isinstance(properties, dict):
         return  # the declared arguments depend on the value
     required = schema.get("required", [])
+    places = _places(http)
     for name in _argument_names(http, placed):
         if name not in properties:
             near = nearest_name(name, properties)
             hint = f"did you mean {near!r}?" if near else f"add {name} to input_schema.properties"
-            at, message = _place_of(http, name), f"there is no argument {name!r}"
+            at, message = places.get(name, ("url",)), f"there is no argument {name!r}"
             yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
         elif name in placed.needed and isinstance(required, list) and name not in required:
             message = f"the URL requires {name!r}, but the schema does not"
@@ -208,12 +233,11 @@ def _check_arguments(
             yield reading.warning(codes.UNKNOWN_ARGUMENT, ("url",), message, hint=hint)
 
 
-def _place_of(http: HttpRequest, name: str) -> Loc:
-    """Return where a request names an argument."""
-    if name in http.parameters:
-        return ("parameters", name)
+def _places(http: HttpRequest) -> dict[str, Loc]:
+    """Return where a request names each argument outside of its URL."""
+    places: dict[str, Loc] = {name: ("parameters", name) for name in http.parameters}
     for loc, text in texts(_templates(http)):
         for expression in expressions(text):
-            if expression.root == "args" and expression.path[:1] == (name,):
-                return loc
-    return ("url",)
+            if expression.root == "args" and expression.path:
+                places.setdefault(expression.path[0], loc)
+    return places

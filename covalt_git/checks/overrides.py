@@ -42,13 +42,14 @@ def check_overrides(
     manifest = reading.valid
     tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
     servers = {server.id for server in manifest.mcp_servers}
+    ids = [tool.id for tool in manifest.tools]
     servers |= {source.id for source in manifest.sources}
     for position, override in enumerate(manifest.tool_overrides):
         here = reading.below("tool_overrides", position)
         target = override_key(manifest.id, override.tool_id)
         if target not in tools and target.partition(":")[0] not in servers:
             server, _, name = override.tool_id.rpartition(":")
-            near = nearest_name(name, [tool.id for tool in manifest.tools])
+            near = nearest_name(name, ids)
             owner = f"{server!r} under mcp_servers" if server else "it under tools"
             message = f"there is no tool {override.tool_id!r}"
             hint = f"did you mean {near!r}?" if near else f"declare {owner}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.errors import Problem, nearest_name
+from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.problems import codes
 
@@ -47,15 +47,19 @@ def check_parameters(
         return  # the declared arguments depend on the value
     declared = schema.get("properties", {})
     takes = source.input_schema
-    known = list(takes.get("properties", {}))
+    known = takes.get("properties", {})
     function = str(tool.entrypoint).partition(":")[2]
     if takes.get("additionalProperties") is False:
         for name in declared:
             if name not in known:
                 near = nearest_name(name, known)
-                listed = f"its parameters: {', '.join(known)}" if known else "it has no parameters"
+                others = (
+                    f"its parameters: {listed(list(known), MOST_LISTED)}"
+                    if known
+                    else "it has no parameters"
+                )
                 message = f"{function}() has no parameter {name!r}"
-                hint = f"did you mean {near!r}?" if near else listed
+                hint = f"did you mean {near!r}?" if near else others
                 at = ("properties", name)
                 yield reading.warning(codes.WRONG_PARAMETERS, at, message, hint=hint, key=True)
     for name in takes.get("required", []):

@@ -6,7 +6,7 @@ import mimetypes
 from typing import TYPE_CHECKING
 
 from covalt_git.checks.overrides import check_named_file
-from covalt_git.errors import Problem, nearest_name
+from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
 from covalt_git.manifests.skills import SCHEME
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
@@ -118,7 +118,7 @@ def _suggestion(name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
     if near:
         return f"did you mean {near!r}?"
-    return f"known here: {', '.join(known)}" if known else ""
+    return f"known here: {listed(list(known), MOST_LISTED)}" if known else ""
 
 
 def _check_file(reading: Manifest, path: str | None, files: BundleFiles) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import Problem, nearest_name
+from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
 from covalt_git.problems import codes
 from covalt_git.templating.references import malformed, references, texts
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
 _FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar"
+_BARE = re.compile(r"(?<!\$)\$(\w+)")
 _KEYS = ("mcp_servers", "sources", "auth")
 
 
@@ -36,18 +37,22 @@ def reference_problems(
         for wrong in malformed(text):
             message = f"{wrong[:60]!r} is not a valid reference"
             yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=_FORMS, severity=severity)
-        for name in declared or ():
-            if re.search(rf"(?<!\$)\${name}\b", text):
+        bare = set(_BARE.findall(text)) if declared else ()
+        for name in (declared or ()) if bare else ():
+            if name in bare:
                 message = f"'${name}' is not replaced by the secret"
                 hint = f"write ${{{name}}}, or $${name} for the text"
                 yield reading.warning(codes.BAD_REFERENCE, loc, message, hint=hint)
+    known = frozenset(declared or ())
     for loc, reference in references(value):
-        if declared is None or reference.name in declared:
+        if declared is None or reference.name in known:
             continue
         near = nearest_name(reference.name, declared)
-        every = ", ".join([*declared, reference.name])
+        hint = f"add {reference.name} to secrets"
+        if len(declared) < MOST_LISTED:
+            hint = f"add a line: secrets: [{listed([*declared, reference.name], MOST_LISTED)}]"
         message = f"the toolset does not declare {reference.name!r}"
-        hint = f"did you mean {near!r}?" if near else f"add a line: secrets: [{every}]"
+        hint = f"did you mean {near!r}?" if near else hint
         yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=hint, severity=severity)
 
 

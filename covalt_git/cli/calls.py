@@ -89,6 +89,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     if answer.error_detail is not None:  # before the output, which may be long
         result_text.error(answer.error_detail, rest, err=True)
     if has_failed:
+        result_text.answered(answer.result, rest, err=True)
         result_text.printed(answer.output, rest, err=True)
     if answer.post_manifest_id is None:  # of a built-in tool, whose calls are not recorded
         output.as_json(answer.result)

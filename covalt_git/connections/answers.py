@@ -1,16 +1,21 @@
 """Answers of a server as it sent them, before the SDK parses them.
 
 The SDK rejects an answer for one wrong field, and the caller would not learn what a tool that has run answered.  So
-it gets an empty result in place of each result of a tool, and answers that it cannot parse are repaired.
+it gets an empty result in place of each result of a tool, and answers that it cannot parse are repaired.  An answer
+that belongs to no request is an error for the only request that waits: it has no other answer.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -18,6 +23,7 @@ from covalt_git.json_values import storable
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from mcp.client._transport import ReadStream, WriteStream
 
@@ -33,37 +39,155 @@ _SHARED_CODES = frozenset({types.CONNECTION_CLOSED, types.INVALID_REQUEST})
 _MADE_OVER_HTTP = ("SSE stream ", "Session terminated")
 """Beginnings of the messages of errors that the SDK puts into the stream of an HTTP connection that ended."""
 
+_UNREADABLE = "its answer cannot be read: "
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
-_MOST_SHOWN = 200
+_MOST_SHOWN = 300
+_MOST_LINES = 10_000
+_ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
+_CANCELLED = "notifications/cancelled"
+_SUBSCRIPTION = "subscriptions/listen"
 
 
 class ToolResults:
-    """Result of the running call of a connection as the server sent it; a connection makes one call at a time."""
+    """Requests to one process of a server, and the result of its running call as the server sent it.
 
-    def __init__(self) -> None:
+    A connection makes one call at a time.  ``show`` masks and shortens a line of the server for messages, and
+    ``on_stray`` is called with each line that is not a message.
+    """
+
+    def __init__(self, show: Callable[[str], str], on_stray: Callable[[str], None]) -> None:
+        self._show = show
+        self._on_stray = on_stray
         self._request: str | int | None = None
         self._result: JsonObject | None = None
+        self._sent: set[str | int] = set()
+        self._open: dict[str | int, str] = {}
+        self._answered: set[str] = set()
+        self._stray: list[str] = []
+        self._first: int | None = None
 
-    def request(self, message: types.JSONRPCMessage) -> None:
-        """Remember a request, if it calls a tool; a late answer to an earlier one is ignored."""
-        if isinstance(message, types.JSONRPCRequest) and message.method == "tools/call":
-            self._request, self._result = message.id, None
+    @property
+    def stray_lines(self) -> list[str]:
+        """The lines since the last call of a tool that are not messages, for display."""
+        return [self._show(line) for line in self._stray]
 
-    def receive(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage:
-        """Return a message for the SDK: in place of a tool's final result, an empty one that it accepts."""
-        if not isinstance(message, types.JSONRPCResponse) or message.id != self._request:
+    def is_waiting(self, method: str) -> bool:
+        """Return whether a request of a method has no answer yet."""
+        return method in self._open.values()
+
+    def has_answered(self, method: str) -> bool:
+        """Return whether the server has answered a request of a method, before it was cancelled."""
+        return method in self._answered
+
+    def send(self, message: types.JSONRPCMessage) -> None:
+        """Remember a request; a late answer to an earlier call is ignored."""
+        if isinstance(message, types.JSONRPCRequest):
+            self._sent.add(message.id)
+            if message.method != _SUBSCRIPTION:
+                self._open[message.id] = message.method
+            if message.method == "tools/call":
+                self._request, self._result = message.id, None
+                self._stray, self._first = [], None
+        elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
+            self._open.pop((message.params or {}).get("requestId", ""), None)
+
+    def receive(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage | None:
+        """Return a message for the SDK: in place of a tool's final result, an empty one that it accepts.
+
+        It is None for an answer that cannot be assigned to a request.
+        """
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return message
-        if message.result.get("resultType", "complete") != "complete":
+        request = _request_id(message.id)
+        if request not in self._sent:
+            return self._unassigned(message.model_dump(exclude_unset=True))
+        self._answered.add(self._open.pop(request, ""))
+        message = message.model_copy(update={"id": request})
+        if not isinstance(message, types.JSONRPCResponse) or request != self._request:
+            return message
+        if message.result.get("resultType") == "input_required":
             return message  # it requires input, and the SDK repeats the request with it
         self._result = message.result
         # The SDK does not check structured content if isError is set; since 2026-07-28, it requires a resultType.
         empty = {"resultType": "complete", "content": [], "isError": True}
         return message.model_copy(update={"result": empty})
 
+    def _unassigned(self, value: JsonObject) -> types.JSONRPCError | None:
+        """Return an error for the only request that waits, because it may have no other answer."""
+        line = _json(value)
+        if len(self._open) != 1:
+            self._add_stray(line)
+            return None
+        return _unusable(
+            self._open.popitem()[0], f"its id is that of no request: {self._show(line)}"
+        )
+
+    def repaired(self, error: ValidationError) -> list[types.JSONRPCMessage]:
+        """Return the messages of a line that the SDK rejected: none, if it is not an answer.
+
+        If the answer cannot be repaired, the message is an error for its request, so that the caller gets the
+        reason at once and does not wait until its time limit.
+        """
+        value = _message(error)
+        line = value if isinstance(value, str) else _json(value)
+        return self._messages(value) or (self._joined(line) if line.strip() else [])
+
+    def _joined(self, line: str) -> list[types.JSONRPCMessage]:
+        """Return the messages of several lines, such as an indented answer, at the last of them."""
+        self._add_stray(line)
+        if line.rstrip() in {"{", "["}:
+            self._first = len(self._stray) - 1
+        if line[:1] not in {"}", "]"} or self._first is None:
+            return []
+        first, self._first = self._first, None
+        messages = self._messages("\n".join(self._stray[first:]))
+        if messages:
+            del self._stray[first:]
+        return messages
+
+    def _add_stray(self, line: str) -> None:
+        self._on_stray(line)
+        if len(self._stray) < _MOST_LINES:
+            self._stray.append(line)
+
+    def _messages(self, value: Any) -> list[types.JSONRPCMessage]:
+        if isinstance(value, str):
+            value = value.removeprefix("\ufeff")
+            if not value.lstrip().startswith(("{", "[")):
+                return []
+            try:
+                value = storable.loads(value)
+            except ValueError as problem:
+                found = _ID.search(value)
+                request = _request_id(storable.loads(found[1])) if found else None
+                if request not in self._sent or '"jsonrpc"' not in value:
+                    return []
+                return [_unusable(request, f"it is not JSON: {problem}")]
+        if isinstance(value, list):  # a batch of the MCP specification 2025-03-26
+            return [one for item in value if isinstance(item, dict) for one in self._answers(item)]
+        return self._answers(value) if isinstance(value, dict) else []
+
+    def _answers(self, value: JsonObject) -> list[types.JSONRPCMessage]:
+        """Return an object as a message; none, if it is not an answer, also with a wrong envelope."""
+        with suppress(ValidationError):
+            return [types.jsonrpc_message_adapter.validate_python(value)]
+        if _request_id(value.get("id")) in self._sent:
+            answer = _answer(value)
+        else:
+            # Other keys are those of a log.
+            is_answer = value.keys() & {"result", "error"} and value.keys() <= _ENVELOPE
+            answer = self._unassigned(value) if is_answer else None
+        return [] if answer is None else [answer]
+
     def take(self) -> JsonObject:
-        """Return the result of the call, once."""
+        """Return the result of the call, once.
+
+        Raises:
+            MCPError: if the SDK took another message for it.
+        """
         result, self._result = self._result, None
-        assert result is not None
+        if result is None:
+            raise MCPError(types.PARSE_ERROR, f"{_UNREADABLE}it is not the result of a tool")
         return result
 
 
@@ -82,19 +206,31 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
         self._closed = closed
         self._results = results
         self._over_http = over_http
+        self._repaired: list[types.JSONRPCMessage] = []
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
+        while True:
+            if self._repaired:
+                item: SessionMessage | Exception = SessionMessage(self._repaired.pop(0))
+            else:
+                item = await self._next()
+            if isinstance(item, ValidationError):
+                self._repaired = self._results.repaired(item)
+                continue
+            if not isinstance(item, SessionMessage):
+                return item
+            message = self._results.receive(item.message)
+            if message is not None:
+                item.message = self._marked(message)
+                return item
+
+    async def _next(self) -> SessionMessage | Exception:
         try:
-            item = await self._stream.receive()
+            return await self._stream.receive()
         except BaseException:
             self._closed.set()
             raise
-        if isinstance(item, ValidationError):
-            item = repaired(item) or item
-        if isinstance(item, SessionMessage):
-            item.message = self._marked(self._results.receive(item.message))
-        return item
 
     def _marked(self, message: types.JSONRPCMessage) -> types.JSONRPCMessage:
         """Return a message; an error that the server itself sent has the data ``FROM_SERVER``."""
@@ -119,7 +255,7 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
 
     async def send(self, item: SessionMessage) -> None:
         """Send a message."""
-        self._results.request(item.message)
+        self._results.send(item.message)
         await self._stream.send(item)
 
     async def send_eof(self) -> None:
@@ -131,24 +267,6 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
         await self._stream.aclose()
 
 
-def repaired(error: ValidationError) -> SessionMessage | None:
-    """Return the message of a line that the SDK rejected; None if the line is not an answer.
-
-    If the answer cannot be repaired, the message is an error for its request, so that the caller gets the reason at
-    once and does not wait until its time limit.
-    """
-    value = _message(error)
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = storable.loads(value)
-        except ValueError as problem:
-            found = _ID.search(value)
-            if found is None or '"jsonrpc"' not in value:
-                return None
-            return _unusable(storable.loads(found[1]), f"it is not JSON: {problem}")
-    return _answer(storable.storable(value).value) if isinstance(value, dict) else None
-
-
 def _message(error: ValidationError) -> Any:
     """Return the line that the SDK could not parse; if it is JSON, its value, which each kind of message lacks a part of."""
     errors = error.errors(include_url=False)
@@ -156,24 +274,45 @@ def _message(error: ValidationError) -> Any:
     return next(missing, errors[0]["input"])
 
 
-def _answer(value: JsonObject) -> SessionMessage | None:
-    """Return an answer whose envelope differs from JSON-RPC; None if it is no answer."""
-    request, has_result = value.get("id"), value.get("result") is not None
-    if type(request) not in {int, str} or "method" in value:
+def _request_id(value: Any) -> str | int | None:
+    """Return an id as the SDK compares it: ``"4"`` and ``4.0`` are 4."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return coerce_request_id(value) if type(value) in {int, str} else None
+
+
+def _answer(value: JsonObject) -> types.JSONRPCMessage | None:
+    """Return an answer to a request whose envelope differs from JSON-RPC; None if it is no answer."""
+    request, has_result = _request_id(value.get("id")), value.get("result") is not None
+    if request is None or "method" in value:
         return None
     if not has_result and "error" not in value:
         return None if "jsonrpc" not in value else _unusable(request, "it has no result")
-    kind = "result" if has_result else "error"
-    message = {"jsonrpc": "2.0", "id": request, kind: value[kind]}
-    if kind == "error" and not isinstance(value["error"], dict):
-        message["error"] = {"code": types.INTERNAL_ERROR, "message": str(value["error"])}
+    if not has_result:
+        return types.JSONRPCError(jsonrpc="2.0", id=request, error=_error_data(value["error"]))
+    if not isinstance(value["result"], dict):
+        return _unusable(request, f"its result is invalid: {_text(value['result'])}")
+    return types.JSONRPCResponse(jsonrpc="2.0", id=request, result=value["result"])
+
+
+def _error_data(error: Any) -> types.ErrorData:
+    """Return the error of an answer; if its form is not that of the protocol, all of it as the message."""
+    error = storable.storable(error).value
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_python(message))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        return _unusable(request, f"its {kind} is invalid: {first['msg']}"[:_MOST_SHOWN])
+        return types.ErrorData.model_validate(error)
+    except ValidationError:
+        return types.ErrorData(code=types.INTERNAL_ERROR, message=_text(error))
 
 
-def _unusable(request: Any, problem: str) -> SessionMessage:
-    error = types.ErrorData(code=types.PARSE_ERROR, message=f"its answer cannot be read: {problem}")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
+def _text(value: Any) -> str:
+    return (value if isinstance(value, str) else _json(value))[:_MOST_SHOWN]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(storable.storable(value).value, ensure_ascii=False)
+
+
+def _unusable(request: Any, problem: str) -> types.JSONRPCError:
+    message = f"{_UNREADABLE}{problem}"[:_MOST_SHOWN]
+    error = types.ErrorData(code=types.PARSE_ERROR, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=request, error=error)

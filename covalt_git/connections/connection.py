@@ -16,7 +16,6 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
@@ -56,6 +55,16 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 MOST_PAGES = 1000
 _MOST_STRAY = 200
+_MOST_NOTED = 5
+_DISCOVER = "server/discover"
+_SILENT = (
+    f"the server did not answer {_DISCOVER}, so its start took 10 s longer; "
+    "a server must answer a method that it does not know with the error -32601"
+)
+QUIET_S = 2.0
+"""Seconds until the user learns what a server that starts does not answer."""
+
+STRAY_LINE = "the server printed a line that is not a protocol message"
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
 
@@ -124,8 +133,7 @@ class Connection:
         self._clock: asyncio.Timeout | None = None
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
-        self._results = ToolResults()
-        self._stray_line = ""
+        self._results = self._new_results()
         self._tools: list[JsonObject] | None = None
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
@@ -137,6 +145,7 @@ class Connection:
         self._starts = 0
         self._error = ""
         self._server_info = ("", "")
+        self._is_silent = False
 
     @property
     def idle(self) -> bool:
@@ -208,7 +217,7 @@ class Connection:
             return await self._call_once(call, caller)
 
     async def _call_once(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
-        self._is_unsent, self._stray_line = False, ""
+        self._is_unsent = False
         client = await self.client(caller)
         loop = asyncio.get_running_loop()
         self._caller = caller
@@ -226,14 +235,18 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
-            raise CallTimeoutError(
-                is_sent=not self._is_unsent, stray_line=self._stray_line
-            ) from None
+            stray = [""] if self._is_unsent else ["", *self._results.stray_lines]
+            raise CallTimeoutError(is_sent=not self._is_unsent, stray_line=stray[-1]) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             has_effect = not (self._is_unsent or call.repeatable)
             effect = UNKNOWN_EFFECT if has_effect else ""
             raise self._request_error(error, effect) from None
         finally:
+            if self._is_silent:
+                self._is_silent = False
+                caller.log("info", f"note: {_SILENT}")
+            if not self._is_unsent:
+                self._note_stray_lines(caller)
             self._caller = self._clock = None
             for wanted in self._wanted_answers:
                 wanted.cancel()
@@ -349,6 +362,8 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(START_S):
+                    quiet = asyncio.get_running_loop().call_later(QUIET_S, self._report_silence)
+                    stack.callback(quiet.cancel)
                     client = await stack.enter_async_context(self._new_client(closed))
                     await self._request_logs(client)
                 self._connected(client)
@@ -372,6 +387,20 @@ class Connection:
                 self._failures += 1
                 self._earliest_start = asyncio.get_running_loop().time() + pause
 
+    def _report_silence(self) -> None:
+        """Report that a server has not answered the first request, which servers of older protocols do not know.
+
+        The SDK waits for 10 seconds, and then uses an older protocol.
+        """
+        if not self._results.is_waiting(_DISCOVER):
+            return
+        self._is_silent = True
+        name = self.definition.name
+        for caller in self._waiting_callers:
+            caller.starting(
+                f"{name} has not answered {_DISCOVER} yet: it is starting, or ignores methods that it does not know"
+            )
+
     def _connected(self, client: Client) -> None:
         self._starts += 1
         self._error = ""
@@ -379,6 +408,8 @@ class Connection:
         server = client.server_info
         version = "" if server is None else f"{server.title or server.name} {server.version}"
         self._server_info = version, client.protocol_version
+        # A server that has answered it by now was only slow.
+        self._is_silent &= not self._results.has_answered(_DISCOVER)
 
     async def _wait_until_unused(self, closed: asyncio.Event) -> bool:
         """Wait until the connection is unused; return whether the server closed it."""
@@ -397,7 +428,11 @@ class Connection:
             for end in ends:
                 end.cancel()
 
+    def _new_results(self) -> ToolResults:
+        return ToolResults(self._shown_line, self._on_stray_line)
+
     def _new_client(self, closed: asyncio.Event) -> Client:
+        self._results = self._new_results()
         return Client(
             transport(
                 self.definition,
@@ -454,10 +489,22 @@ class Connection:
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
-        if isinstance(message, ValidationError) and self.definition.transport == "stdio":
-            line = mask_of(self.definition).text(str(message.errors()[0]["input"]))
-            self._stderr.add_stray_line(line)
-            self._stray_line = display.in_line(display.shorten(line, _MOST_STRAY))
+
+    def _shown_line(self, line: str) -> str:
+        masked = mask_of(self.definition).text(line)
+        return display.in_line(display.shorten(masked, _MOST_STRAY))
+
+    def _note_stray_lines(self, caller: EventHandlers) -> None:
+        """Log the lines during a call that are not messages: they may have been its answer."""
+        lines = self._results.stray_lines if self.definition.transport == "stdio" else []
+        for line in lines[:_MOST_NOTED]:
+            caller.log("warning", f"note: {STRAY_LINE}: '{line}'")
+        if len(lines) > _MOST_NOTED:
+            caller.log("warning", f"note: {len(lines) - _MOST_NOTED} more such lines")
+
+    def _on_stray_line(self, line: str) -> None:
+        if self.definition.transport == "stdio":
+            self._stderr.add_stray_line(mask_of(self.definition).text(line))
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         masked = mask_of(self.definition).text(message or "")

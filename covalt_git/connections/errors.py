@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
+from pydantic import ValidationError
 
 from covalt_git.connections.answers import FROM_SERVER
 from covalt_git.connections.token_store import mask_of
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, failure_text
 from covalt_git.http_client.transport import why_unreachable
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ _UNKNOWN_SESSION = {400: -32000, 404: -32001}
 
 _SESSION_GONE = "Session terminated"
 _UNAUTHORIZED = 401
-_MOST_SHOWN = 300
 
 
 class HttpFailure(NamedTuple):
@@ -157,7 +157,10 @@ def of_request(
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:_MOST_SHOWN] or type(error).__name__
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"its answer is invalid: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return failure_text(error)
 
 
 def _stderr_part(stderr: str) -> str:

@@ -32,7 +32,7 @@ from covalt_git.connections.oauth_callback import Callback, state_of
 from covalt_git.connections.token_refresh import secret_of, with_token
 from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, failure_text
 from covalt_git.hosts import BadHostError, Reach, WebOrigin, is_local, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import CheckedAuth
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
@@ -206,7 +206,7 @@ class _Login:
         elif isinstance(cause, OAuthFlowError | OAuthRegistrationError | OAuthTokenError):
             why = _plain(str(cause))
         else:
-            why = why_unreachable(cause) or _plain(str(cause)) or type(cause).__name__
+            why = why_unreachable(cause) or _plain(failure_text(cause))
         secrets = [*self.definition.secrets, self._secret or ""]
         masked = Mask(one for one in secrets if one).text(why)
         name, hint = self.definition.name, ""

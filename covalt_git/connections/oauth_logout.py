@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from covalt_git.connections.token_refresh import post_form
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, failure_text
 from covalt_git.http_client.transport import why_unreachable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def _sign_out(file: SignInFile, granted: Reach | None) -> str:
         except TimeoutError:
             return f"it did not answer within {WAIT_S:g} s"
         except Exception as error:  # noqa: BLE001 - network errors have many types
-            return why_unreachable(error) or f"the connection failed: {type(error).__name__}"
+            return why_unreachable(error) or f"the connection failed: {failure_text(error)}"
 
 
 async def _revoke(stored: StoredLogin, endpoint: str, granted: Reach | None) -> str:

@@ -11,12 +11,11 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.conversations.commit_names import SHOWN_DIGITS
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError, listed
 from covalt_git.models.commit_record import RestoreRecord
 from covalt_git.workspaces import branches, trees
 from covalt_git.workspaces.folders import folders_above
 from covalt_git.workspaces.trees import FolderState
-from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ _GEMINI_KINDS: Final = {
 
 _GEMINI_FORMATS: Final = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _MAX_REFERENCES: Final = 500
+_MAX_DEPTH: Final = 16
 """The most references of a schema that are replaced by their targets."""
 
 
@@ -120,7 +122,7 @@ class _GeminiSchema:
         if pointer.reference_of(part.value) is not None:
             return self._target(part, active)
         found: JsonObject = {}
-        kinds, is_nullable = _kinds(part.value)
+        kinds, is_nullable = self._kinds(part.value)
         kind = kinds[0] if len(kinds) == 1 else None
         for key in part.value:
             inner = part[key]
@@ -153,6 +155,28 @@ class _GeminiSchema:
             if is_nullable:
                 found["nullable"] = True
         return found
+
+    def _kinds(self, schema: JsonObject, depth: int = 0) -> tuple[list[str], bool]:
+        """Return the types of a schema, also those that ``allOf`` or ``not`` leaves, which Gemini does not support."""
+        kinds, is_nullable = _kinds(schema)
+        if kinds or is_nullable or depth > _MAX_DEPTH:
+            return kinds, is_nullable
+        reference = pointer.reference_of(schema)
+        with suppress(pointer.BadReferenceError):
+            target = pointer.target(self._root, reference) if reference else None
+            if isinstance(target, dict):
+                return self._kinds(target, depth + 1)
+        branches = schema.get("allOf")
+        for branch in branches if isinstance(branches, list) else ():
+            found = self._kinds(branch, depth + 1) if isinstance(branch, dict) else ([], False)
+            if found != ([], False):
+                return found
+        excluded = schema.get("not")
+        if isinstance(excluded, dict) and excluded.keys() == {"type"}:
+            refused = _kinds(excluded)[0]
+            if "string" in refused:
+                return [one for one in ("number", "boolean", "object") if one not in refused], False
+        return [], False
 
     def _inner(self, part: Part, active: tuple[str, ...]) -> JsonObject:
         if not isinstance(part.value, dict):

@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 import httpx2
 
 import covalt_git
+from covalt_git.errors import failure_text
 from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import (
@@ -286,4 +287,4 @@ def _bad_redirect(why: str, *, hint: str = "") -> HttpError:
 
 def _why(error: Exception) -> str:
     """Return the message of a library's error, without the received bytes after its colon."""
-    return str(error).partition(":")[0][:200].lower() or type(error).__name__
+    return failure_text(error).partition(":")[0].lower()

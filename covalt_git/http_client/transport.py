@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import httpcore2
 import httpx2
 
+from covalt_git.errors import failure_text
 from covalt_git.hosts import BadHostError, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
 from covalt_git.system.daemon_thread import in_daemon_thread
@@ -93,8 +94,7 @@ def why_unreachable(error: BaseException) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "it did not answer in time"
     if isinstance(error, httpx2.TransportError):
-        why = str(error).partition("\n")[0][:200].lower()
-        return f"the connection failed: {why or type(error).__name__}"
+        return f"the connection failed: {failure_text(error).lower()}"
     return ""
 
 

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json, with_texts
-from covalt_git.json_values.storable import exact_integer, finite, without_surrogates
+from covalt_git.json_values.storable import (
+    HALF_SURROGATE,
+    LARGE_INTEGER,
+    exact_integer,
+    finite,
+    without_surrogates,
+)
 from covalt_git.models.calls import CallError
 from covalt_git.text.display import shorten
 
@@ -166,16 +172,36 @@ def _json_value(content: bytes, note: Callable[[str], None]) -> Any:
     surrogate pair becomes U+FFFD; NaN, which some servers send, becomes a string; of a repeated key the last value counts, as for most readers.
     """
     raw = content.decode("utf-8-sig", "replace")
+    notes: dict[str, None] = {}
+
+    def integer(digits: str) -> int | str:
+        exact = exact_integer(digits)
+        if isinstance(exact, str):
+            notes[LARGE_INTEGER] = None
+        return exact
+
+    def without_halves(text: str) -> str:
+        whole = without_surrogates(text)
+        if whole != text:
+            notes[HALF_SURROGATE] = None
+        return whole
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            notes["an object has a key twice, and its last value is stored"] = None
+        return found
+
     try:
         text = content.decode("utf-8-sig")
-        value: Any = json.loads(text, parse_int=exact_integer)
-        notes: tuple[str, ...] = ()
+        value: Any = json.loads(text, parse_int=integer, object_pairs_hook=unique)
         if b"\\u" in content:
-            value = with_texts(value, without_surrogates, keys=True)
+            value = with_texts(value, without_halves, keys=True)
         try:
             canonical_json.dumps(value)
         except canonical_json.NotJsonError:
-            value, notes = finite(value)
+            value, found = finite(value)
+            notes |= dict.fromkeys(found)
             canonical_json.dumps(value)
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8", raw) from None

@@ -21,7 +21,7 @@ from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
-from covalt_git.models.outcomes import MIB, UNKNOWN_EFFECT, Log, Outcome, limit_error
+from covalt_git.models.outcomes import MIB, Log, Outcome, limit_error, of_lost_answer
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.text.display import shorten
 
@@ -156,7 +156,7 @@ class _Exchange:
         """Return the error of a request that was sent; its message says so if the request may write."""
         if self._http.method in _READS or self._job.tool.annotations.read_only is True:
             return failure
-        return failure.model_copy(update={"message": failure.message + UNKNOWN_EFFECT})
+        return of_lost_answer(failure)
 
     def masked(self, outcome: Outcome) -> Outcome:
         """Return an outcome with its log, and with the used secrets masked."""

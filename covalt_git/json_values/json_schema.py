@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import jsonschema_rs
 
-from covalt_git.errors import CovaltError, Problem, nearest_name
+from covalt_git.errors import MOST_LISTED, CovaltError, Problem, listed, nearest_name
 from covalt_git.json_values import canonical_json, leaves, pointer
 from covalt_git.json_values.pointer import json_path
 from covalt_git.json_values.unions import of_meant_branch, tag_of, types_of
@@ -85,6 +85,8 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     validator = _compiled(schema)
     if isinstance(validator, tuple):
         raise BadSchemaError(f"the schema is invalid: {validator[1]}")
+    if missing := _many_missing(schema, value):
+        return missing
     try:
         problems = [
             (tuple(error.instance_path), _message(error, schema))
@@ -94,6 +96,20 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     except ValueError:
         return [((), _TOO_DEEP)]
     return list(dict.fromkeys(problems))  # a tag may be missing for its object and for the union
+
+
+def _many_missing(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
+    """Return that many keys are missing: for each of them, the engine would copy the whole value."""
+    if not isinstance(value, dict):
+        return []
+    names = [name for name in schema.get("required", ()) if name not in value]
+    more = len(names) - MOST_LISTED
+    if more <= 0:
+        return []
+    return [
+        *(((), f"{name!r} is missing") for name in names[:MOST_LISTED]),
+        ((), f"{more} more keys are missing"),
+    ]
 
 
 def with_integers(schema: JsonObject, value: Any) -> Any:
@@ -334,8 +350,8 @@ def _none_of(options: Sequence[Any], value: Any) -> str:
     texts = [option for option in options if isinstance(option, str)]
     near = nearest_name(value, texts) if isinstance(value, str) else None
     suggestion = f", did you mean {_shortened(near)}?" if near else ""
-    listed = ", ".join(map(_shortened, options))
-    return f"must be one of {listed}, not {_shortened(value)}{suggestion}"
+    allowed = listed([_shortened(one) for one in options], MOST_LISTED)
+    return f"must be one of {allowed}, not {_shortened(value)}{suggestion}"
 
 
 def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
@@ -345,9 +361,11 @@ def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema:
     properties = place.get("properties") if isinstance(place, dict) else None
     known = list(properties) if isinstance(properties, dict) else []
     words = []
-    for name in names:
+    for name in names[:MOST_LISTED]:
         near = nearest_name(name, known)
         words.append(f"{name!r} is unknown" + (f", did you mean {near!r}?" if near else ""))
+    if len(names) > MOST_LISTED:
+        words.append(f"{len(names) - MOST_LISTED} more are unknown")
     return "; ".join(words)
 
 

@@ -19,6 +19,10 @@ _MOST_BITS = 4000
 """Python refuses to print integers of more than 4,300 digits."""
 
 
+LARGE_INTEGER = "an integer beyond 2^53 is stored as a text of its digits"
+HALF_SURROGATE = "half of a surrogate pair is stored as U+FFFD"
+
+
 class Storable(NamedTuple):
     """A value that canonical JSON can represent, and what was changed in it."""
 
@@ -80,7 +84,7 @@ def _storable(value: Any, notes: dict[str, None], depth: int) -> Any:
         case bool() | None:
             return value
         case int() if abs(value) > canonical_json.MAX_EXACT_INTEGER:
-            notes["an integer beyond 2^53 is stored as a text of its digits"] = None
+            notes[LARGE_INTEGER] = None
             return str(value) if value.bit_length() <= _MOST_BITS else hex(value)
         case int():
             return int(value)
@@ -109,6 +113,6 @@ def _text(text: str, notes: dict[str, None]) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        notes["half of a surrogate pair is stored as U+FFFD"] = None
+        notes[HALF_SURROGATE] = None
         return without_surrogates(text)
     return text

@@ -134,6 +134,8 @@ def read_bundle_files(folder: Path, display_path: str) -> BundleFiles:
 def read_bundle(folder: Path, display_path: str) -> tuple[BundleFiles, Contents]:
     """List, hash and read the files below ``folder``.  Links, devices and names of git are problems.
 
+    A folder that does not exist has no files.
+
     ``__pycache__`` is left out, as toolsets never run from their folder
     (:mod:`covalt_git.toolsets.toolset_copies`).  Bytecode in other folders is a problem.  A toolset
     folder that is a link is not followed, because its files are not in the repository.
@@ -182,6 +184,10 @@ def _walk(
     found: list[tuple[str, os.stat_result]] = []
     try:
         entries = sorted(os.scandir(f"{folder}/{prefix}"), key=lambda entry: entry.name)
+    except (
+        FileNotFoundError
+    ):  # no tool is registered yet, or the folder was removed since it was listed
+        return []
     except OSError as error:
         message = f"the folder cannot be read: {os.strerror(error.errno or 0).lower()}"
         place = f"{display_path}/{prefix}".rstrip("/")

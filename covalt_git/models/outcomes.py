@@ -98,6 +98,11 @@ def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     return CallError(code=code, message=message, hint=hint, traceback=traceback)
 
 
+def of_lost_answer(error: CallError) -> CallError:
+    """Return the error of a call whose answer was lost, with a message that says so."""
+    return error.model_copy(update={"message": error.message + UNKNOWN_EFFECT})
+
+
 def _either(limits: Limits) -> str:
     files, size = limits.files, limits.workspace_mb
     return " or ".join([f"{files} files"] * bool(files) + [f"{size} MiB"] * bool(size))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.errors import MOST_LISTED, CovaltError, listed, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader import wrappers
@@ -56,6 +56,15 @@ _TRANSPARENT = frozenset({"functools.cache", "functools.lru_cache", "typing.over
 _DATA = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
 """Expressions whose values cannot be called."""
 
+_NO_RESULTS = {
+    "builtins.property": "property, not a function",
+    "builtins.classmethod": "classmethod, not a function",
+    "functools.cached_property": "cached_property, not a function",
+    "contextlib.contextmanager": "context manager, whose result is not JSON",
+    "contextlib.asynccontextmanager": "context manager, whose result is not JSON",
+}
+"""Decorators that make what no call can run, and what that is."""
+
 
 class NoFunctionError(CovaltError):
     """A function that the module does not define."""
@@ -64,10 +73,10 @@ class NoFunctionError(CovaltError):
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         near = nearest_name(name, known)
-        listed = f"it defines {', '.join(known)}" if known else "it defines no function"
+        others = f"it defines {listed(known, MOST_LISTED)}" if known else "it defines no function"
         super().__init__(
             f"the module has no function {name!r}",
-            hint=f"did you mean {near!r}?" if near else listed,
+            hint=f"did you mean {near!r}?" if near else others,
         )
         self.known = known
 
@@ -270,9 +279,9 @@ def _decorator_defect(definitions: list[FunctionNode], names: ModuleNames) -> tu
     decorators = definitions[-1].decorator_list
     if len(definitions) == 1 and decorators:
         origin = names.origin(decorators[0])
-        if origin in {"builtins.property", "builtins.classmethod"}:
-            name = origin.partition(".")[2]
-            return f"is a {name}, not a function", f"remove @{name}"
+        kind, name = _NO_RESULTS.get(origin or "", ""), (origin or "").rpartition(".")[2]
+        if kind:
+            return f"is a {kind}", f"remove @{name}"
     return "", ""
 
 

@@ -12,7 +12,7 @@ import mimetypes
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.connections.connection import CallTimeoutError, ServerCall
+from covalt_git.connections.connection import STRAY_LINE, CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.connections.token_store import mask_of
@@ -24,19 +24,19 @@ from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import (
     MIB,
-    UNKNOWN_EFFECT,
     Log,
     LogLevel,
     Outcome,
     Progress,
     limit_error,
+    of_lost_answer,
 )
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.text.printed import shortened
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
@@ -108,16 +108,19 @@ def run(job: McpJob) -> Outcome:
             job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
         outcome = _outcome(job, result, note)
+        if outcome.error is not None and outcome.error.code == "limit_output":
+            failure = outcome.error if asked.repeatable else of_lost_answer(outcome.error)
+            outcome = Outcome.failed(failure)
     except (CancelledError, KeyboardInterrupt):
         outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
     except CallTimeoutError as timeout:
         failure = limit_error("limit_time", job.limits)
         message = failure.message
         if timeout.stray_line:  # it may be the answer, or show what the server waits for
-            message += f"; the server printed a line that is not a protocol message: '{timeout.stray_line}'"
-        if timeout.is_sent and not asked.repeatable:
-            message += UNKNOWN_EFFECT
-        outcome = Outcome.failed(failure.model_copy(update={"message": message}))
+            message += f"; {STRAY_LINE}: '{timeout.stray_line}'"
+        failure = failure.model_copy(update={"message": message})
+        is_lost = timeout.is_sent and not asked.repeatable
+        outcome = Outcome.failed(of_lost_answer(failure) if is_lost else failure)
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
@@ -196,8 +199,12 @@ class _Content:
     def shown(self, block: Any) -> Any:
         """Return the value of a block."""
         if not isinstance(block, dict):
+            self._note("a content block is not an object")
             return self._mask.value(block)
         kind = block.get("type")
+        self._check(
+            block, {"text": "text", "image": "data", "audio": "data", "resource_link": "uri"}
+        )
         if kind == "text":
             return self._mask.text(str(block.get("text", "")))
         if kind in {"image", "audio"}:
@@ -214,9 +221,19 @@ class _Content:
         self._note(self._mask.text(f"a content block has the unknown type {str(kind)[:100]!r}"))
         return self._mask.value(block)
 
+    def _check(self, block: JsonObject, keys: Mapping[str, str]) -> None:
+        """Note that a block of a known type has no text at the key that has its content."""
+        kind = block.get("type")
+        key = keys.get(kind) if isinstance(kind, str) else None
+        if key is not None and not isinstance(block.get(key), str):
+            problem = f"whose {key!r} is not a text" if key in block else f"without {key!r}"
+            self._note(f"the result has a content block of the type {kind!r} {problem}")
+
     def _resource(self, resource: JsonObject) -> JsonObject:
         uri = self._mask.text(str(resource.get("uri", "")))
         text = resource.get("text")
+        if text is None and "blob" not in resource:
+            self._note("a resource in the result has no content")
         content = resource.get("blob") if text is None else str(text).encode()
         default = "application/octet-stream" if text is None else "text/plain"
         media_type = str(resource.get("mimeType") or default)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from covalt_git.manifests.machine_folders import check_links, check_no_link
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST, PYCACHE
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text
-from covalt_git.names import new_id
+from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.update_lock import STAGED
 
@@ -140,8 +139,9 @@ def _check_place(folder: Path) -> None:
             continue
         hint = "choose a folder outside of the project"
         if inner[0] == "toolsets":
-            name = shlex.quote(inner[1]) if inner[1:] else "NAME"
-            hint = f"covalt-git toolset new {name}, or {hint}"
+            wanted = inner[1] if len(inner) == len(("toolsets", "NAME")) else ""
+            is_free = is_id(wanted) and wanted not in RESERVED_TOOLSET_IDS and not folder.exists()
+            hint = f"covalt-git toolset new {wanted if is_free else 'NAME'}, or {hint}"
         raise CovaltError(
             f"{str(folder)!r} is in the folder '{inner[0]}' of the project {str(root)!r}, {_WRITTEN[inner[0]]}",
             hint=hint,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.access.grants import is_of_tool
 from covalt_git.checks.http_requests import check_http
 from covalt_git.checks.text_files import check_hidden_escapes, check_text, without
+from covalt_git.errors import few_suggestions
 from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.manifests.reading import Reading, read_text
 from covalt_git.manifests.tool_entries import ToolEntry, entry_file
@@ -80,6 +81,7 @@ def read_entries(
 
 
 @lru_cache(maxsize=_MOST_CACHED)
+@few_suggestions()
 def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], tuple[Problem, ...]]:
     """Read and check the content of an entry's file; return the entry and all problems.
 

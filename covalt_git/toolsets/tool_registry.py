@@ -97,8 +97,6 @@ def _as_read(values: JsonObject) -> tuple[str, ToolEntry]:
 def registered_entries(root: Path) -> dict[str, ToolEntry]:
     """Return the valid entries by tool id, sorted."""
     folder = root / "toolsets" / REGISTRY_FOLDER
-    if not folder.is_dir():
-        return {}
     path = shown_path(folder, root)
     files, contents = read_bundle(folder, path)
     entries, _ = read_entries(files, contents, path)

@@ -26,7 +26,7 @@ from covalt_git.checks.text_files import (
     without,
 )
 from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sources
-from covalt_git.errors import Problem, in_order
+from covalt_git.errors import Problem, few_suggestions, in_order
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.manifests.skills import read_skills, skill_resources
@@ -207,6 +207,7 @@ class Toolset:
         return [key for key in undeclared if getattr(entry, key) is not None]
 
 
+@few_suggestions()
 def read_toolset(
     root: Path,
     toolset_id: str,

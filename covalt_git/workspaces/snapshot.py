@@ -159,6 +159,16 @@ class Snapshot:
             lost.append(path_note(path, f"{what}, and {_where_not(was.reason)}: {was.reason}"))
         return replace(self, notes=self.notes.model_copy(update={"lost": tuple(lost)}))
 
+    def with_gone(self, before: WorkspaceNotes, workspace: Path) -> Snapshot:
+        """Return the snapshot with notes on what the last commit lists as not stored, and is gone."""
+        there = {one.path for one in self.notes.not_stored}
+        gone = tuple(
+            path_note(one.path, f"is gone, and {_where_not(one.reason)}: {one.reason}")
+            for one in before.not_stored
+            if one.path not in there and not os.path.lexists(workspace / one.path)
+        )
+        return replace(self, notes=self.notes.model_copy(update={"lost": gone}))
+
     def usage(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files, and the sum of their lengths in bytes; without files in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import timestamps
+from covalt_git.errors import listed
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import (
     CallRecord,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import ApprovalState, PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.trees import FolderState
-
-_LISTED = 3
-"""How many paths a subject lists."""
 
 NEVER = "never"
 """A time that is later than all others, as texts are compared."""
@@ -388,9 +386,3 @@ class Writer:
         )
         self.drop_call(call.id)
         return oid
-
-
-def listed(paths: Sequence[str]) -> str:
-    """Return the first paths and the number of the others as text."""
-    more = len(paths) - _LISTED
-    return ", ".join(paths[:_LISTED]) + (f" and {more} more" if more > 0 else "")

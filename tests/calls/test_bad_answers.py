@@ -51,6 +51,10 @@ def result(inner: str) -> str:
     return f'{{"jsonrpc": "2.0", "id": $ID, "result": {inner}}}'
 
 
+ANSWER = result(f'{{"content": [{TEXT}]}}')
+INDENTED = json.dumps(json.loads(ANSWER.replace("$ID", '"$ID"')), indent=2).replace('"$ID"', "$ID")
+
+
 def structured(value: str, content: str = TEXT) -> str:
     return result(f'{{"content": [{content}], "structuredContent": {value}}}')
 
@@ -61,7 +65,7 @@ def structured(value: str, content: str = TEXT) -> str:
         ("answer", structured('{"id": 9007199254740993}'), {"id": "9007199254740993"}, "2^53"),
         ("answer", structured('{"id": 1' + "0" * 5000 + "}"), {"id": "1" + "0" * 5000}, ""),
         ("answer", structured('{"id": NaN}'), {"id": "nan"}, "nan is not a JSON number"),
-        ("answer", structured('{"a": "\\ud83d"}'), {"a": "\ufffd"}, ""),
+        ("answer", structured('{"a": "\\ud83d"}'), {"a": "\ufffd"}, "half of a surrogate"),
         (
             "checked",
             structured('{"id": 7, "note": null}'),
@@ -70,7 +74,12 @@ def structured(value: str, content: str = TEXT) -> str:
         ),
         ("checked", structured('{"id": 9007199254740993}'), {"id": "9007199254740993"}, "2^53"),
         ("checked", result(f'{{"content": [{TEXT}]}}'), "sent", "has no structured content"),
-        ("answer", result('{"content": [{"type": "text", "text": "a\\ud83d"}]}'), "a\ufffd", ""),
+        (
+            "answer",
+            result('{"content": [{"type": "text", "text": "a\\ud83d"}]}'),
+            "a\ufffd",
+            "half of a surrogate",
+        ),
         ("answer", result('{"content": [{"type": "text", "text": "a\xff"}]}'), "a\ufffd", ""),
         (
             "answer",
@@ -78,7 +87,11 @@ def structured(value: str, content: str = TEXT) -> str:
             ["sent", {"type": "video", "url": "u"}],
             "unknown type 'video'",
         ),
-        ("answer", result('{"content": ["plain", 3]}'), ["plain", 3], ""),
+        ("answer", result('{"content": ["plain", 3]}'), ["plain", 3], "block is not an object"),
+        ("answer", result('{"content": [{"type": "text", "text": 5}]}'), "5", "is not a text"),
+        ("answer", result('{"content": [{"type": "text"}]}'), "", "without 'text'"),
+        ("answer", f"<html>busy</html>\n{ANSWER}", "sent", "not a protocol message: '<html>busy"),
+        ("answer", f"5\n[]\n{ANSWER}", "sent", "not a protocol message: '[]'"),
         ("answer", result(f'{{"content": {TEXT}}}'), "sent", "is not a list"),
         (
             "answer",
@@ -101,6 +114,12 @@ def structured(value: str, content: str = TEXT) -> str:
             "",
         ),
         ("answer", '{"id": $ID, "result": {"content": [' + TEXT + "]}}", "sent", ""),
+        ("answer", result(f'{{"content": [{TEXT}]}}').replace("$ID", '"$ID"'), "sent", ""),
+        ("answer", ANSWER.replace("$ID", "$ID.0"), "sent", ""),
+        ("answer", f"[{ANSWER}]", "sent", ""),
+        ("answer", f"\xef\xbb\xbf{ANSWER}", "sent", ""),
+        ("answer", INDENTED, "sent", ""),
+        ("answer", result(f'{{"content": [{TEXT}], "resultType": "new"}}'), "sent", ""),
         ("answer", structured(f'{{"a": {DEEP}}}'), None, "nested deeper than 128 levels"),
     ],
 )
@@ -135,6 +154,24 @@ def test_the_digits_of_an_integer_beyond_2_53_are_sent_as_a_number(
         ('{"jsonrpc": "2.0", "id": $ID}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "result": null}', "it has no result"),
         ('{"jsonrpc": "2.0", "id": $ID, "error": "the disk is full"}', "the disk is full"),
+        (
+            ANSWER.replace("$ID", "null"),
+            """id is that of no request: {"jsonrpc": "2.0", "id": null""",
+        ),
+        (ANSWER.replace("$ID", "99"), """id is that of no request: {"jsonrpc": "2.0", "id": 99"""),
+        (f"[{ANSWER.replace('$ID', 'null')}]", """id is that of no request: {"jsonrpc": "2.0","""),
+        (
+            '{"result": {"content": []}}',
+            """id is that of no request: {"result": {"content": []}}""",
+        ),
+        (
+            '{"id": null, "error": "busy"}',
+            """id is that of no request: {"id": null, "error": "busy"}""",
+        ),
+        (
+            '{"jsonrpc": "2.0", "id": $ID, "error": {"code": "x", "message": null}}',
+            'answered with an error: {"code": "x", "message": null}',
+        ),
     ],
 )
 def test_an_answer_that_cannot_be_read_is_an_error_with_the_reason_at_once(
@@ -200,3 +237,15 @@ def test_the_time_limit_names_a_line_that_is_no_protocol_message(world: World) -
     assert len(error.message) < 500
     assert later is not None
     assert "not a protocol message" not in later.message  # of an earlier call
+
+
+def test_an_answer_that_exceeds_the_limit_may_have_had_its_effect(world: World) -> None:
+    world.configure(CONFIG.replace("timeout_s: 20", "output_mb: 1"))
+    try:
+        error = world.call("bad:answer", line=ANSWER.replace("sent", "x" * 1_100_000)).error
+    finally:
+        world.configure(CONFIG)
+
+    assert error is not None
+    assert error.code == "limit_output"
+    assert error.message.endswith("; the tool may have had its effect")

@@ -42,6 +42,30 @@ def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(o
     assert own.files()["kept.txt"] == "kept"
 
 
+@pytest.mark.parametrize(
+    ("body", "limits", "expected"),
+    [
+        ("import time; time.sleep(60)", "timeout_s: 0.5", "limit_time"),
+        ("import os; os._exit(3)", "timeout_s: 20", "tool_died"),
+        ("return object()", "timeout_s: 20", "bad_result"),
+        ("return 'x' * 3_000_000", "output_mb: 1", "limit_output"),
+    ],
+)
+def test_an_error_whose_tool_may_have_run_to_its_end_says_so(
+    own: World, body: str, limits: str, expected: str
+) -> None:
+    own.configure(f"limits: {{{limits}}}\n")
+    own.edit(
+        "own/tools/it.py", "def wrong(workspace: Path) -> list[int]:", f"def wrong():\n    {body}\n"
+    )
+
+    error = own.call("own:wrong").error
+
+    assert error is not None
+    assert error.code == expected
+    assert error.message.endswith("; the tool may have had its effect")
+
+
 @pytest.mark.usefixtures("empty")
 def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(
     own: World,

@@ -1,6 +1,8 @@
 """Mistakes in the files of a project, each with a code, a place and a message that says how to fix it."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from covalt_git.problems import codes
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
+from tests.counted_work import work_of
 from tests.tables import tables
 from tests.toolsets.projects import CASES, HEAD, MANIFEST, put_case, put_hello
 
@@ -150,3 +153,57 @@ def test_the_mistakes_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
         "toolsets/hello/toolset.yaml",
         "toolsets/state/hello.yaml",
     ]
+
+
+# Many names
+
+
+def lines(count: int, line: str) -> str:
+    """Return a line for each number, which replaces its #."""
+    return "".join(line.replace("#", str(number)) for number in range(count))
+
+
+def names(count: int, name: str) -> str:
+    return lines(count, f"{name}#, ")
+
+
+HTTP_TOOL = "tools:\n- id: t\n  name: T\n  description: d\n  http:\n    url: https://a.com/\n"
+MANY: dict[str, Callable[[int], str]] = {
+    "secrets": lambda count: (
+        f"secrets: [{names(count, 'S')}]\n{HTTP_TOOL}    headers:\n"
+        + lines(count, "      X#: '${Z#}'\n")
+        + "  input_schema: {type: object}\n"
+    ),
+    "arguments": lambda count: (
+        f"{HTTP_TOOL}    query:\n"
+        + lines(count, "      p#: $args.z#\n")
+        + "  input_schema:\n    type: object\n    properties:\n"
+        + lines(count, "      y#: {}\n")
+    ),
+    "overrides": lambda count: (
+        "tools:\n"
+        + lines(count, "- {id: t#, name: T, http: {url: 'https://a.com/'}, description: d}\n")
+        + "tool_overrides:\n"
+        + lines(count, "- {tool_id: u#, renderer: code}\n")
+    ),
+    "examples": lambda count: (
+        f"{HTTP_TOOL}  input_schema:\n    type: object\n    additionalProperties: false\n"
+        "    properties:\n"
+        + lines(count, "      y#: {}\n")
+        + f"    required: [{names(count, 'r')}]\n"
+        f"  examples:\n  - args: {{{lines(count, 'q#: 1, ')}}}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_twice_as_many_unknown_names_take_twice_the_work(name: str, tmp_path: Path) -> None:
+    def project(count: int) -> Path:
+        root = tmp_path / str(count)
+        put_hello(root, HEAD + "\n" + MANY[name](count))
+        return root
+
+    read_project(project(10))  # what is cached for all files
+    small, large = (work_of(partial(read_project, project(count))) for count in (500, 1000))
+
+    assert large < 2.2 * small

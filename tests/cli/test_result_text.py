@@ -14,6 +14,9 @@ def loud(lines: int, width: int, error: str = "") -> str:
     if error:
         raise ValueError(error)
     return "r" * width
+
+def other() -> dict:
+    return {"body": "cut sho"}
 """
 
 
@@ -24,14 +27,15 @@ def call(root: Path, cli: Cli) -> Callable[..., list[str]]:
     folder.mkdir(parents=True)
     (folder / "loud.py").write_text(LOUD, encoding="utf-8")
     manifest = (
-        "id: loud\nname: Loud\nversion: '1'\ntools: [{id: loud, entrypoint: \"tools.loud:loud\"}]\n"
+        "id: loud\nname: Loud\nversion: '1'\ntools:\n- {id: loud, entrypoint: \"tools.loud:loud\"}\n"
+        '- {id: other, entrypoint: "tools.loud:other", output_schema: {required: [size]}}\n'
     )
     folder.with_name("toolset.yaml").write_text(manifest, encoding="utf-8")
     cli("chat", "new", "--id", "c1")
 
-    def run(*pairs: str) -> list[str]:
+    def run(*pairs: str, tool: str = "loud") -> list[str]:
         args = [word for pair in pairs for word in ("--arg", pair)]
-        return cli("call", "c1", "loud:loud", *args)[1].splitlines()
+        return cli("call", "c1", f"loud:{tool}", *args)[1].splitlines()
 
     return run
 
@@ -71,3 +75,15 @@ def test_a_very_long_message_of_an_error_is_shortened(call: Callable[..., list[s
     (line,) = (one for one in shown if one.startswith("tool_raised"))
     assert line.endswith(" more characters")
     assert any("covalt-git chat show" in one for one in shown)
+
+
+def test_what_a_failed_tool_answered_follows_the_error(
+    call: Callable[..., list[str]], cli: Cli
+) -> None:
+    shown = call(tool="other")
+    later = cli("chat", "show", "c1", "HEAD")[1].splitlines()
+
+    for lines in (shown, later):
+        at = lines.index("answered:")
+        assert "bad_result: $: 'size' is missing" in lines[at - 1]
+        assert lines[at + 1] == '  {"body": "cut sho"}'

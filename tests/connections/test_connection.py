@@ -256,6 +256,30 @@ def test_output_that_is_no_message_is_reported_without_secrets(
     assert error.message.endswith("\n".join(messages))
 
 
+def test_a_server_that_ignores_unknown_methods_is_named_while_its_start_takes_longer(
+    connections: Connections, first_era: Definition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covalt_git.connections.connection.QUIET_S", 0.5)
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 1.0)
+    server = str(Path(__file__).parents[2] / "fixtures/servers/bad_answers.py")
+    quiet = replace(first_era, argv=(sys.executable, server), env={"IGNORES_UNKNOWN": "1"})
+    digest = current_digest(connections, quiet, "echo")
+    connections.end(quiet.name)
+    starting: list[str] = []
+    notes: list[str] = []
+
+    def log(_: str, message: str) -> None:
+        notes.append(message)
+
+    for _ in range(2):
+        handlers = EventHandlers(starting=starting.append, log=log)
+        connections.call(quiet, ServerCall("echo", digest, {}, 20.0), handlers=handlers)
+
+    assert len(starting) == len(notes) == 1
+    assert "has not answered server/discover" in starting[0]
+    assert "did not answer server/discover" in notes[0]
+
+
 def test_a_server_that_refuses_the_start_with_the_code_of_a_closed_connection_is_quoted(
     connections: Connections, first_era: Definition
 ) -> None:

@@ -130,10 +130,22 @@ def test_an_argument_whose_name_anthropic_rejects_is_left_out_and_reported() -> 
         ({"type": ["integer", "null"]}, {"type": "integer", "nullable": True}),
         ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
         ({"const": "a"}, {"enum": ["a"], "type": "string"}),
+        ({"allOf": [{"const": 5}]}, {"type": "integer"}),
+        ({"allOf": [{"minLength": 1}, {"type": "string"}]}, {"type": "string"}),
+        ({"allOf": [{"$ref": "#/$defs/N"}]}, {"type": "integer"}),
+        (
+            {"not": {"type": "string"}},
+            {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "object"}]},
+        ),
+        ({"not": {"const": "a"}}, {"type": "string"}),
     ],
 )
 def test_a_schema_for_gemini_has_the_types_of_its_valid_values(schema: Any, written: Any) -> None:
-    inputs = {"type": "object", "properties": {"a": schema}}
+    inputs = {
+        "type": "object",
+        "properties": {"a": schema},
+        "$defs": {"N": {"type": "integer"}},
+    }
     content = laws.as_json({"tools": [{"name": "x", "inputSchema": inputs}]})
 
     (list_,) = functions_of(content, "gemini")

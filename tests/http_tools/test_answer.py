@@ -1,5 +1,6 @@
 """Whatever an answer holds, it is a result, an error of the call, or nothing worse."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,3 +43,30 @@ def test_every_answer_means_something(
     assert (error is None) == (status < 300)
     assert error is None or (error.message.isprintable() and len(error.message) < 500)
     assert all(check_path(name).kind == "good" and "/" not in name for name in saved)
+
+
+@pytest.mark.parametrize(
+    ("content", "value", "note"),
+    [
+        (b'{"id": 9007199254740993}', {"id": "9007199254740993"}, "2^53"),
+        (b'{"a": "\\ud83d"}', {"a": "\ufffd"}, "half of a surrogate pair"),
+        (b'{"a": 1, "a": 2}', {"a": 2}, "a key twice"),
+        (b'{"a": NaN}', {"a": "nan"}, "nan is not a JSON number"),
+        (b'{"a": "\\ud83d\\ude00"}', {"a": "\U0001f600"}, ""),
+    ],
+)
+def test_a_json_value_that_is_stored_in_another_form_has_a_note(
+    content: bytes, value: object, note: str
+) -> None:
+    headers = {"content-type": "application/json"}
+    notes: list[str] = []
+
+    result = result_of(
+        Response("https://a.example/", 200, "OK", headers, content),
+        lambda name, _: name,
+        notes.append,
+    )
+
+    assert result == value
+    assert len(notes) == bool(note)
+    assert note in "".join(notes)

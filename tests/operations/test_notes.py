@@ -1,6 +1,7 @@
 """What cannot be stored is reported once, by the first operation that finds it."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +292,17 @@ def test_a_mode_that_a_restore_gives_is_no_note(operate: Operations) -> None:
     assert modes(made) == modes(again) == modes(undone) == {}
     files = [operate.workspace("c1") / name for name in ("key", "run.sh", "p")]
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o700, 0o700]
+
+
+def test_the_status_names_what_was_not_stored_and_is_gone(left_out: Operations) -> None:
+    before = left_out("get_chat", **C1)["status"]["workspace"]
+    paths = [note["path"] for note in before["not_stored"]]
+    for path in paths:
+        place = left_out.workspace("c1") / path
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+    after = left_out("get_chat", **C1)["status"]["workspace"]
+
+    assert before["lost"] == []
+    assert [note["path"] for note in after["lost"]] == paths != []
+    assert all("is gone, and is in no commit" in note["reason"] for note in after["lost"])

@@ -67,6 +67,14 @@ def call(operate: Operations, tool: str, **args: Any) -> Any:
 # Entries
 
 
+def test_a_project_without_registered_tools_has_no_problem(operate: Operations) -> None:
+    shutil.rmtree(operate.root / "toolsets/state/registered", ignore_errors=True)
+
+    listed = operate("list_registered_tools")
+
+    assert (listed["tools"], listed["problems"]) == ([], [])
+
+
 @pytest.mark.requirement("registry-create.tool_id")
 def test_an_entry_is_a_file_named_by_the_hash_of_its_id(operate: Operations) -> None:
     done = register(operate, **WRITE, other={"key": [1]})

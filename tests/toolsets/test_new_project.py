@@ -76,6 +76,25 @@ def test_a_project_is_not_created_in_a_folder_that_commands_write_to(
         assert not (tmp_path / "toolsets/new").exists()
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        *(("toolsets/notes", "notes"), ("toolsets", "NAME"), ("toolsets/.covalt/x", "NAME")),
+        *(("toolsets/.covalt", "NAME"), ("toolsets/state", "NAME"), ("toolsets/Notes", "NAME")),
+        *(("toolsets/app-builder", "NAME"), ("toolsets/app-builder/tools", "NAME")),
+    ],
+)
+def test_the_hint_of_a_refused_folder_names_a_toolset_that_can_be_created(
+    tmp_path: Path, place: str, name: str
+) -> None:
+    create_project(tmp_path)
+
+    with pytest.raises(CovaltError) as refused:
+        create_project(tmp_path / place)
+
+    assert refused.value.hint.startswith(f"covalt-git toolset new {name}, ")
+
+
 def test_a_project_can_be_in_another_folder_of_a_project(tmp_path: Path) -> None:
     create_project(tmp_path)
 

@@ -12,11 +12,10 @@ import click
 from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output, result_text
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import WrongCallError, listed
 from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
-from covalt_git.workspaces.writer import listed
 
 
 @click.command("files", cls=JsonCommand)

@@ -34,6 +34,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
     rest = show_command(chat_id, manifest_id)
     if record.error is not None:
         error(record.error, rest, label="error: ")
+        answered(record.result, rest)
     else:
         output.say(f"result: {_inline(record.result)}")
     printed(record.output, rest)
@@ -103,12 +104,20 @@ def show_command(chat_id: str, manifest_id: str) -> str:
     return f"covalt-git chat show {chat_id} {manifest_id[: output.SHORT]} --json"
 
 
-def _text(text: str, rest: str, *, most: int = MOST_LINES) -> None:
+def answered(result: Any, rest: str, *, err: bool = False) -> None:
+    """Print what a failed tool answered, such as the body of a response that cannot be a result."""
+    if result is not None:
+        output.say("answered:", err=err)
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        _text(text, rest, most=_FEW_LINES, err=err)
+
+
+def _text(text: str, rest: str, *, most: int = MOST_LINES, err: bool = False) -> None:
     """Print the first lines of a text, and ``rest``, the command that prints all of it."""
     lines = text.splitlines()
     left = len(lines) - most
     note = output.plural(left, "more line") if left > 0 else ""
-    _view([lines[:most]], rest, note=note)
+    _view([lines[:most]], rest, note=note, err=err)
 
 
 def printed(text: str, rest: str, *, err: bool = False) -> None:

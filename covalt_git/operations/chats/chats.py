@@ -15,6 +15,7 @@ from covalt_git.manifests.machine_folders import check_output
 from covalt_git.merging import branch_merge
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -460,10 +461,12 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
     begun = folder.announced()
     with chat.scan_in_memory() as scan:
         changes = folder.edits(scan.tree, begun)
+        head = chat.head()
+        stored = WorkspaceNotes() if head is None else chat.outline(head).record.workspace
         return ChatStatus(
             changes=changes,
             ignored=scan.paths(IGNORED),
-            workspace=scan.notes,
+            workspace=scan.with_gone(stored, chat.workspace).notes,
             redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, scan),
