@@ -204,7 +204,7 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
 def _print_not_trusted(toolset: ToolsetDetail) -> None:
     """Print what is not trusted on this machine: the grants of a clone are valid, and nothing acts by them."""
     for permission in toolset.not_trusted:
-        output.say(f"not trusted on this machine: {permission}", fg="yellow")
+        output.fact(f"not trusted on this machine: {permission}", fg="yellow")
     if toolset.not_trusted:
         output.say("  hint: covalt-git trust", fg="yellow")
 
@@ -213,7 +213,7 @@ def _print_changes(toolset: ToolsetDetail) -> None:
     """Print why each ended grant of a toolset ended, and the changes of its files once."""
     shown = set[str]()
     for key, changed in toolset.ended.items():
-        output.say(f"{key}: {'; '.join(changed)}", fg="yellow")
+        output.fact(f"{key}: {'; '.join(changed)}", fg="yellow")
         grant = toolset.grants[key]
         if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in shown:
             continue
@@ -222,7 +222,7 @@ def _print_changes(toolset: ToolsetDetail) -> None:
             continue
         try:
             for one in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
-                result_text.patch(one.patch)
+                result_text.patch(one.patch, above_question=True)
         except VersionGoneError as error:
             output.say(error.message, err=True)
 

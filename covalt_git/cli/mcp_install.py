@@ -147,7 +147,7 @@ def _is_set(ctx: click.Context, name: str) -> bool:
 def _show(file: HostFile) -> None:
     names = (str(file.path), str(file.path))
     for line in line_diff.unified(file.before, file.after, names).splitlines():
-        output.say(line, fg=_COLOURS.get(line[:1]))
+        output.fact(line, fg=_COLOURS.get(line[:1]))
 
 
 def _user_confirms(file: HostFile) -> bool:

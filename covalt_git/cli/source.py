@@ -174,14 +174,14 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
 def _print_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:
     for one in found:
         mark, colour = _MARKS[one.kind]
-        output.say(f"{mark} {source.namespace}:{one.name} is {one.kind}", fg=colour, bold=True)
+        output.fact(f"{mark} {source.namespace}:{one.name} is {one.kind}", fg=colour, bold=True)
         if one.kind == "changed" and not one.kept:
             output.say(f"  {_NOT_KEPT}", dim=True)
         if one.kind != "gone":
             parts = {part.name: (part.before, part.after) for part in one.parts}
             for line in definition_lines(parts):
                 text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
-                output.say(text, fg=_COLOURS.get(line.mark))
+                output.fact(text, fg=_COLOURS.get(line.mark))
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:

@@ -139,7 +139,11 @@ LOCKS = (
 _KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
-_VALUED = r"\$?\$\{(?:env:)?[A-Za-z_]\w{0,100}:?"
+_VALUED = (
+    r"\$?\$\{(?:(?:input:[\w.-]{1,100}?|(?:\w{1,20}:)?[A-Za-z_][\w.]{0,100}):(?=[-=+?])"
+    r"|(?:env:)?[A-Za-z_]\w{0,100}(?=[-=+?]))"
+)
+"""The start of a reference that has a value itself, without its sign: the name can have dots only before a colon."""
 
 _END_OF_A_NAME = r"s?(?:[_-]?[0-9]{1,3})?"
 """What can be between the word of a name and its end: a plural, a number."""
@@ -197,9 +201,14 @@ def _value_after(sign: str, before_quotes: str, scheme: str = "") -> tuple[re.Pa
 _VALUES = _value_after(_SIGN, _SIGN_BEFORE_QUOTES, _SCHEME)
 _VALUES_OF_A_FLAG = _value_after(_SPACE, _SPACE)
 
+REFERENCE_BY_NAME = r"""\$?\$\{\s{0,3} [\w.:/@-]{0,200} \s{0,3}\}
+      | \$?\$?\{\{\s{0,3} [\w.:$-]{0,100} (?:\[["'][\w.-]{1,100}["']\])? (?:\s{0,3}\|\s{0,3}\w{1,40}){0,3} \s{0,3}\}\}
+      | \{env: [\w.-]{0,100} \}"""
+"""A reference with nothing but a name, and filters of it: other words in it can be a value, as in ``{{ x or 'y' }}``."""
+
 _REFERENCE = re.compile(
-    r"""\$?\$\{ [^{}]{0,200} \} | \$?\$?\{\{ [^{}]{0,100} \}\} | \{env: [^{}]{0,100} \}
-      | < [^<>\s]{1,100} > | %\( \w{1,100} \)s""",
+    rf"""{REFERENCE_BY_NAME}
+      | < [^<>\s]{{1,100}} > | %\( \w{{1,100}} \)s""",
     re.VERBOSE,
 )
 """A reference in a value, without the operator of a shell."""

@@ -18,6 +18,7 @@ from covalt_git.credentials.leaks import (
     BRACES,
     HOST,
     MAX_FOUND,
+    REFERENCE_BY_NAME,
     USER,
     credentials,
     is_token,
@@ -137,8 +138,7 @@ _SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
 _JOINS = r"\s\"'`;:,/=@&|()<>.+-"
 _REFERENCE = re.compile(
     rf"""(?:(?<![^{_JOINS}])[\w.-]{{1,64}}=["']?)?
-        (?: \$?\{{\{{[^{{}}]*\}}\}} | \{{env:[^{{}}]*\}}
-          | \$?\$\{{ [^{{}}]*+ \}}
+        (?: {REFERENCE_BY_NAME}
           | (?<![^{_JOINS}])\$?\$[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*(?![^{_JOINS}]) )""",
     re.VERBOSE,
 )
@@ -181,7 +181,8 @@ def is_literal(text: str, depth: int = 0) -> bool:
     rest = _SCHEME.sub("", text, count=1).strip()
     if not rest or _PLACEHOLDER.fullmatch(rest):
         return False
-    if not _REFERENCE.search(rest):
+    outer = _outer_references(rest)
+    if not outer and not _REFERENCE.search(rest):
         return True
     if _is_document(rest):  # its members are read by themselves
         return False
@@ -191,7 +192,6 @@ def is_literal(text: str, depth: int = 0) -> bool:
     secret = [value for name, is_set, value in parts if is_set and is_secret(name, value)]
     if len(parts) > 1 and secret:  # a connection string
         return any(map(is_literal, secret))
-    outer = _outer_references(rest)
     if depth > _MOST_LAYERS or any(_has_literal(*one, depth) for one in outer):
         return True
     for start, _, ends in reversed(outer):

@@ -313,6 +313,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         },
         ["write_file"],
     ),
+    "the other version for a stopped merge": (
+        "resolve_conflict",
+        {"path": "a.txt", "decision": "theirs"},
+        ["write_file"],
+    ),
     "a text for a stopped merge": (
         "resolve_conflict",
         {"path": "a.txt", **WRITTEN},
@@ -363,6 +368,21 @@ def test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict(conflict:
     assert writer.error("merge_branch", **both).code == "forbidden"
     assert owner("get_chat", chat_id="c1") == before
     assert owner("merge_branch", **both)["status"] == "merged"
+
+
+def test_a_changed_other_version_is_not_put_into_a_file_that_a_rule_keeps(conflict: Path) -> None:
+    owner = Operations(conflict, role="owner")
+    owner("merge_branch", chat_id="c1", branch="side", conflicts="both")
+    rule = "approvals: [{pattern: workspace.write_file, when: {args: {path: a.txt}}}]\n"
+    (conflict / "covalt.yaml").write_text(CONFIG + rule)
+    writer = Operations(conflict, role="writer")
+    (waiting,) = writer("list_conflicts", chat_id="c1")["conflicts"]
+    edit = {"path": waiting["saved_as"], "content": "evil", "overwrite": True}
+    writer("update_workspace_file", chat_id="c1", **edit)
+
+    resolution = {"chat_id": "c1", "path": "a.txt", "decision": "theirs"}
+    assert writer.error("resolve_conflict", **resolution).code == "forbidden"
+    assert (conflict / "data/chats/c1/workspace/a.txt").read_text() == "main"
 
 
 def test_a_rule_about_a_path_holds_for_the_name_that_an_upload_gets(root: Path) -> None:

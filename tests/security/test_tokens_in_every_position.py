@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.checks.text_files import check_text
-from covalt_git.credentials.leaks import credentials, has_random_value
+from covalt_git.credentials.leaks import credentials, has_random_value, value_after_name
 from covalt_git.credentials.named_values import (
     announced_credentials,
     announces,
@@ -487,6 +487,9 @@ def test_a_password_with_a_dollar_sign_is_no_reference(
     [
         *("correcthorse${X}", "${X}correcthorse", "${X}$correcthorse!", "pa{{ x }}ss"),
         *("${T:-correcthorse}", "${env:T:-correcthorse}", "Bearer ${T:-correcthorse}"),
+        *("${env.T:-correcthorse}", "${db.password:-correcthorse}", "${input:t-x:-correcthorse}"),
+        *("{{ env.T | default('correcthorse') }}", "${{ secrets.T || 'correcthorse' }}"),
+        *("${process.env.T || correcthorse}", "{{ t or 'correcthorse' }}"),
         *("$TOKEN9!", "$args.token9!", "correct horse ${X}", "id=correcthorse; csrf=${T}"),
     ],
 )
@@ -497,11 +500,22 @@ def test_text_beside_a_reference_is_a_credential(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["{{ env.T | default('CANARY') }}", "${{ secrets.T || 'CANARY' }}", "${db.t:-CANARY}"]
+)
+def test_a_random_text_in_a_reference_is_found_after_a_name_elsewhere(text: str) -> None:
+    found = value_after_name(text.replace("CANARY", RANDOM), "API_TOKEN")
+
+    assert found is not None
+    assert found.value.startswith(RANDOM)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("$TOKEN", "$$TOKEN", "${TOKEN}", "$${TOKEN}", "Bearer $TOKEN", 'Token token="${T}"'),
         *("Key ${KEY}", "Basic ${A}", "${USER}:${PASSWORD}", "$USER:$PASSWORD", "${A}${B}"),
         *("{env:TOKEN}", "Bearer {env:TOKEN}", "{{ token }}", "${{ secrets.TOKEN }}"),
+        *("{{ secrets['MY-TOKEN'] | trim }}", "${env.TOKEN}", "${ TOKEN }", "{{token|upper}}"),
         *("${input:my-token}", "${env:TOKEN}", "${user_config.api-key}", "$env:TOKEN"),
         *("${T:-}", "${T:-<YOUR_TOKEN>}", "${T:-${U}}", "$args.token", "Bearer $args.token"),
         *("Server=db;User Id=app;Password=${P}", "postgres://app:${P}@db.example/app"),
@@ -889,6 +903,8 @@ def test_a_named_value_is_seen_in_other_languages(text: str) -> None:
 
 
 VALUED = [
+    *("${{ secrets.API_KEY || 'CANARY' }}", "${process.env.API_KEY || 'CANARY'}"),
+    "${env.API_KEY:-CANARY}",
     *("${API_KEY:-CANARY}", "${API_KEY-CANARY}", "${API_KEY:=CANARY}", "${API_KEY=CANARY}"),
     *("${API_KEY:+CANARY}", "${API_KEY+CANARY}", "${API_KEY:-${B:-CANARY}}", "$${API_KEY-CANARY}"),
     *("${API_KEY:-${B-${C:+CANARY}}}", "${env:API_KEY-CANARY}", "${API_KEY:-${B}CANARY}"),

@@ -341,6 +341,7 @@ def test_a_description_writes_no_line_that_looks_like_ours(
 FILLED = {
     "wide": "漢" * 38 + "arguments: {}" + "e\u0301\u0301\u0301" * 30,
     "words": "lorem ipsum dolor " * 5 + "arguments: {}",
+    "tabs": "Say hello." + r"\t" * 9 + ".arguments: {}",
 }
 
 

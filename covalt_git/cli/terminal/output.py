@@ -87,8 +87,9 @@ def quote(text: str, **style: Any) -> None:
 def divided(text: str) -> Iterator[str]:
     """Yield the lines of an escaped text on this terminal; all but the first begin with a bar.
 
-    Terminals differ in the cells of a character that is not ASCII, and two are the most.
+    Terminals differ in the cells of a character that is not ASCII, and two are the most.  A tab has up to eight.
     """
+    text = text.expandtabs()
     columns = max(shutil.get_terminal_size().columns - 1, len(_BAR) + 20)
     line, cells = "", 0
     for character in text:
@@ -174,7 +175,7 @@ def changes(found: Iterable[FileChange | Change]) -> None:
     """Print changed paths, each with its mark."""
     for change in found:
         mark, colour = MARKS[change.kind]
-        say(f"  {mark} {display.in_line(change.path)}", fg=colour)
+        fact(f"  {mark} {change.path}", fg=colour)
 
 
 def notes(found: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> None:

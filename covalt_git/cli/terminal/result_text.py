@@ -72,12 +72,16 @@ def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
         output.say(display.in_line(f"open {config['url']}"))
 
 
-def patch(text: str) -> None:
-    """Print a patch in git's colors."""
+def patch(text: str, *, above_question: bool = False) -> None:
+    """Print a patch in git's colors; above a question each line is quoted."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in text.removesuffix("\n").split("\n"):
         header = line.startswith(("+++", "---", "diff ", "index "))
-        output.say(line, prose=True, fg=None if header else colours.get(line[:1]), bold=header)
+        style = {"fg": None if header else colours.get(line[:1]), "bold": header}
+        if above_question:
+            output.quote(line, **style)
+        else:
+            output.say(line, prose=True, **style)
 
 
 def _file(chat_id: str, manifest_id: str, path: str) -> None:

@@ -217,8 +217,8 @@ def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
 
 
 def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
-    """Yield a call that writes the text; its path may be that of the other version."""
-    if list(_contents(request)):
+    """Yield a call that writes the file; the other version may have changed since the merge, and be any text."""
+    if request.decision != "ours":
         yield EquivalentCall("workspace:write_file", None)
 
 
