@@ -8,6 +8,7 @@ noted.
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from covalt_git.python_reader.enums import constant, enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
-from covalt_git.python_reader.reader import ClassReading, TypeArgument
+from covalt_git.python_reader.reader import ClassReading, TypeArgument, parse_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -144,8 +145,8 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
     if not isinstance(node, ast.ClassDef):
         raise UnknownError
     lineage = _lineage(node, reader, _Lineage(), set())
-    for node, _ in lineage.classes:
-        _check_own_names(node)
+    for each, inner in lineage.classes:
+        _check_own_names(each, inner)
     kinds = lineage.external.keys() - _GENERIC
     fields: list[Parameter] = []
     takes_settings = False
@@ -272,19 +273,41 @@ def _base_arguments(
     return {name: TypeArgument(part, reader) for name, part in zip(names, parts, strict=True)}
 
 
-def _check_own_names(node: ast.ClassDef) -> None:
+def _check_own_names(node: ast.ClassDef, reader: SchemaReader) -> None:
     """Refuse a class whose annotations use a name that its body also defines."""
-    own = {statement.name for statement in node.body if isinstance(statement, FunctionNode)}
+    definitions = (FunctionNode, ast.ClassDef)
+    own = {statement.name for statement in node.body if isinstance(statement, definitions)}
     used: set[str] = set()
     for statement in _statements(node):
         if statement.value is not None:
             own.add(_target(statement))
         if isinstance(statement, ast.AnnAssign):
-            used |= {
-                part.id for part in ast.walk(statement.annotation) if isinstance(part, ast.Name)
-            }
+            used |= _used_names(statement.annotation, reader)
     if own & used:
         raise UnknownError
+
+
+def _used_names(annotation: ast.expr, reader: SchemaReader) -> set[str]:
+    """Return the names in an annotation, also in its quoted types, but not in texts that are values."""
+    found: set[str] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(annotation, True)]
+    while waiting:
+        part, is_type = waiting.pop()
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and is_type:
+            with suppress(UnknownError):
+                waiting.append((parse_quoted(part.value), True))
+        elif isinstance(part, ast.Subscript):
+            origin = reader.origin(part.value)
+            first, *others = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            waiting += [(part.value, is_type), (first, is_type and origin != "typing.Literal")]
+            are_types = is_type and origin not in {"typing.Literal", "typing.Annotated"}
+            waiting += [(other, are_types) for other in others]
+        else:
+            are_types = is_type and not isinstance(part, ast.Call)
+            waiting += [(inner, are_types) for inner in ast.iter_child_nodes(part)]
+    return found
 
 
 def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
