@@ -346,10 +346,8 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
         # Inherited fields keep the aliases that it made.
         raise UnknownError("alias_generator of a base class")
     texts = _text_limits(config)
-    is_strict = "strict" in config and not _is_constant(config["strict"][0], (False, None))
-    by_name = any(
-        name in config and not _is_constant(config[name][0], (False, None)) for name in _BY_NAME
-    )
+    is_strict = _is_set(config, "strict")
+    by_name = any(_is_set(config, name) for name in _BY_NAME)
     for name in sorted(_CHANGING_CONFIG & config.keys()):
         setting, reader = config[name]
         if not (isinstance(setting, ast.Constant) and not setting.value):
@@ -369,6 +367,7 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
             default=statement.value,
             alias=alias,
             by_name=by_name,
+            validates_default=_is_set(config, "validate_default"),
         )
         if is_strict and has_integers(found.schema) and not reader.serializes:
             reader.note(f"{lineage.classes[-1][0].name}.strict", refuses_only=True)
@@ -439,6 +438,7 @@ def _with_text_limits(schema: JsonObject, limits: JsonObject, reader: SchemaRead
     for key in ("anyOf", "oneOf", "prefixItems"):
         if key in found:
             found[key] = [_with_text_limits(part, limits, reader) for part in found[key]]
+    reader.note_limited_text(found.get("anyOf", []))
     return found
 
 
@@ -446,6 +446,11 @@ def _had_generator(lineage: _Lineage) -> bool:
     """Return whether a class of a lineage has a generator of aliases."""
     stated = [_own_config(*one).get("alias_generator") for one in lineage.classes]
     return any(one is not None and not _is_constant(one[0], (None,)) for one in stated)
+
+
+def _is_set(config: Mapping[str, tuple[ast.expr, SchemaReader]], name: str) -> bool:
+    """Return whether a setting is or may be true."""
+    return name in config and not _is_constant(config[name][0], (False, None))
 
 
 def _is_constant(expression: ast.expr, values: tuple[object, ...]) -> bool:

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _PLAIN_KEYS = frozenset({"builtins.str", *ANY})
+_LIMITS = frozenset({"minLength", "maxLength", "pattern"})
+_READ_FROM_TEXTS = frozenset({"integer", "number", "boolean"})
+"""Types that pydantic also reads from texts, where a union has a text too."""
+
 _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 
 
@@ -110,7 +114,7 @@ class SchemaReader(TypeReader):
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             return self.read(parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
-            return either([self.read(part) for part in _union_parts(annotation)])
+            return self._union(_union_parts(annotation))
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation)
         if isinstance(annotation, ast.Call):
@@ -156,7 +160,7 @@ class SchemaReader(TypeReader):
             case "typing.Optional", [inner]:
                 return either([self.read(inner), NULL])
             case "typing.Union", [_, *_]:
-                return either([self.read(part) for part in parts])
+                return self._union(parts)
             case (("typing.Final" | "typing.ReadOnly"), [inner]):
                 return self.read(inner)
             case "builtins.tuple", [inner, ast.Constant(value=value)] if value is ...:
@@ -172,6 +176,17 @@ class SchemaReader(TypeReader):
             case str(origin), [inner] if origin in _ONE_PART:
                 return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
         raise UnknownError
+
+    def _union(self, parts: list[ast.expr]) -> JsonObject:
+        schema = either([self.read(part) for part in parts])
+        self.note_limited_text(schema.get("anyOf", []))
+        return schema
+
+    def note_limited_text(self, choices: list[JsonObject]) -> None:
+        """Note that the alternatives of a union are a text with limits and a number, as which pydantic reads "5" then."""
+        limited = [one for one in choices if one.get("type") == "string" and one.keys() & _LIMITS]
+        if limited and any(one.get("type") in _READ_FROM_TEXTS for one in choices):
+            self.note("a text with limits or a number")
 
     def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
         """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""
