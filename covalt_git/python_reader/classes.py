@@ -8,6 +8,7 @@ noted.
 from __future__ import annotations
 
 import ast
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -159,6 +160,8 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         schema = _root_model(lineage)
     elif kinds == {_TYPED_DICT}:
         takes_settings = True
+        if reader.arguments and not _has_generics(lineage.external[_TYPED_DICT], reader):
+            reader.note(f"type arguments of the TypedDict {name}", refuses_only=True)
         fields = [*_typed_dict_fields(lineage)]
         schema = _record(fields, closed=reader.closes and not reader.serializes)
     elif kinds <= _NAMED_TUPLES and len(kinds) == 1 and len(lineage.classes) == 1:
@@ -174,6 +177,17 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         raise UnknownError
     schema = {"title": name} | schema | _description(definition.node, reader)
     return ClassReading(schema, same_names(fields), takes_settings)
+
+
+def _has_generics(typed_dict: ast.expr, reader: SchemaReader) -> bool:
+    """Return whether pydantic supports type arguments of a TypedDict: before Python 3.12 only of ``typing_extensions``."""
+    if sys.version_info >= (3, 12):
+        return True
+    while isinstance(typed_dict, ast.Attribute):
+        typed_dict = typed_dict.value
+    name = typed_dict.id if isinstance(typed_dict, ast.Name) else ""
+    bound = reader.module.names.bindings.get(name, ())
+    return any((one.origin or "").startswith("typing_extensions") for one in bound)
 
 
 def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
