@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _PLAIN_KEYS = frozenset({"builtins.str", *ANY})
+_MOST_ARGUMENTS = 4000
+"""Maximum length of the type arguments of a class; a class with itself of ``tuple[T, T]`` doubles them."""
+
 _LIMITS = frozenset({"minLength", "maxLength", "pattern"})
 _READ_FROM_TEXTS = frozenset({"integer", "number", "boolean"})
 """Types that pydantic also reads from texts, where a union has a text too."""
@@ -274,7 +278,7 @@ class SchemaReader(TypeReader):
         node = definition.node
         reader = self.within(definition.module)
         if isinstance(node, ast.ClassDef):
-            if not self.document.is_only(_key(definition, None), node):
+            if not self.document.is_only(_key(definition, None, self), node):
                 raise UnknownError
             return self._class(definition, parts)
         if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
@@ -288,7 +292,7 @@ class SchemaReader(TypeReader):
             if (called.startswith("enum.") or called in CLASS_MAKERS) and node.args:
                 named = definition._replace(name=str(literal(node.args[0])))
                 # Two classes may have one name; their variables differ.
-                is_first = self.document.is_only(_key(named, None), node)
+                is_first = self.document.is_only(_key(named, None, self), node)
                 return self._class(named if is_first else definition, parts)
         if parts is not None:
             names = reader.type_variables(node)
@@ -305,7 +309,7 @@ class SchemaReader(TypeReader):
         node: Any = definition.node
         names = [parameter.name for parameter in node.type_params]
         arguments = self._type_arguments(names, parts)
-        key = _key(definition, parts)
+        key = _key(definition, parts, self)
         with self.document.notes_of(key):
             if key not in self.document.definitions:
                 self.document.definitions[key] = {}  # it may contain itself
@@ -314,7 +318,7 @@ class SchemaReader(TypeReader):
         return {pointer.REF: f"{DEFINITION}{key}"}
 
     def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
-        key = _key(definition, parts)
+        key = _key(definition, parts, self)
         with self.document.notes_of(key):
             self._define(key, definition, parts)
         if self.renames:
@@ -421,9 +425,34 @@ def either(schemas: Iterable[JsonObject]) -> JsonObject:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _key(definition: ModuleMember, parts: list[ast.expr] | None) -> str:
-    arguments = f"[{', '.join(map(ast.unparse, parts))}]" if parts is not None else ""
+def _key(definition: ModuleMember, parts: list[ast.expr] | None, reader: TypeReader) -> str:
+    """Return the key of a class or alias with its type arguments; a type variable counts as the type for it.
+
+    Raises:
+        UnknownError: if the arguments are too long.
+    """
+    arguments = ""
+    if parts is not None:
+        arguments = (
+            f"[{', '.join(ast.unparse(_Replaced(reader).visit(deepcopy(part))) for part in parts)}]"
+        )
+    if len(arguments) > _MOST_ARGUMENTS:
+        raise UnknownError
     return f"{definition.module.name}:{definition.name}{arguments}"
+
+
+class _Replaced(ast.NodeTransformer):
+    """An annotation with the types in place of type variables."""
+
+    def __init__(self, reader: TypeReader) -> None:
+        self._reader = reader
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        argument = self._reader.arguments.get(node.id)
+        if argument is None:
+            return node
+        replaced: ast.expr = _Replaced(argument.reader).visit(deepcopy(argument.annotation))
+        return replaced
 
 
 def _short_names(keys: Iterable[str]) -> dict[str, str]:
