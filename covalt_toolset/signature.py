@@ -332,6 +332,14 @@ class _ToolSchema(UntitledSchema):
         is_argument = self.mode == "validation" and field["type"] == "dataclass-field"
         return field.get("init", True) if is_argument else super().field_is_present(field)
 
+    def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: FBT001 - as in the base class
+        """Return whether a call needs the listed name; it does not if ``AliasPath`` takes the value from another one."""
+        alias = field.get("validation_alias") if self.mode == "validation" else None
+        paths = alias if isinstance(alias, list) else []
+        if any(isinstance(path, str) or len(path) > 1 for path in paths):
+            return False
+        return super().field_is_required(field, total)
+
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a type or null; anything is null too."""
         found = super().nullable_schema(schema)

@@ -28,7 +28,7 @@ _SAID = _words(
 
 _CHECKS = _words(
     "strip_whitespace to_lower to_upper regex_engine custom_init now_op tz_constraint allowed_schemes "
-    "host_required"
+    "host_required validate_default"
 )
 """Keywords that refuse or change values, and have no word in JSON Schema."""
 
@@ -36,6 +36,9 @@ _SETTINGS = _words(
     "strict str_strip_whitespace str_to_lower str_to_upper str_min_length str_max_length coerce_numbers_to_str"
 )
 """The same, of the settings of a class."""
+
+_BY_NAME = _words("populate_by_name validate_by_name")
+_LENGTHS = _words("min_length max_length pattern")
 
 _BOUNDS = {
     **dict.fromkeys(("date", "time", "datetime", "timedelta"), frozenset({"gt", "ge", "lt", "le"})),
@@ -69,7 +72,8 @@ def unsaid_parameters(function: Callable[..., object]) -> list[str]:
     return [
         one.public
         for one in signature.parameters
-        if _is_unsaid(fields[one.field]["schema"], definitions, set())
+        # A Final parameter with a default is a constant: neither the schema nor a call takes it.
+        if one.field in fields and _is_unsaid(fields[one.field]["schema"], definitions, set())
     ]
 
 
@@ -96,6 +100,8 @@ def _checks_more(node: dict[str, Any]) -> bool:
         return True
     if node.get("metadata", {}).get("pydantic_js_annotation_functions"):  # WithJsonSchema
         return True
+    if _has_further_names(node):
+        return True
     match kind:
         case "dict":
             keys = node.get("keys_schema", {"type": "str"})
@@ -106,10 +112,23 @@ def _checks_more(node: dict[str, Any]) -> bool:
             return "_missing_" in {
                 name for one in node["cls"].mro() if one is not Enum for name in vars(one)
             }
+        case "union":
+            choices = [one[0] if isinstance(one, tuple) else one for one in node["choices"]]
+            # Where the text refuses "5", pydantic reads it as the number.
+            is_limited = any(one["type"] == "str" and one.keys() & _LENGTHS for one in choices)
+            return is_limited and any(one["type"] in {"int", "float", "bool"} for one in choices)
         case "tagged-union":
             return not isinstance(node["discriminator"], str)
     after = getattr(node.get("cls"), str(node.get("post_init")), None)
     return bool(node.get("post_init")) and getattr(after, "__name__", "") != _OF_PRIVATE
+
+
+def _has_further_names(node: dict[str, Any]) -> bool:
+    """Return whether a field, or one of a class, can be given under other names than the listed one."""
+    if isinstance(node.get("validation_alias"), list):  # AliasChoices or AliasPath
+        return True
+    takes_names = any(node.get("config", {}).get(key) for key in _BY_NAME)
+    return takes_names and any("validation_alias" in one for one in _nodes(node))
 
 
 def _is_parser(node: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, tools_within
-from covalt_git.authority.schema_diff import judge_schemas
+from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.json_values.difference import same
 from covalt_git.templating.url_templates import origin_of_template
 
@@ -112,7 +112,7 @@ def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judge
 
 
 def _schema(old: Fact, new: Fact) -> list[Judgement]:
-    return judge_schemas(old.value, new.value)
+    return judge_meaning(old.value, new.value)
 
 
 def _grant(old: Fact, new: Fact) -> list[Judgement]:

@@ -1,6 +1,6 @@
-"""Differences in meaning between the schema that was read from a tool's source and the schema that ran.
+"""Differences in meaning between two schemas of a tool, of which one may be read from its source, and one may have run.
 
-Both describe the same function, but not in the same words: the reader has its own formats, and writes ``enum``
+Both can describe the same function, but not in the same words: the reader has its own formats, and writes ``enum``
 where pydantic writes ``const``.
 """
 
@@ -24,9 +24,9 @@ _VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose values are not schemas."""
 
 
-def judge_meaning(read: JsonObject, ran: JsonObject) -> list[Judgement]:
+def judge_meaning(old: JsonObject, new: JsonObject) -> list[Judgement]:
     """Return the differences between two schemas of a function; none if both accept the same values."""
-    return judge_schemas(_in_plain_words(read), _in_plain_words(ran))
+    return judge_schemas(_in_plain_words(old), _in_plain_words(new))
 
 
 def _in_plain_words(schema: Any) -> Any:
@@ -35,10 +35,10 @@ def _in_plain_words(schema: Any) -> Any:
         return [_in_plain_words(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {}
+    found: JsonObject = {}
     for keyword, value in schema.items():
-        if keyword == "enum" and isinstance(value, list) and len(value) == 1:
-            found["const"] = value[0]
+        if keyword == "const" and "enum" not in schema:
+            found["enum"] = [value]
         elif keyword in _NAMED and isinstance(value, dict):
             found[keyword] = {name: _in_plain_words(one) for name, one in value.items()}
         elif keyword in _VALUES:

@@ -8,6 +8,8 @@ noted.
 from __future__ import annotations
 
 import ast
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +26,7 @@ from covalt_git.python_reader.enums import constant, enum_schema, is_enum
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
-from covalt_git.python_reader.reader import ClassReading, TypeArgument
+from covalt_git.python_reader.reader import ClassReading, TypeArgument, parse_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -144,8 +146,8 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
     if not isinstance(node, ast.ClassDef):
         raise UnknownError
     lineage = _lineage(node, reader, _Lineage(), set())
-    for node, _ in lineage.classes:
-        _check_own_names(node)
+    for each, inner in lineage.classes:
+        _check_own_names(each, inner)
     kinds = lineage.external.keys() - _GENERIC
     fields: list[Parameter] = []
     takes_settings = False
@@ -158,6 +160,8 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         schema = _root_model(lineage)
     elif kinds == {_TYPED_DICT}:
         takes_settings = True
+        if reader.arguments and not _has_generics(lineage.external[_TYPED_DICT], reader):
+            reader.note(f"type arguments of the TypedDict {name}", refuses_only=True)
         fields = [*_typed_dict_fields(lineage)]
         schema = _record(fields, closed=reader.closes and not reader.serializes)
     elif kinds <= _NAMED_TUPLES and len(kinds) == 1 and len(lineage.classes) == 1:
@@ -173,6 +177,17 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         raise UnknownError
     schema = {"title": name} | schema | _description(definition.node, reader)
     return ClassReading(schema, same_names(fields), takes_settings)
+
+
+def _has_generics(typed_dict: ast.expr, reader: SchemaReader) -> bool:
+    """Return whether pydantic supports type arguments of a TypedDict: before Python 3.12 only of ``typing_extensions``."""
+    if sys.version_info >= (3, 12):
+        return True
+    while isinstance(typed_dict, ast.Attribute):
+        typed_dict = typed_dict.value
+    name = typed_dict.id if isinstance(typed_dict, ast.Name) else ""
+    bound = reader.module.names.bindings.get(name, ())
+    return any((one.origin or "").startswith("typing_extensions") for one in bound)
 
 
 def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
@@ -272,19 +287,41 @@ def _base_arguments(
     return {name: TypeArgument(part, reader) for name, part in zip(names, parts, strict=True)}
 
 
-def _check_own_names(node: ast.ClassDef) -> None:
+def _check_own_names(node: ast.ClassDef, reader: SchemaReader) -> None:
     """Refuse a class whose annotations use a name that its body also defines."""
-    own = {statement.name for statement in node.body if isinstance(statement, FunctionNode)}
+    definitions = (FunctionNode, ast.ClassDef)
+    own = {statement.name for statement in node.body if isinstance(statement, definitions)}
     used: set[str] = set()
     for statement in _statements(node):
         if statement.value is not None:
             own.add(_target(statement))
         if isinstance(statement, ast.AnnAssign):
-            used |= {
-                part.id for part in ast.walk(statement.annotation) if isinstance(part, ast.Name)
-            }
+            used |= _used_names(statement.annotation, reader)
     if own & used:
         raise UnknownError
+
+
+def _used_names(annotation: ast.expr, reader: SchemaReader) -> set[str]:
+    """Return the names in an annotation, also in its quoted types, but not in texts that are values."""
+    found: set[str] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(annotation, True)]
+    while waiting:
+        part, is_type = waiting.pop()
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and is_type:
+            with suppress(UnknownError):
+                waiting.append((parse_quoted(part.value), True))
+        elif isinstance(part, ast.Subscript):
+            origin = reader.origin(part.value)
+            first, *others = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            waiting += [(part.value, is_type), (first, is_type and origin != "typing.Literal")]
+            are_types = is_type and origin not in {"typing.Literal", "typing.Annotated"}
+            waiting += [(other, are_types) for other in others]
+        else:
+            are_types = is_type and not isinstance(part, ast.Call)
+            waiting += [(inner, are_types) for inner in ast.iter_child_nodes(part)]
+    return found
 
 
 def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
@@ -323,10 +360,8 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
         # Inherited fields keep the aliases that it made.
         raise UnknownError("alias_generator of a base class")
     texts = _text_limits(config)
-    is_strict = "strict" in config and not _is_constant(config["strict"][0], (False, None))
-    by_name = any(
-        name in config and not _is_constant(config[name][0], (False, None)) for name in _BY_NAME
-    )
+    is_strict = _is_set(config, "strict")
+    by_name = any(_is_set(config, name) for name in _BY_NAME)
     for name in sorted(_CHANGING_CONFIG & config.keys()):
         setting, reader = config[name]
         if not (isinstance(setting, ast.Constant) and not setting.value):
@@ -346,6 +381,7 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
             default=statement.value,
             alias=alias,
             by_name=by_name,
+            validates_default=_is_set(config, "validate_default"),
         )
         if is_strict and has_integers(found.schema) and not reader.serializes:
             reader.note(f"{lineage.classes[-1][0].name}.strict", refuses_only=True)
@@ -416,6 +452,7 @@ def _with_text_limits(schema: JsonObject, limits: JsonObject, reader: SchemaRead
     for key in ("anyOf", "oneOf", "prefixItems"):
         if key in found:
             found[key] = [_with_text_limits(part, limits, reader) for part in found[key]]
+    reader.note_limited_text(found.get("anyOf", []))
     return found
 
 
@@ -423,6 +460,11 @@ def _had_generator(lineage: _Lineage) -> bool:
     """Return whether a class of a lineage has a generator of aliases."""
     stated = [_own_config(*one).get("alias_generator") for one in lineage.classes]
     return any(one is not None and not _is_constant(one[0], (None,)) for one in stated)
+
+
+def _is_set(config: Mapping[str, tuple[ast.expr, SchemaReader]], name: str) -> bool:
+    """Return whether a setting is or may be true."""
+    return name in config and not _is_constant(config[name][0], (False, None))
 
 
 def _is_constant(expression: ast.expr, values: tuple[object, ...]) -> bool:

@@ -7,11 +7,13 @@ is noted as not read.
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.json_values import json_schema, pointer
 from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, SHELL_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader.enums import constant
+from covalt_git.python_reader.known_types import CONSTRAINED_BY_CALL, SIMPLE
 from covalt_git.python_reader.names import UnknownError, literal
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ _SIZES = {
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
 _CONSTRAINTS = frozenset({*_LIMITS, "min_length", "max_length", "pattern"})
+_SIZED = ("builtins.list", "builtins.set", "builtins.frozenset")
+"""Types whose functions of pydantic, such as ``conlist``, state lengths by ``Len``."""
+
 _UNLISTED = frozenset({"max_digits", "decimal_places"})
 """Constraints without a keyword in JSON Schema."""
 
@@ -140,7 +145,19 @@ def metadata_keywords(reader: TypeReader, metadata: ast.expr) -> dict[str, ast.e
         return None
     if origin == "pydantic.Strict" and not getattr(metadata, "args", ()):
         return {"strict": ast.Constant(value=True)} | _keywords(metadata, positional)
-    return _keywords(metadata, positional) if isinstance(metadata, ast.Call) else None
+    if not isinstance(metadata, ast.Call):
+        return None
+    stated = _keywords(metadata, positional)
+    return without_least_zero(reader, stated) if name == "Len" else stated
+
+
+def without_least_zero(reader: TypeReader, keywords: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
+    """Return the arguments of ``Len``, which with 0 as the least length states none."""
+    stated = dict(keywords)
+    with suppress(UnknownError):
+        if "min_length" in stated and constant(reader, stated["min_length"]) == 0:
+            del stated["min_length"]
+    return stated
 
 
 def not_repeated(
@@ -158,6 +175,23 @@ def not_repeated(
     }
     constraints = _CONSTRAINTS | _UNLISTED | _CHANGES | {"strict", "union_mode"}
     return {name: value for name, value in own.items() if name not in constraints & repeated}
+
+
+def type_keywords(reader: TypeReader, annotation: ast.expr | None) -> dict[str, ast.expr]:
+    """Return the constraints of a type of pydantic such as ``PositiveInt`` or ``conint(gt=0)``, as keywords of ``Field``.
+
+    Raises:
+        UnknownError: if some arguments of the call are unpacked.
+    """
+    if isinstance(annotation, ast.Call):
+        known = CONSTRAINED_BY_CALL.get(reader.origin(annotation.func))
+        if known is None:
+            return {}
+        stated = _keywords(annotation, ("item_type",))
+        return without_least_zero(reader, stated) if known.startswith(_SIZED) else stated
+    schema = SIMPLE.get(reader.origin(annotation), {})
+    limits = {name: schema[keyword] for name, keyword in _LIMITS.items() if keyword in schema}
+    return {name: ast.Constant(limit) for name, limit in limits.items()}
 
 
 def _origin(reader: TypeReader, metadata: ast.expr) -> str:
@@ -278,8 +312,8 @@ def _constrained(schema: JsonObject, name: str, value: Any) -> JsonObject | None
         not isinstance(value, str) or json_schema.schema_problems({"pattern": value})
     ):
         return None  # only Python's regular expressions have such a pattern
-    if kind == "string" and schema.get("format", "uri") != "uri":
-        return None  # of bytes, for example, pydantic counts the bytes
+    if kind == "string" and "format" in schema:
+        return None  # of bytes pydantic counts the bytes, and of a URL the characters of its normal form
     return schema | {keyword: value}
 
 

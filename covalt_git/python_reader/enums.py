@@ -125,12 +125,13 @@ def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]
     Raises:
         UnknownError: if it is no enumeration, or its values are computed, or cannot be JSON.
     """
-    types = _types(definition, reader)
+    bases = _bases(definition, reader)
+    types = _BASES.get(bases, ())
     node = definition.node
     members = (
         _called(node, reader, types)
         if isinstance(node, ast.Call)
-        else _declared(node, reader, types)
+        else _declared(node, reader, bases)
     )
     if any(type(value) not in types for value in members.values()):
         raise UnknownError
@@ -139,15 +140,20 @@ def enum_members(definition: ModuleMember, reader: TypeReader) -> dict[str, Any]
 
 def _types(definition: ModuleMember, reader: TypeReader) -> tuple[type, ...]:
     """Return the types that the values of an enumeration can have."""
+    return _BASES.get(_bases(definition, reader), ())
+
+
+def _bases(definition: ModuleMember, reader: TypeReader) -> tuple[str, ...]:
+    """Return the dotted names of Python's own bases of an enumeration."""
     node = definition.node
     if isinstance(node, ast.Call):
         mixed = [keyword.value for keyword in node.keywords if keyword.arg == "type"]
-        return _BASES.get(tuple(reader.origin(base) for base in (*mixed, node.func)), ())
+        return tuple(reader.origin(base) for base in (*mixed, node.func))
     for _ in range(_MOST_BASES):
         if not isinstance(node, ast.ClassDef):
             return ()
-        found = _BASES.get(tuple(reader.origin(base) for base in node.bases))
-        if found is not None:
+        found = tuple(reader.origin(base) for base in node.bases)
+        if found in _BASES:
             return found
         # A class of the toolset without members, which adds methods to its enumerations.
         base = reader.resolve(node.bases[0]) if len(node.bases) == 1 else None
@@ -160,12 +166,13 @@ def _types(definition: ModuleMember, reader: TypeReader) -> tuple[type, ...]:
     return ()
 
 
-def _declared(node: ast.AST, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
+def _declared(node: ast.AST, reader: TypeReader, bases: tuple[str, ...]) -> dict[str, Any]:
     assert isinstance(node, ast.ClassDef)
     decorators = [reader.origin(decorator) for decorator in node.decorator_list]
     if node.keywords or any(decorator != "enum.unique" for decorator in decorators):
         raise UnknownError
     members: dict[str, Any] = {}
+    numbered = 0
     for statement in node.body:
         if isinstance(statement, FunctionNode):
             if statement.name in _HOOKS or statement.name.startswith("__get_pydantic"):
@@ -174,32 +181,50 @@ def _declared(node: ast.AST, reader: TypeReader, types: tuple[type, ...]) -> dic
             target = statement.targets[0]
             if not isinstance(target, ast.Name) or target.id.startswith("_"):
                 raise UnknownError
-            members[target.id] = _value(target.id, statement.value, members, reader, types)
+            if not _is_auto(reader, statement.value):
+                members[target.id] = literal(statement.value)
+            elif bases == ("enum.StrEnum",):
+                members[target.id] = target.id.lower()
+            elif _BASES.get(bases) == (str,):  # auto() counts, and str() makes texts of the numbers
+                numbered += 1
+                members[target.id] = str(numbered)
+            else:
+                members[target.id] = _next_number(members)
         elif not isinstance(statement, ast.Pass) and not (
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         ):
             raise UnknownError
+    if numbered not in (
+        0,
+        len(members),
+    ):  # what auto() makes after a text depends on Python's version
+        raise UnknownError
     return members
 
 
-def _value(
-    name: str,
-    expression: ast.expr,
-    members: dict[str, Any],
-    reader: TypeReader,
-    types: tuple[type, ...],
-) -> Any:
-    """Return the value of a member; ``auto()`` is one more than the highest, or the name of a StrEnum's member."""
-    if isinstance(expression, ast.Call) and reader.origin(expression.func) == "enum.auto":
-        if expression.args or expression.keywords:
-            raise UnknownError
-        if types == (str,):
-            return name.lower()
-        numbers = [value for value in members.values() if type(value) is int]
-        if len(numbers) < len(members):
-            raise UnknownError
-        return max(numbers, default=0) + 1
-    return literal(expression)
+def _is_auto(reader: TypeReader, expression: ast.expr) -> bool:
+    """Return whether an expression is ``auto()``.
+
+    Raises:
+        UnknownError: if it has arguments.
+    """
+    if not isinstance(expression, ast.Call) or reader.origin(expression.func) != "enum.auto":
+        return False
+    if expression.args or expression.keywords:
+        raise UnknownError
+    return True
+
+
+def _next_number(members: dict[str, Any]) -> int:
+    """Return the value of ``auto()``: one more than the highest of the members before.
+
+    Raises:
+        UnknownError: if some of these are no numbers.
+    """
+    numbers = [value for value in members.values() if type(value) is int]
+    if len(numbers) < len(members):
+        raise UnknownError
+    return max(numbers, default=0) + 1
 
 
 def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from uuid import UUID
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.tool_properties import SHELL_SCHEMA
 from covalt_git.python_reader.constraints import (
     field_keywords,
     is_field,
     metadata_keywords,
     not_repeated,
+    type_keywords,
     with_keywords,
 )
 from covalt_git.python_reader.enums import constant
@@ -79,6 +80,7 @@ def read_parameter(
     by_name: bool = False,
     is_optional: bool = False,
     takes_none: bool = False,
+    validates_default: bool = False,
 ) -> Parameter:
     """Return a parameter or field as its annotation and default define it.
 
@@ -92,6 +94,7 @@ def read_parameter(
         by_name: whether callers may also use the name in Python, as with ``populate_by_name``
         is_optional: whether it may be missing without a ``default``
         takes_none: whether the default None means that callers may pass null too, as with parameters
+        validates_default: whether a call also validates the default, unless ``Field`` says otherwise
 
     Raises:
         UnknownError: if the public name is unknown, as with a computed alias.
@@ -112,7 +115,8 @@ def read_parameter(
         schema = reader.or_null(schema)
     if own is not None:
         try:
-            schema = with_keywords(reader, schema, not_repeated(own, fields[:-1]))
+            annotated = [*fields[:-1], *_type_constraints(reader, annotation)]
+            schema = with_keywords(reader, schema, not_repeated(own, annotated))
         except UnknownError:
             reader.note(f"Field of {name}")
             schema = {SHELL_SCHEMA: True} if "json_schema_extra" in own else {}
@@ -129,14 +133,27 @@ def read_parameter(
             required, value = False, None
     if default is not None or is_optional:
         required, value = False, default
-    schema = schema | ({"description": text} if text else {})
+    schema = schema | ({"description": text} if text else {}) | _default_schema(reader, value)
+    for keywords in fields:
+        if "validate_default" in keywords:
+            validates_default = not _is_any(keywords["validate_default"], (False, None))
+    if validates_default and not required and not reader.serializes:
+        _note_refused_default(reader, name, schema)
     if by_name and not reader.serializes:
         names = (*names, name)
     public, *others = dict.fromkeys(names)
     if others and not reader.serializes:
         # No form of pydantic's lists them: the schema refuses them, or says nothing about their values.
         reader.note(f"{public} is also {', '.join(others)}", refuses_only=True)
-    return Parameter(public, schema | _default_schema(reader, value), required, tuple(others))
+    return Parameter(public, schema, required, tuple(others))
+
+
+def _note_refused_default(reader: SchemaReader, name: str, schema: JsonObject) -> None:
+    """Note a default that the field itself may refuse, so that calls have to give a value."""
+    if "default" not in schema or json_schema.value_problems(
+        reader.with_definitions(schema), schema["default"]
+    ):
+        reader.note(f"validate_default of {name}", refuses_only=True)
 
 
 def _annotated_fields(
@@ -164,6 +181,29 @@ def _annotated_fields(
                 keywords += [] if stated is None else [stated]
         found = keywords + found
     raise UnknownError
+
+
+def _type_constraints(
+    reader: SchemaReader, annotation: ast.expr | None
+) -> list[dict[str, ast.expr]]:
+    """Return the constraints of a type that pydantic itself writes as ``Annotated``, or of the type for a type variable."""
+    found: list[dict[str, ast.expr]] = []
+    for _ in range(MAX_NESTED):
+        if isinstance(annotation, ast.Name) and annotation.id in reader.arguments:
+            argument = reader.arguments[annotation.id]
+            inner = reader.within(argument.reader.module, argument.reader.arguments)
+            return [
+                *found,
+                *_annotated_fields(inner, argument.annotation),
+                *_type_constraints(inner, argument.annotation),
+            ]
+        annotation, reader = reader.unwrap(annotation)
+        if not isinstance(annotation, ast.Subscript):
+            break
+        if reader.origin(annotation.value) != "typing.Annotated":
+            break
+        annotation = reader.parts(annotation)[0]
+    return [type_keywords(reader, annotation)]
 
 
 def _is_final(reader: SchemaReader, annotation: ast.expr | None) -> bool:
@@ -270,3 +310,7 @@ def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObjec
 
 def _is(expression: ast.expr, constant: object) -> bool:
     return isinstance(expression, ast.Constant) and expression.value is constant
+
+
+def _is_any(expression: ast.expr, constants: tuple[object, ...]) -> bool:
+    return any(_is(expression, constant) for constant in constants)

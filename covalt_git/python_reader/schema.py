@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
 
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _PLAIN_KEYS = frozenset({"builtins.str", *ANY})
+_MOST_ARGUMENTS = 4000
+"""Maximum length of the type arguments of a class; a class with itself of ``tuple[T, T]`` doubles them."""
+
+_LIMITS = frozenset({"minLength", "maxLength", "pattern"})
+_READ_FROM_TEXTS = frozenset({"integer", "number", "boolean"})
+"""Types that pydantic also reads from texts, where a union has a text too."""
+
 _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 
 
@@ -110,7 +118,7 @@ class SchemaReader(TypeReader):
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             return self.read(parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
-            return either([self.read(part) for part in _union_parts(annotation)])
+            return self._union(_union_parts(annotation))
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation)
         if isinstance(annotation, ast.Call):
@@ -156,7 +164,7 @@ class SchemaReader(TypeReader):
             case "typing.Optional", [inner]:
                 return either([self.read(inner), NULL])
             case "typing.Union", [_, *_]:
-                return either([self.read(part) for part in parts])
+                return self._union(parts)
             case (("typing.Final" | "typing.ReadOnly"), [inner]):
                 return self.read(inner)
             case "builtins.tuple", [inner, ast.Constant(value=value)] if value is ...:
@@ -172,6 +180,17 @@ class SchemaReader(TypeReader):
             case str(origin), [inner] if origin in _ONE_PART:
                 return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
         raise UnknownError
+
+    def _union(self, parts: list[ast.expr]) -> JsonObject:
+        schema = either([self.read(part) for part in parts])
+        self.note_limited_text(schema.get("anyOf", []))
+        return schema
+
+    def note_limited_text(self, choices: list[JsonObject]) -> None:
+        """Note that the alternatives of a union are a text with limits and a number, as which pydantic reads "5" then."""
+        limited = [one for one in choices if one.get("type") == "string" and one.keys() & _LIMITS]
+        if limited and any(one.get("type") in _READ_FROM_TEXTS for one in choices):
+            self.note("a text with limits or a number")
 
     def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
         """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""
@@ -259,7 +278,7 @@ class SchemaReader(TypeReader):
         node = definition.node
         reader = self.within(definition.module)
         if isinstance(node, ast.ClassDef):
-            if not self.document.is_only(_key(definition, None), node):
+            if not self.document.is_only(_key(definition, None, self), node):
                 raise UnknownError
             return self._class(definition, parts)
         if TYPE_ALIAS and isinstance(node, TYPE_ALIAS):
@@ -273,7 +292,7 @@ class SchemaReader(TypeReader):
             if (called.startswith("enum.") or called in CLASS_MAKERS) and node.args:
                 named = definition._replace(name=str(literal(node.args[0])))
                 # Two classes may have one name; their variables differ.
-                is_first = self.document.is_only(_key(named, None), node)
+                is_first = self.document.is_only(_key(named, None, self), node)
                 return self._class(named if is_first else definition, parts)
         if parts is not None:
             names = reader.type_variables(node)
@@ -290,7 +309,7 @@ class SchemaReader(TypeReader):
         node: Any = definition.node
         names = [parameter.name for parameter in node.type_params]
         arguments = self._type_arguments(names, parts)
-        key = _key(definition, parts)
+        key = _key(definition, parts, self)
         with self.document.notes_of(key):
             if key not in self.document.definitions:
                 self.document.definitions[key] = {}  # it may contain itself
@@ -299,7 +318,7 @@ class SchemaReader(TypeReader):
         return {pointer.REF: f"{DEFINITION}{key}"}
 
     def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
-        key = _key(definition, parts)
+        key = _key(definition, parts, self)
         with self.document.notes_of(key):
             self._define(key, definition, parts)
         if self.renames:
@@ -406,9 +425,34 @@ def either(schemas: Iterable[JsonObject]) -> JsonObject:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _key(definition: ModuleMember, parts: list[ast.expr] | None) -> str:
-    arguments = f"[{', '.join(map(ast.unparse, parts))}]" if parts is not None else ""
+def _key(definition: ModuleMember, parts: list[ast.expr] | None, reader: TypeReader) -> str:
+    """Return the key of a class or alias with its type arguments; a type variable counts as the type for it.
+
+    Raises:
+        UnknownError: if the arguments are too long.
+    """
+    arguments = ""
+    if parts is not None:
+        arguments = (
+            f"[{', '.join(ast.unparse(_Replaced(reader).visit(deepcopy(part))) for part in parts)}]"
+        )
+    if len(arguments) > _MOST_ARGUMENTS:
+        raise UnknownError
     return f"{definition.module.name}:{definition.name}{arguments}"
+
+
+class _Replaced(ast.NodeTransformer):
+    """An annotation with the types in place of type variables."""
+
+    def __init__(self, reader: TypeReader) -> None:
+        self._reader = reader
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        argument = self._reader.arguments.get(node.id)
+        if argument is None:
+            return node
+        replaced: ast.expr = _Replaced(argument.reader).visit(deepcopy(argument.annotation))
+        return replaced
 
 
 def _short_names(keys: Iterable[str]) -> dict[str, str]:

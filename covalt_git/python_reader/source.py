@@ -1,8 +1,9 @@
 """ModuleMember of a Python tool, read from its source without running it.
 
 Two guarantees: ``requires_confirmation`` is true unless it is provably false; and a schema accepts every value
-that the function accepts, so an unknown type accepts any value.  The exception is null of a parameter whose default
-has to be computed, and field names besides the listed ones; both are noted as not read.
+that the function accepts, so an unknown type accepts any value.  The exceptions are noted as not read: null of a
+parameter whose default has to be computed, field names besides the listed ones, and texts that pydantic reads as a
+number where the text of a union refuses them.
 """
 
 from __future__ import annotations

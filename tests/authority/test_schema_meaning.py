@@ -42,7 +42,8 @@ def test_words_in_definitions_are_no_difference() -> None:
         ({"type": "string", "format": "date"}, {"type": "string"}, "widening"),
         ({"type": "integer"}, {"type": "integer", "minimum": 1}, "narrowing"),
         ({"enum": ["a"]}, {"const": "b"}, "widening"),
-        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "widening"),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "narrowing"),
+        ({"enum": ["a", "b"]}, {"const": "a"}, "narrowing"),
         ({"default": 1, "type": "integer"}, {"default": 1, "type": "number"}, "widening"),
     ],
 )

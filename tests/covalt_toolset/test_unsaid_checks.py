@@ -6,11 +6,13 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pytest
 from pydantic import (
     AfterValidator,
+    AliasChoices,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,6 +26,7 @@ from pydantic import (
     field_validator,
 )
 
+from covalt_toolset import describe
 from covalt_toolset.unsaid_checks import unsaid_parameters
 
 
@@ -64,6 +67,23 @@ class Short(BaseModel):
     name: str
 
 
+class ByName(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    name: str = Field(alias="NAME")
+
+
+class Choices(BaseModel):
+    name: str = Field(validation_alias=AliasChoices("one", "other"))
+
+
+class PathTo(BaseModel):
+    name: str = Field(validation_alias=AliasPath("one", "other"))
+
+
+class ValidatedDefault(BaseModel):
+    size: int = Field(0, gt=3, validate_default=True)
+
+
 @dataclass
 class Initialized:
     name: str
@@ -91,6 +111,7 @@ def taking(kind: Any) -> Callable[..., object]:
         date,
         Colour,
         Any,
+        str | int | None,
     ],
 )
 def test_what_the_schema_says_is_not_listed(kind: Any) -> None:
@@ -117,6 +138,11 @@ def test_what_the_schema_says_is_not_listed(kind: Any) -> None:
         Holder,
         Short,
         Initialized,
+        ByName,
+        Choices,
+        PathTo,
+        ValidatedDefault,
+        Annotated[str, Field(min_length=3)] | int,
     ],
 )
 def test_what_no_schema_says_is_listed(kind: Any) -> None:
@@ -129,3 +155,16 @@ def test_a_parameter_is_listed_by_its_public_name() -> None:
     ) -> None: ...
 
     assert unsaid_parameters(function) == ["another", "third"]
+
+
+@pytest.mark.filterwarnings("ignore:Annotation")  # pydantic 3 takes it for a field
+def test_a_final_parameter_with_a_default_is_not_listed() -> None:
+    def function(one: Decimal, size: Final[int] = 3) -> None: ...  # type: ignore[valid-type]
+
+    assert unsaid_parameters(function) == ["one"]
+
+
+def test_a_value_from_a_path_does_not_need_the_listed_name() -> None:
+    definitions = describe(taking(PathTo)).input_schema["$defs"]
+
+    assert "required" not in definitions["PathTo"]

@@ -80,6 +80,21 @@ def test_only_the_parameters_of_the_list_are_unread(name: str) -> None:
     assert [*unread] == dict(TABLES["unread"]).get(name, [])
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes it since Python 3.12")
+def test_type_arguments_of_a_typed_dict_are_unread() -> None:
+    text = """
+from typing import Generic, TypedDict, TypeVar
+T = TypeVar("T")
+class Box(TypedDict, Generic[T]):
+    item: T
+def f(x: Box[int], y: Box): return x
+"""
+
+    assert [*read_tool(text.encode(), "f").unread] == ["x"]
+    with pytest.raises(ToolSignatureError):
+        describe(load(text))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_read_in_full_is_the_schema_that_runs(name: str) -> None:
