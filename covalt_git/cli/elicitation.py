@@ -127,7 +127,7 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
         try:
             return _read(field, text)
         except ValueError as error:
-            output.say(f"  {error}", err=True, fg="red")
+            output.fact(f"  {error}", err=True, fg="red")
 
 
 def _line(inquiry: Inquiry, label: str) -> str:

@@ -141,8 +141,10 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     """Print the outcome of a server, and offer to accept its tools; return whether it has failed."""
     if one.failure is not None:
         output.say(f"{one.source}:", bold=True)
-        output.say(one.failure.error_description, err=True)
-        output.say(f"  hint: {one.failure.hint}", err=True)
+        first, *others = one.failure.error_description.splitlines() or [""]
+        output.fact(first, err=True)
+        output.quote("\n".join(others), err=True)  # of the server, such as its stderr
+        output.fact(f"  hint: {one.failure.hint}", err=True)
     if one.refreshed is None:
         return True
     source = one.refreshed.source

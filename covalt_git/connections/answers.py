@@ -41,7 +41,6 @@ _MADE_OVER_HTTP = ("SSE stream ", "Session terminated")
 
 _UNREADABLE = "its answer cannot be read: "
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
-_MOST_SHOWN = 300
 _MOST_LINES = 10_000
 _ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
 _CANCELLED = "notifications/cancelled"
@@ -305,7 +304,8 @@ def _error_data(error: Any) -> types.ErrorData:
 
 
 def _text(value: Any) -> str:
-    return (value if isinstance(value, str) else _json(value))[:_MOST_SHOWN]
+    """Return a value of the server in full: it is masked before it is shortened, so that no part of a secret is left."""
+    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
@@ -313,6 +313,6 @@ def _json(value: Any) -> str:
 
 
 def _unusable(request: Any, problem: str) -> types.JSONRPCError:
-    message = f"{_UNREADABLE}{problem}"[:_MOST_SHOWN]
+    message = f"{_UNREADABLE}{problem}"
     error = types.ErrorData(code=types.PARSE_ERROR, message=message)
     return types.JSONRPCError(jsonrpc="2.0", id=request, error=error)

@@ -12,6 +12,7 @@ from covalt_git.connections.answers import FROM_SERVER
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError, failure_text
 from covalt_git.http_client.transport import why_unreachable
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
@@ -21,6 +22,8 @@ _UNKNOWN_SESSION = {400: -32000, 404: -32001}
 
 _SESSION_GONE = "Session terminated"
 _UNAUTHORIZED = 401
+_MOST_SHOWN = 2_000
+"""Characters of an error of a server, which can be all of its answer."""
 
 
 class HttpFailure(NamedTuple):
@@ -151,7 +154,7 @@ def of_request(
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
         if cause.code == PARSE_ERROR:
             why += effect
-        return ServerRefusedError(mask_of(definition).text(why))
+        return ServerRefusedError(shorten(mask_of(definition).text(why), _MOST_SHOWN))
     why = why_unreachable(cause) or _first_line(cause)
     return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}{effect}"))
 

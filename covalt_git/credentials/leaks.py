@@ -140,7 +140,7 @@ _KEY_OF_A_LOCK = rf"(?i)(?:{LOCKS})\Z"
 """Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
 _VALUED = (
-    r"\$?\$\{(?:(?:input:[\w.-]{1,100}?|(?:\w{1,20}:)?[A-Za-z_][\w.]{0,100}):(?=[-=+?])"
+    r"\$?\$\{(?:(?:input:[\w.-]{1,100}?|(?:\w{1,20}:)?[A-Za-z_]\w{0,100}(?:\.[\w.-]{1,100}?)?):(?=[-=+?])"
     r"|(?:env:)?[A-Za-z_]\w{0,100}(?=[-=+?]))"
 )
 """The start of a reference that has a value itself, without its sign: the name can have dots only before a colon."""
@@ -201,9 +201,16 @@ def _value_after(sign: str, before_quotes: str, scheme: str = "") -> tuple[re.Pa
 _VALUES = _value_after(_SIGN, _SIGN_BEFORE_QUOTES, _SCHEME)
 _VALUES_OF_A_FLAG = _value_after(_SPACE, _SPACE)
 
-REFERENCE_BY_NAME = r"""\$?\$\{\s{0,3} [\w.:/@-]{0,200} \s{0,3}\}
-      | \$?\$?\{\{\s{0,3} [\w.:$-]{0,100} (?:\[["'][\w.-]{1,100}["']\])? (?:\s{0,3}\|\s{0,3}\w{1,40}){0,3} \s{0,3}\}\}
-      | \{env: [\w.-]{0,100} \}"""
+_KINDS_OF_NAMES = (
+    "env|input|inputs|secret|secrets|vault|config|command|cmd|file|sys|ssm|op|keychain|credential|user_config"
+    "|workspaceFolder|workspaceRoot|promptString"
+)
+"""What precedes a colon in a reference, so that a name follows, and no value as in ``${NAME:value}`` of Spring."""
+
+REFERENCE_BY_NAME = rf"""\$?\$\{{\s{{0,3}} (?:(?:{_KINDS_OF_NAMES}):[\w.:/#-]{{0,200}}|[\w.-]{{0,200}}) \s{{0,3}}\}}
+      | \$?\$?\{{\{{\s{{0,3}} [\w.:$-]{{0,100}} (?:\[["'][\w.-]{{1,100}}["']\])?
+        (?:\s{{0,3}}\|\s{{0,3}}\w{{1,40}}){{0,3}} \s{{0,3}}\}}\}}
+      | \{{env: [\w.-]{{0,100}} \}}"""
 """A reference with nothing but a name, and filters of it: other words in it can be a value, as in ``{{ x or 'y' }}``."""
 
 _REFERENCE = re.compile(

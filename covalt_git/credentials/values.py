@@ -100,7 +100,8 @@ class Mask:
     """Replaces values in what is shown, stored or logged, including their common encodings."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        forms = {form for value in set(values) if len(value) >= SHORTEST for form in _forms(value)}
+        parts = {part for value in set(values) for part in (value, *_lines(value))}
+        forms = {form for value in parts if len(value) >= SHORTEST for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def __repr__(self) -> str:
@@ -136,6 +137,12 @@ class Mask:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return MASK if json.dumps(value) in self._forms else value
         return value
+
+
+def _lines(value: str) -> Iterable[str]:
+    """Yield the lines of a value that may appear by themselves, as of a key in PEM: logs and notes have single lines."""
+    lines = [line.strip() for line in value.splitlines()]
+    return [line for line in lines if not re.search(r"\s", line)] if len(lines) > 1 else ()
 
 
 def _forms(value: str) -> Iterable[str]:

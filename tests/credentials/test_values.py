@@ -112,3 +112,13 @@ def test_values_in_json_and_bytes_are_masked() -> None:
     assert mask.value(value) == {"a": ["my ***", "***", True, None, 1.5], "***": {"b": "abc"}}
     assert mask.content(b"\x00hunter22\xff") == b"\x00***\xff"
     assert "hunter22" not in repr(mask)
+
+
+def test_each_line_of_a_value_is_masked_where_lines_are_shown_by_themselves() -> None:
+    key = (
+        "-----BEGIN KEY-----\nk7Zk2Vx9Lm4Tp8Ws3Nd6Rb1YQq\nB5Qj3Wx8Km2Up7Zs4Nc9\n-----END KEY-----\n"
+    )
+
+    shown = [Mask([key]).text(f"note: {line!r}") for line in key.splitlines()]
+
+    assert not any(line in "".join(shown) for line in ("k7Zk2Vx9Lm4Tp8Ws3Nd6Rb1YQq", "B5Qj3W"))

@@ -490,6 +490,7 @@ def test_a_password_with_a_dollar_sign_is_no_reference(
         *("${env.T:-correcthorse}", "${db.password:-correcthorse}", "${input:t-x:-correcthorse}"),
         *("{{ env.T | default('correcthorse') }}", "${{ secrets.T || 'correcthorse' }}"),
         *("${process.env.T || correcthorse}", "{{ t or 'correcthorse' }}"),
+        *("${T:correcthorse}", "${config.db-password:-correcthorse}", "${NPM/x/correcthorse}"),
         *("$TOKEN9!", "$args.token9!", "correct horse ${X}", "id=correcthorse; csrf=${T}"),
     ],
 )

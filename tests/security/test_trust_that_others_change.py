@@ -358,7 +358,9 @@ def test_a_withdrawal_ends_the_trust_in_earlier_commands_and_in_data_of_others(
 
 def test_what_the_user_uninstalls_and_a_pull_restores_is_not_trusted(root: Path) -> None:
     shutil.copytree(root / "toolsets", root / "before")
-    Operations(root)("uninstall_toolset", toolset_id="ev", force=True)
+    operate = Operations(root)
+    operate("override_tool", tool_id="ev:other", clear=["requires_confirmation"])
+    operate("uninstall_toolset", toolset_id="ev", force=True)
     shutil.rmtree(root / "toolsets")
     (root / "before").rename(root / "toolsets")
 

@@ -4,7 +4,7 @@ Its limits are small, so that each is hit at once.  Whatever forks ends by itsel
 so that a limit that does not hold fails a test and not the machine.
 """
 
-ENDS = {
+_LIMITS = {
     "bomb": "limit_processes: the tool started more processes than its limit allows",
     "hog": "limit_memory: the tool needed more than 200 MiB of memory",
     "flood": "limit_output: the tool printed or returned more than 1 MiB",
@@ -13,6 +13,7 @@ ENDS = {
     "open_zip": "limit_memory: the tool needed more than 200 MiB of memory",
     "sparse": "limit_workspace: the workspace has more than 64 MiB",
 }
+ENDS = {tool: f"{why}; the tool may have had its effect" for tool, why in _LIMITS.items()}
 """What the call of each tool says."""
 
 MANIFEST = """\
