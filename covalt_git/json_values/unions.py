@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 class UnionTag(NamedTuple):
-    """The property that tells the branches of a union apart, and its values in each of them."""
+    """A property of all branches of a union that has other values in each of them.
+
+    Attributes:
+        name: the property.
+        values: its possible values, by branch.
+    """
 
     name: str
     values: tuple[tuple[Any, ...], ...]

@@ -733,6 +733,14 @@ def contains(part: Any, wanted: Any) -> bool:
     return type(part) is type(wanted) and bool(part == wanted)
 
 
+def check_what_it_gets(
+    definition: Tool, function: Any, path: str, argument: Any, value: Any
+) -> None:
+    """Check that a function gets a value at a path, and that a rule about the value requires approval."""
+    assert gets(function, {"x": argument}, value), "the function gets it"
+    assert confirmation(config({path: value}), definition, {"x": argument})
+
+
 @pytest.mark.parametrize(
     ("tool", "path", "argument", "value"),
     [
@@ -766,10 +774,7 @@ def contains(part: Any, wanted: Any) -> bool:
 def test_the_value_of_a_field_under_any_of_its_names_requires_approval(
     field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
 ) -> None:
-    definition, function = field_tools[tool]
-
-    assert gets(function, {"x": argument}, value), "the function gets it"
-    assert confirmation(config({path: value}), definition, {"x": argument})
+    check_what_it_gets(*field_tools[tool], path, argument, value)
 
 
 @pytest.mark.parametrize(
@@ -787,10 +792,7 @@ def test_the_value_of_a_field_under_any_of_its_names_requires_approval(
 def test_the_default_of_a_field_is_not_what_something_else_states(
     field_tools: dict[str, tuple[Tool, Any]], tool: str, path: str, argument: Any, value: Any
 ) -> None:
-    definition, function = field_tools[tool]
-
-    assert gets(function, {"x": argument}, value), "the function gets it"
-    assert confirmation(config({path: value}), definition, {"x": argument})
+    check_what_it_gets(*field_tools[tool], path, argument, value)
 
 
 @pytest.mark.parametrize(

@@ -157,17 +157,14 @@ def most_upload_bytes(context: Context) -> int:
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
-@operation(
-    changes=True,
-    errors=(404, 409),
-    needs=("workspace:write_file",),
-    calls=lambda request: [
-        EquivalentCall(
-            "workspace:write_file",
-            {"path": request.path, "content": request.content, "base": request.base},
-        )
-    ],
-)
+def _edited(request: UpdateWorkspaceFile | DeleteWorkspaceFile) -> Iterator[EquivalentCall]:
+    """Yield the call that writes the file; a deleted one counts as an empty one."""
+    content = request.content if isinstance(request, UpdateWorkspaceFile) else ""
+    args = {"path": request.path, "content": content, "base": request.base}
+    yield EquivalentCall("workspace:write_file", args)
+
+
+@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited)
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
@@ -188,16 +185,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
-@operation(
-    changes=True,
-    errors=(404, 409),
-    needs=("workspace:write_file",),
-    calls=lambda request: [
-        EquivalentCall(
-            "workspace:write_file", {"path": request.path, "content": "", "base": request.base}
-        )
-    ],
-)
+@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited)
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
 
