@@ -15,7 +15,7 @@ from covalt_git.operations.registry import EmptyRequest, Request, Result, operat
 
 _MOST_OF_ROLE = 50
 _WHAT = "manage access tokens"
-_DECIDING = "a token is created whose agent may decide"
+_DECIDING = "tokens of agents that may decide are created"
 
 
 class CreateToken(Request):
