@@ -158,13 +158,12 @@ _SIGN_BEFORE_QUOTES = rf"""{_END_OF_A_NAME}
     \s{{0,3}} (?:[(\[]{{1,2}}\s{{0,3}})? (?-i:\b[rRbBfFuU]{{1,2}})?"""
 """The same before a value in quotes: also a comparison, a default, a type, brackets and the prefix of a text."""
 
-_SIGN_OF_A_DEFAULT = rf"{_END_OF_A_NAME}:?[-=+?]"
-_VALUE_OF_A_DEFAULT = re.compile(
-    rf"{_SIGN_OF_A_DEFAULT}(?:{_VALUED}[-=+?]){{0,9}}(?P<value>[^\s{{}}\"'`<]{{16,200}}+)\}}",
-    re.IGNORECASE,
-)
-"""The value of a reference such as ``${API_KEY:-value}``, also if it is that of another one in it."""
+_LONGEST_REFERENCE = 400
+"""Number of characters, before and after a name, in which its reference is looked for."""
 
+_REST_OF_A_REFERENCE = re.compile(
+    rf"(?:[^{{}}]|\{{(?:[^{{}}]|\{{[^{{}}]{{0,100}}+\}}){{0,100}}+\}}){{0,{_LONGEST_REFERENCE}}}+\}}?"
+)
 _SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
 
@@ -180,6 +179,16 @@ _FLAG_OF_VALUE = r"--?[A-Za-z][\w.-]{0,60}=|[A-Za-z][A-Za-z_-]{1,60}="
 _SIGNS = r"[A-Za-z0-9!#$%&()*+,./:;=?@\[\]^_|~-]{16,200}+"
 """The letters and signs of a value in quotes.  A text with braces or ``<`` is a template."""
 
+_VALUE_IN_A_REFERENCE = re.compile(
+    rf"""(?:(?P<quote>["'`])|:?[-=+?]|:){_SCHEME}(?:{_USER_OF_VALUE})?"""
+    rf"""(?P<value>[^\s{{}}"'`<]{{16,200}}+)(?(quote)(?P=quote)|(?=\s{{0,3}}\}}))""",
+    re.IGNORECASE,
+)
+"""A literal in a reference: in quotes, or after an operator at its end, as in ``${API_KEY:-value}``."""
+
+_REFERENCE_AFTER_A_SIGN = re.compile(
+    rf"""(?:{_SIGN}|{_SPACE}) ["'`]?{_SCHEME} (?:\$\{{|\$?\{{\{{)""", re.VERBOSE | re.IGNORECASE
+)
 _LETTERS = r"[A-Za-z0-9+/_.~-]{16,200}+"
 _LETTERS_AND_MARKS = r"[A-Za-z0-9+/_.~!@-][A-Za-z0-9+/_.~!@$-]{15,199}+"
 """The same for a password that a program has generated.  ``$`` at the beginning is that of a variable."""
@@ -423,14 +432,33 @@ def _assigned(text: str) -> Iterator[Credential]:
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
             patterns = (*_VALUES, *_VALUES_OF_A_FLAG) if before.startswith("-") else _VALUES
-            if text.endswith(("${", "${env:"), 0, at - len(before)):
-                patterns = (_VALUE_OF_A_DEFAULT, *patterns)
-            found = _random_value(patterns, text, ends)
-            if found is None:
-                continue
-            if word != "key" or _opens_a_lock(text, before, at):
-                kind = _kind(text[at - len(before) : at + len(word)])
-                yield Credential(found.start("value"), kind, found["value"], certain=False)
+            value = _default_value(text, ends, len(before)) or _random_value(patterns, text, ends)
+            if value is not None and (word != "key" or _opens_a_lock(text, before, at)):
+                kind = _kind(text[at - len(before) : ends])
+                yield Credential(value.start("value"), kind, value["value"], certain=False)
+
+
+def _default_value(text: str, at: int, length: int) -> re.Match[str] | None:
+    """Return the value in the reference that has, or follows, the name of a ``length`` that ends at a place.
+
+    Shells, Compose, Jinja, Liquid, Go and others each have spellings of a default, such as ``${NAME:-value}``,
+    ``{{ name | default('value') }}`` and ``{{ default "value" .name }}``, so every random literal in it counts.
+    """
+    begins = text.rfind("{", max(0, at - length - _LONGEST_REFERENCE), at)
+    if begins < 0 or text.find("}", begins, at) >= 0:
+        follows = _REFERENCE_AFTER_A_SIGN.match(text, at)
+        if follows is None:
+            return None
+        begins = follows.end() - 1
+    elif not text.endswith(("$", "{", "#", "%"), 0, begins) and not text.startswith("{%", begins):
+        return None
+    ends = rest.end() if (rest := _REST_OF_A_REFERENCE.match(text, begins + 1)) else begins
+    # What follows the name first: before it, a colon is that of `env:NAME`.
+    for start in {max(at, begins): None, begins: None}:
+        for literal in _VALUE_IN_A_REFERENCE.finditer(text, start, ends):
+            if _is_value(literal["value"]):
+                return literal
+    return None
 
 
 def _opens_a_lock(text: str, before: str, at: int) -> bool:

@@ -922,7 +922,21 @@ def test_the_value_in_a_reference_is_no_reference(text: str) -> None:
     assert "hunter" not in json.dumps(replace_credentials(word)[0])
 
 
-@pytest.mark.parametrize("text", [one for one in VALUED if "}CANARY" not in one])
+TEMPLATES = [
+    *("{{ env.API_KEY | default('CANARY') }}", '{{ api_key | d("CANARY", true) }}'),
+    *("{{ api_key | default: 'CANARY' }}", "{{ env['API_KEY'] or 'CANARY' }}"),
+    *(
+        "{{ api_key if api_key is defined else 'CANARY' }}",
+        "{{ 'CANARY' if not token else token }}",
+    ),
+    *('{{ default "CANARY" .Env.API_KEY }}', "{{ .Env.API_KEY | default `CANARY` }}"),
+    *("{% set x = api_key | default('CANARY') %}", "#{ENV['API_KEY'] || 'CANARY'}"),
+    *('${API_KEY:-"CANARY"}', "${API_KEY:-'CANARY'}", "${X:-${API_KEY:-CANARY}}"),
+    *("token: {{ user | default('CANARY') }}", "--api-key ${X:-CANARY}", "api_key: ${X:-CANARY}"),
+]
+
+
+@pytest.mark.parametrize("text", [one for one in VALUED + TEMPLATES if "}CANARY" not in one])
 def test_a_named_reference_announces_its_value_in_each_text(text: str) -> None:
     assert [one.value for one in credentials(text.replace("CANARY", RANDOM))] == [RANDOM]
 
