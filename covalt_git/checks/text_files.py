@@ -1,6 +1,6 @@
 """Check of a toolset's text files for credentials, merge conflicts and hidden characters.
 
-All files are checked, except binary and large ones.
+Binary files are not checked, and large ones only for tokens of known formats.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.checks.hidden_characters import hidden_characters
-from covalt_git.credentials.leaks import credentials, has_random_value, masked
+from covalt_git.credentials.leaks import credentials, has_random_value, known_tokens, masked
 from covalt_git.credentials.named_values import announced_credentials
 from covalt_git.errors import Problem
 from covalt_git.manifests.skills import SKILL
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.source import ToolDefinition
 
 MAX_TEXT_BYTES = 4 << 20
-"""Larger files are considered data, and are not checked."""
+"""Larger files are considered data: a search for names of secrets would take seconds."""
 
 _MAX_REPORTED = 20
 """The most problems of one kind that are reported for a file."""
@@ -65,17 +65,15 @@ def check_texts(
     problems: list[Problem] = []
     values: set[str] = set()
     for file in files.files:
-        if file.size > MAX_TEXT_BYTES:
-            continue
         try:
             content = contents.read(file.path)
         except OSError:
             continue  # removed since the files were listed
         if b"\0" in content:
             continue
-        found, secret = check_text(
-            content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
-        )
+        text, path = content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
+        is_data = len(content) > MAX_TEXT_BYTES
+        found, secret = check_data(text, path) if is_data else check_text(text, path)
         problems += found
         values |= secret
     return problems, values
@@ -91,14 +89,24 @@ def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
     found = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
     if not display_path.endswith(_YAML):  # the YAML reader reports conflicts itself
         found += _conflict(text)
+    return _placed(found, text, display_path), {one.value for one in secret}
+
+
+def check_data(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
+    """Return the problems of a large text file, and the credentials in it that have a known format."""
+    tokens = known_tokens(text)
+    found = [*_credential_problems(tokens, display_path)]
+    return _placed(found, text, display_path), {token.value for token in tokens}
+
+
+def _placed(found: list[_Found], text: str, display_path: str) -> list[Problem]:
     if not found:
-        return [], set()
+        return []  # most files: their lines need not be counted
     lines = Lines(text)
-    problems = [
+    return [
         Problem(display_path, *lines.locate(place), code, message, hint, severity)
         for place, code, message, hint, severity in found
     ]
-    return problems, {one.value for one in secret}
 
 
 def _announced_credentials(text: str, path: str, known: list[Credential]) -> list[Credential]:

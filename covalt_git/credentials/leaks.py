@@ -310,12 +310,9 @@ def credentials(text: str) -> list[Credential]:
     searched too, and what it has is returned as it is written in the text.
     """
     decoded = _Decoded(text)
-    found = list(islice(_of_known_shape(text), MAX_FOUND))
+    found = _known_tokens(text, decoded)
     guesses = list(islice(_guesses(text), MAX_FOUND))
     if decoded.has_escapes:
-        known = map(decoded.as_written, _of_known_shape(decoded.text))
-        more = (one for one in known if not any(_contains(other, one) for other in found))
-        found += list(islice(more, MAX_FOUND - len(found)))
         guesses += map(decoded.as_written, islice(_guesses(decoded.text), MAX_FOUND - len(guesses)))
     for guess in sorted(
         guesses, key=lambda one: -len(one.value)
@@ -324,6 +321,23 @@ def credentials(text: str) -> list[Credential]:
         if not any(start < one.place + len(one.value) and one.place < end for one in found):
             found.append(guess)
     return sorted(found, key=lambda one: one.place)
+
+
+def known_tokens(text: str) -> list[Credential]:
+    """Return the credentials of a text that have a known format, in order; at most ``MAX_FOUND``.
+
+    This takes a fifth of the time of :func:`credentials`.
+    """
+    return sorted(_known_tokens(text, _Decoded(text)), key=lambda token: token.place)
+
+
+def _known_tokens(text: str, decoded: _Decoded) -> list[Credential]:
+    tokens = list(islice(_of_known_shape(text), MAX_FOUND))
+    if decoded.has_escapes:
+        known = map(decoded.as_written, _of_known_shape(decoded.text))
+        more = (one for one in known if not any(_contains(other, one) for other in tokens))
+        tokens += list(islice(more, MAX_FOUND - len(tokens)))
+    return tokens
 
 
 def _contains(outer: Credential, inner: Credential) -> bool:

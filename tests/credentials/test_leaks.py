@@ -128,6 +128,17 @@ def test_no_problem_repeats_a_credential_whatever_else_is_wrong_there(
         assert value[:9] not in f"{problem}"
 
 
+def test_a_token_is_found_in_a_file_of_data(tmp_path: Path) -> None:
+    rows = "".join(f"{number},word,https://example.com\n" for number in range(200_000))
+    put_hello(tmp_path, MANIFEST)
+    data = tmp_path / "toolsets" / "hello" / "rows.csv"
+    data.write_text(f"{rows}1,{KNOWN['github']},x\n")
+
+    (problem,) = read_project(tmp_path).problems
+
+    assert (problem.code, problem.line) == (codes.CREDENTIAL, 200_001)
+
+
 @given(
     st.text(max_size=20),
     st.text(max_size=20),
