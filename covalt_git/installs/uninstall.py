@@ -17,6 +17,7 @@ from covalt_git.git_store.outer_repository import UnknownRevisionError, write_fo
 from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
 from covalt_git.names import REGISTRY_NAMESPACE, new_id
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.overrides import check_no_approval_ends
 from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
@@ -42,8 +43,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     Raises:
         UnknownNameError: if the id does not exist; the hint has the most similar one.
         NotInGitError: if it has uncommitted files, unless ``force`` is set.
-        CovaltError: ``approval_required``, if its state requires approval of calls: that would end with the state, and
-            the toolset can be imported again.
+        ApprovalEndsError: if its state requires approval of calls.
         CovaltError: if it cannot be removed; it is unchanged.
     """
     toolset = find_toolset(root, toolset_id)
@@ -51,16 +51,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         raise CovaltError(
             "registered tools are removed one by one", hint="covalt-git registry remove TOOL_ID"
         )
-    asked = [name for name, own in toolset.state.overrides.items() if own.requires_confirmation]
-    if asked:
-        raise CovaltError(
-            f"this project requires approval of {toolset_id}:{asked[0]}, which would end with the state of the toolset",
-            hint="\n".join(
-                f"covalt-git tool override {toolset_id}:{name} --clear confirm" for name in asked
-            ),
-            code="approval_required",
-            http_status=409,
-        )
+    check_no_approval_ends(toolset_id, toolset.state.overrides)
     if not force and not is_in_git(root, toolset):
         raise NotInGitError(
             f"{toolset_id!r} or its state has uncommitted changes, which could not be restored",

@@ -142,9 +142,12 @@ def replace_registered_tool(context: Context, request: ReplaceRegisteredTool) ->
     return _written(context, tool_registry.replace_entry(context.project.root, entry))
 
 
-@operation(changes=True, errors=(404,))
+@operation(changes=True, errors=(404, 409))
 def remove_registered_tool(context: Context, request: RemoveRegisteredTool) -> ToolRemoved:
-    """Remove a registered tool, with its grant."""
+    """Remove a registered tool, with its grant.
+
+    If this project requires approval of its calls, a user has to end that first.
+    """
     _check_may_change(context, request.tool_id)
     tool_registry.remove_entry(context.project.root, request.tool_id)
     context.update_toolset_index()

@@ -42,6 +42,13 @@ class BadOverrideError(CovaltError):
     code = "bad_override"
 
 
+class ApprovalEndsError(CovaltError):
+    """What is to be removed has approvals that this project requires, and that would end with it."""
+
+    code = "approval_required"
+    http_status = 409
+
+
 class ToolOverrides(StrictModel):
     """Overrides of a tool by its toolset and by this project, which takes precedence; null: not overridden."""
 
@@ -55,6 +62,22 @@ class ToolOverridden(ToolOverrides):
 
     changed: bool = Field(description="Whether anything has changed.")
     warnings: tuple[Problem, ...] = Field(description="About the new values.")
+
+
+def check_no_approval_ends(toolset_id: str, ending: Mapping[str, LocalOverride]) -> None:
+    """Check that overrides of tools do not require approval before they end with the tools.
+
+    Only a user may decide that a call needs no approval, and the tools could be added again without their overrides.
+
+    Raises:
+        ApprovalEndsError: if one requires approval; the hint has the commands that a user can run first.
+    """
+    tools = [f"{toolset_id}:{name}" for name, own in ending.items() if own.requires_confirmation]
+    if tools:
+        raise ApprovalEndsError(
+            f"this project requires approval of {tools[0]}, which would end with the state of the toolset",
+            hint="\n".join(f"covalt-git tool override {tool} --clear confirm" for tool in tools),
+        )
 
 
 def overrides(root: Path, tool_id: str) -> ToolOverrides:

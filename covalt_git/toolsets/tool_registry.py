@@ -22,6 +22,7 @@ from covalt_git.models.toolset_state import ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.problems import codes
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.overrides import check_no_approval_ends
 from covalt_git.toolsets.permissions import withdraw_removed
 from covalt_git.toolsets.registered_tools import check_entry, read_entries
 from covalt_git.toolsets.state_store import changeable, state_file
@@ -142,6 +143,7 @@ def remove_entry(root: Path, tool_id: str) -> None:
 
     Raises:
         ToolNotFoundError: if the tool is not registered.
+        ApprovalEndsError: if this project requires approval of its calls.
         RegistryUnavailableError: if the file cannot be removed.
     """
     with _writing(root):
@@ -154,7 +156,9 @@ def remove_entry(root: Path, tool_id: str) -> None:
             for key, grant in state.grants.items()
             if not isinstance(grant, ToolGrant) or grant.tool != name
         }
-        overrides = {key: one for key, one in state.overrides.items() if key != name}
+        overrides = {key: own for key, own in state.overrides.items() if key != name}
+        ending = {key: own for key, own in state.overrides.items() if key == name}
+        check_no_approval_ends(REGISTRY_NAMESPACE, ending)
         if (grants, overrides) != (state.grants, state.overrides):
             update = {"grants": grants, "overrides": overrides}
             write_state(state_file(root, REGISTRY_NAMESPACE), state.model_copy(update=update))

@@ -188,6 +188,20 @@ def test_an_approval_that_the_project_requires_does_not_end_with_a_removed_tools
     assert cli_in(root, "toolset", "uninstall", "incoming", "--force")[0] == 0
 
 
+def test_an_approval_that_the_project_requires_does_not_end_with_a_registered_tool(
+    root: Path, cli_in: Cli
+) -> None:
+    cli_in(root, "registry", "add", "entry.json")
+    cli_in(root, "tool", "override", "registered:al", "--confirm")
+
+    code, printed = cli_in(root, "registry", "remove", "al")
+
+    assert code == 1
+    assert "tool override registered:al --clear confirm" in printed
+    cli_in(root, "tool", "override", "registered:al", "--clear", "confirm", "--no-terminal", REASON)
+    assert cli_in(root, "registry", "remove", "al")[0] == 0
+
+
 def test_yes_answers_the_question_of_a_user_at_a_terminal(
     root: Path, cli_in: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
