@@ -64,7 +64,6 @@ def collect(
     if forgotten or dropped:
         live = reachable(store, _tips(chat))
     progress("writing one pack")
-    (store.path / "wal.settled").unlink(missing_ok=True)  # the replayed log of version 0.1
     until = float("inf") if everything else now - GRACE_S
     repacking.rewrite(store, live, until=until)
     return Collected(before, repacking.usage(store), forgotten, dropped)

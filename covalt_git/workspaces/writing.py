@@ -10,12 +10,12 @@ import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import old_log, repacking
+from covalt_git.git_store import repacking
 from covalt_git.git_store.incoming import PREFIX as INCOMING
 from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
 from covalt_git.workspaces import branches, commits, running_call
-from covalt_git.workspaces.chat import DELETED, HEADS
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writer import Writer
 
@@ -70,7 +70,7 @@ def finish_left(chat: ChatStore) -> None:
     Errors are ignored here, because the next writer reports them.
     """
     has_call = running_call.read(chat.store.path) is not None
-    if old_log.is_left(chat.store.path) or is_abandoned(chat.folder, has_call=has_call):
+    if is_abandoned(chat.folder, has_call=has_call):
         with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
             pass
 
@@ -90,7 +90,6 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
     if unclean:
         _make_private(chat.folder)
         chat.store.clear_leftovers()
-        old_log.replay(chat.store, aside=DELETED)
         branches.finish_rename(chat.store)
         writer.folder.clear_staging()
     writer.folder.roll_forward()

@@ -1,8 +1,7 @@
 """Chats as version 0.1 left them on the disk, in ``fixtures/chats-0.1``.
 
 ``expected.json`` has what has to be found in each: the branches, the active one, deleted branches, pending
-calls and approvals, and the files of the folder.  In a log, ``BOOT`` is replaced by the boot id of the machine
-that opens the chat.
+calls and approvals, and the files of the folder.
 """
 
 import json
@@ -18,7 +17,6 @@ FOLDER = Path(__file__).parents[2] / "fixtures/chats-0.1"
 EXPECTED: dict[str, dict[str, Any]] = json.loads(
     (FOLDER / "expected.json").read_text(encoding="utf-8")
 )
-A_BOOT = b"BOOT" * 9  # as long as a boot id
 
 
 def seen(chat: ChatStore) -> dict[str, Any]:
@@ -38,9 +36,7 @@ def seen(chat: ChatStore) -> dict[str, Any]:
     }
 
 
-def unpack(name: str, folder: Path, boot: str) -> None:
-    """Unpack a chat below ``folder``, with the boot id of a machine in its log."""
+def unpack(name: str, folder: Path) -> None:
+    """Unpack a chat below ``folder``."""
     with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
-    for log in folder.rglob("wal"):
-        log.write_bytes(log.read_bytes().replace(A_BOOT, boot.encode()))

@@ -9,22 +9,10 @@ from covalt_git.workspaces.writing import writing
 from tests.workspaces import old_chats
 from tests.workspaces.stores import collect, fsck, git, open_chats, put, save
 
-BOOTS = {"this-boot": Path("/proc/sys/kernel/random/boot_id"), "another-boot": None}
-LEFT_BY_A_BOOT = ("log-of-this-boot", "power-cut", "running", "switching", "torn-record")
 
-
-@pytest.mark.parametrize(
-    ("name", "boot"),
-    [
-        *((name, "this-boot") for name in old_chats.EXPECTED),
-        *((name, "another-boot") for name in LEFT_BY_A_BOOT),
-    ],
-)
-def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, boot: str) -> None:
-    file = BOOTS[boot]
-    if file is not None and not file.exists():
-        pytest.skip("nothing tells the boots of this machine apart")
-    old_chats.unpack(name, tmp_path, file.read_text().strip() if file else "0" * 36)
+@pytest.mark.parametrize("name", old_chats.EXPECTED)
+def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str) -> None:
+    old_chats.unpack(name, tmp_path)
     with open_chats(tmp_path, WorkspaceConfig()).open("c1") as chat:
         with writing(chat):
             pass
