@@ -28,7 +28,7 @@ def test_every_file_that_the_page_names_exists() -> None:
 
 
 def test_refs_are_never_packed_by_dulwich() -> None:
-    """See docs/upstream/pack-refs-loses-refs.md; ruff bans modules and functions, not methods."""
+    """See docs/design/upstream/pack-refs-loses-refs.md; ruff bans modules and functions, not methods."""
     files = (ROOT / "covalt_git").rglob("*.py")
     calls = re.compile(r"\.(?:pack_refs|add_packed_refs)\(")
 
