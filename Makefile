@@ -18,9 +18,9 @@ export PYTHONDONTWRITEBYTECODE =
 run: $(READY)
 	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
-# `check` has run tests/test_texts.py.
+# `check` has run the tests of texts.
 test: check browser servers
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py --ignore=tests/test_readability.py
 
 # The tests on each version of Python that this machine has, each in an environment of its own.
 test-all:
@@ -74,7 +74,7 @@ check: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_texts.py tests/specification/test_requirements.py
+	$(BIN)/pytest -q tests/test_texts.py tests/test_readability.py tests/specification/test_requirements.py
 
 format: $(READY)
 	$(BIN)/ruff format
