@@ -59,12 +59,9 @@ def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
 
 def _decision(context: Context, request: OverrideTool) -> str:
     """Return what a user decides by a change, if it waives an approval or removes the one of this project."""
-    if request.requires_confirmation is False:
-        return _WAIVING
-    if "requires_confirmation" not in request.clear:
-        return ""
-    now = overrides.overrides(context.project.root, request.tool_id).project
-    return _WAIVING if now.requires_confirmation else ""
+    own = overrides.overrides(context.project.root, request.tool_id).project
+    changes = request.model_dump(include={"requires_confirmation"})
+    return _WAIVING if overrides.waives_approval(own, changes, request.clear) else ""
 
 
 @operation(changes=True, errors=(404,), admin="change tools", decides=_decision)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import io
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import (
@@ -250,15 +250,19 @@ class Operation(Generic[RequestT, ResultT]):
         ]
         for call in calls:
             context.require_tool(call.tool_id, call.args)
-        decision = self.decides(context, request) if self.decides is not None else ""
-        if decision:
-            context.check_user(getattr(request, "reason", None), decision)
+        # Again under the lock: what a request decides can depend on files that change during the wait.
+        context.require(partial(self._check_decision, context, request))
         if not self.changes:
             return self.run(context, request)
         from covalt_git.toolsets.update_lock import checked_after_wait  # noqa: PLC0415 - lists read only
 
         with checked_after_wait(context.require_again):
             return self.run(context, request)
+
+    def _check_decision(self, context: Context, request: RequestT) -> None:
+        decision = self.decides(context, request) if self.decides is not None else ""
+        if decision:
+            context.check_user(getattr(request, "reason", None), decision)
 
     @property
     def name(self) -> str:

@@ -91,6 +91,16 @@ def overrides(root: Path, tool_id: str) -> ToolOverrides:
     return ToolOverrides(tool_id=tool_id, project=_local(toolset, name), toolset=own)
 
 
+def waives_approval(now: LocalOverride, changes: Mapping[str, Any], clear: Collection[str]) -> bool:
+    """Return whether a change of a project's override waives the approval of a tool's calls.
+
+    Only a user may decide that, and it is trusted on this machine.  To clear an override that the tool does not have
+    decides nothing: otherwise it would trust what a pull has waived.
+    """
+    ends = "requires_confirmation" in clear and now.requires_confirmation is True
+    return ends or changes.get("requires_confirmation") is False
+
+
 @locks_toolsets
 def override_tool(
     root: Path,
@@ -115,7 +125,8 @@ def override_tool(
     if changes and toolset.manifest is None:
         raise CovaltError(f"the toolset {toolset.id!r} has errors", hint="covalt-git validate")
     changeable(root, toolset.id)
-    before = _local(toolset, name).model_dump(mode="json", exclude_none=True)
+    own = _local(toolset, name)
+    before = own.model_dump(mode="json", exclude_none=True)
     after = {field: value for field, value in before.items() if field not in clear}
     if "renderer" in (*clear, *changes):
         after.pop("renderer_config", None)
@@ -130,8 +141,7 @@ def override_tool(
     current = read_toolset(root, toolset.id)
     withdraw_removed(toolset, current)
     tool, config = current.tool(tool_id), config_reading(root).value
-    waives = changes.get("requires_confirmation") is False or "requires_confirmation" in clear
-    if waives and tool is not None and config is not None:
+    if waives_approval(own, changes, clear) and tool is not None and config is not None:
         trust_waiver(current, config, tool, reason)
     return ToolOverridden(
         tool_id=tool_id,

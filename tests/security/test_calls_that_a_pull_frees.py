@@ -124,6 +124,16 @@ def test_an_override_is_no_trust_in_what_a_rule_waives(tmp_path: Path) -> None:
     assert texts == ['ev may call without approval: pay when {"x":"small"}']
 
 
+def test_to_clear_an_override_that_a_tool_does_not_have_trusts_nothing(tmp_path: Path) -> None:
+    root = project(tmp_path, [], pay(requires_confirmation=True))
+    trust(root)
+    write(root, {"rules": [], "manifest": {"tools": [pay(requires_confirmation=False)]}})
+
+    Operations(root)("override_tool", tool_id="ev:pay", clear=("requires_confirmation", "renderer"))
+
+    assert [one.text for one in lacking(root)] == ["ev may call without approval: pay"]
+
+
 def test_a_shells_argument_that_a_pull_declares_to_be_none_needs_trust(tmp_path: Path) -> None:
     rule = {"pattern": "ev.*", "when": {"args": {"line": "git *"}}, "require": False}
     schema = {"type": "object", "properties": {"line": {"type": "string", "x-shell": True}}}

@@ -344,3 +344,27 @@ def test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_m
     assert ended[0].code == "forbidden"
     after = {file: file.read_bytes() for file in (world.root / "toolsets").rglob("*.yaml")}
     assert after == before
+
+
+def test_what_a_request_decides_is_asked_again_after_the_wait(world: World) -> None:
+    decided: list[str] = []
+
+    def change() -> None:
+        opened = partial(Project.open, world.root)
+        with Context(
+            world.root, opened, check_user=lambda _, what: decided.append(what)
+        ) as context:
+            clear = ("requires_confirmation",)
+            every_operation()["override_tool"](context, tool_id="demo:ask", clear=clear)
+
+    thread = threading.Thread(target=change)
+    with file_lock.held(world.root / "toolsets"):
+        thread.start()
+        time.sleep(0.5)  # nothing tells that a process waits for this lock
+        assert decided == []
+        state = world.root / "toolsets/state/demo.yaml"
+        state.parent.mkdir(exist_ok=True)
+        state.write_text("overrides: {ask: {requires_confirmation: true}}\n")
+    thread.join(60)
+
+    assert len(decided) == 1
