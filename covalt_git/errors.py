@@ -183,7 +183,9 @@ def failure_text(error: BaseException) -> str:
     if isinstance(error, _BUGS):
         logging.getLogger(__name__).error("a bug", exc_info=error)
         return "an unexpected error, whose traceback is in the log"
-    first = str(error).partition("\n")[0][:_MOST_SHOWN]
+    first = str(error).partition("\n")[0]
+    if len(first) > _MOST_SHOWN:
+        first = f"{first[: _MOST_SHOWN - 1]}…"
     return first or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
 
 

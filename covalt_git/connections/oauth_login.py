@@ -374,4 +374,5 @@ async def _probe(http: Any, definition: Definition) -> AsyncIterator[int]:
 
 
 def _plain(text: str) -> str:
-    return "".join(one if display.is_shown(one) else " " for one in text)[:_MOST_SHOWN].strip()
+    plain = "".join(letter if display.is_shown(letter) else " " for letter in text)
+    return display.shorten(plain.strip(), _MOST_SHOWN)

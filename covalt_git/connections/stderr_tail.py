@@ -26,11 +26,13 @@ class StderrTail:
         self._on_line = on_line
         self._tail = b""
         self._line = b""
+        self._is_cut = False
 
     @property
     def text(self) -> str:
         """The last lines, without terminal control characters."""
-        lines = self._tail.decode("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
+        mark = "…" if self._is_cut else ""
+        lines = (mark + self._tail.decode("utf-8", "replace")).splitlines()[-_SHOWN_LINES:]
         return "\n".join(_plain(line) for line in lines if line.strip())
 
     @contextmanager
@@ -39,7 +41,7 @@ class StderrTail:
 
         Close it when the program has started.
         """
-        self._tail = self._line = b""
+        self._tail, self._line, self._is_cut = b"", b"", False
         loop = asyncio.get_running_loop()
         read_end, write_end = os.pipe()
         os.set_blocking(read_end, False)
@@ -64,12 +66,18 @@ class StderrTail:
     def add_stray_line(self, line: str) -> None:
         """Append a line of stdout that is not a protocol message, as from a server that prints."""
         begin = "\n" if self._line else ""
-        self._append(f"{begin}not a protocol message, on stdout: {line[:_MOST_STRAY]}\n".encode())
+        self._append(
+            f"{begin}not a protocol message, on stdout: {display.shorten(line, _MOST_STRAY)}\n".encode()
+        )
 
     def _append(self, chunk: bytes) -> None:
+        self._is_cut |= len(self._tail) + len(chunk) > TAIL_BYTES
         self._tail = (self._tail + chunk)[-TAIL_BYTES:]
         *lines, self._line = (self._line + chunk).split(b"\n")
-        self._line = self._line[-TAIL_BYTES:]
+        if (
+            len(self._line) > TAIL_BYTES
+        ):  # marked as cut: a mask looks for the rest of a secret there
+            self._line = "…".encode() + self._line[-TAIL_BYTES + len("…".encode()) :]
         for line in lines:
             shown = _plain(line.decode("utf-8", "replace"))
             if shown:

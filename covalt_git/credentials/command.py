@@ -268,7 +268,8 @@ def _value(output: bytes) -> str | None:
 
 def _without(output: bytes | bytearray, stderr: bytes | bytearray) -> str:
     """Return the stderr without the words of the printed value."""
-    text = stderr[:_MAX_STDERR].decode("utf-8", "replace").strip()
+    text = stderr.decode("utf-8", "replace").strip()
     for word in sorted(output.decode("utf-8", "replace").split(), key=len, reverse=True):
         text = text.replace(word, "***")
-    return text
+    # The last word of what was cut off can be a part of the value.
+    return text if len(stderr) < _MAX_STDERR else re.sub(r"\S*\Z", "…", text)

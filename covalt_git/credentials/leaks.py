@@ -273,6 +273,31 @@ _USER_AND_PASSWORD = re.compile(
 The user can be an address of mail.  What ``?`` follows is a port.
 """
 
+_REFERENCE_AS_PASSWORD = re.compile(
+    rf"""{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?:(?P<reference>\$?\$?{BRACES})@{HOST}"""
+)
+_DEFAULT_PASSWORD = re.compile(
+    r"""(?P<quote>["'`])(?P<text>[^\s{}"'`<]{6,200}+)(?P=quote)|:?[-=+:](?P<value>[^\s{}"'`<]{6,200}+)\}"""
+)
+"""A literal in a reference in place of a password: in quotes, or after an operator other than that of a message."""
+
+_NAME_IN_QUOTES = re.compile(r"[A-Z_][A-Z0-9_]*|[\w.-]*/[\w./-]*")
+"""The name of a variable, or a path, as ``env['DB_PASS']`` and ``lookup('file', ...)`` have it."""
+
+_DRIVER_PASSWORDS = {
+    "jdbc:oracle:": re.compile(
+        r"""jdbc:oracle:\w{2,5}:[^\s/@"'`]{1,100}/["']?(?P<value>[^\s/@"'`<>{}$]{6,200})["']?@"""
+    ),
+    "@tcp(": re.compile(r"""(?<![\w.-])[\w.-]{1,100}:(?P<value>[^\s@"'`<>{}$]{6,200})@tcp\("""),
+}
+"""Passwords of addresses without ``//``: of Oracle's driver, and of Go's for MySQL."""
+
+_QUOTED_CONNECTION_PASSWORD = re.compile(
+    r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3} \{ (?P<value>[^{}\n]{6,200}) \}""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""The same in the braces that ODBC and SQL Server have in place of quotes; a name in braces is a placeholder."""
+
 _CONNECTION_PASSWORD = re.compile(
     r"""(?:(?<=;)|(?<=["'`\s=])) \s{0,3} (?:password|pwd) \s{0,3} = \s{0,3}
         (?P<value> (?!\$[A-Za-z_]\w*(?:[;\s"'`]|\Z)) [^;\s"'`<>{}*\\]{6,200} ) (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
@@ -503,26 +528,54 @@ def _in_addresses(text: str) -> Iterator[Credential]:
         if user is not None and _is_random(user["value"]):
             yield Credential(at + 3, "a URL with a token as its user", user["value"], certain=False)
             continue
-        found = _USER_AND_PASSWORD.match(text, at + 3)
-        if found is None:
-            continue
-        value = found["value"]
-        plain = re.fullmatch(_PLAIN_PASSWORDS, value.lower()) or value == found["user"]
-        if not plain and not re.search(_PLACEHOLDER, value):
+        login = _USER_AND_PASSWORD.match(text, at + 3)
+        password = (
+            (login["value"], login.start("value")) if login else _default_password(text, at + 3)
+        )
+        is_user = login is not None and login["value"] == login["user"]
+        if password is not None and not is_user and _is_password(password[0]):
             kind = "a URL with a password in it"
-            yield Credential(found.start("value"), kind, value, certain=False)
+            yield Credential(password[1], kind, password[0], certain=False)
+    for mark, pattern in _DRIVER_PASSWORDS.items():
+        for login in pattern.finditer(text) if mark in text else ():
+            if _is_password(login["value"]):
+                kind = "an address of a database with a password in it"
+                yield Credential(login.start("value"), kind, login["value"], certain=False)
+
+
+def _default_password(text: str, at: int) -> tuple[str, int] | None:
+    """Return the value, and its place, that a reference has in place of the password of the URL at a place."""
+    login = _REFERENCE_AS_PASSWORD.match(text, at)
+    if login is None or re.fullmatch(REFERENCE_BY_NAME, login["reference"], re.VERBOSE):
+        return None
+    for literal in _DEFAULT_PASSWORD.finditer(text, *login.span("reference")):
+        group = "value" if literal["value"] else "text"
+        if group == "value" or not _NAME_IN_QUOTES.fullmatch(literal["text"]):
+            return literal[group], literal.start(group)
+    return None
+
+
+def _is_password(value: str) -> bool:
+    """Return whether a text in place of a password is none that documents have as an example."""
+    is_plain = re.fullmatch(_PLAIN_PASSWORDS, value.lower()) is not None
+    return not is_plain and not re.search(_PLACEHOLDER, value)
 
 
 def _in_connection_strings(text: str) -> Iterator[Credential]:
     """Yield the passwords of texts such as ``Server=db;User Id=app;Password=...``, as ADO.NET and ODBC have them."""
-    for found in _CONNECTION_PASSWORD.finditer(text) if ";" in text else ():
-        value = found["value"]
-        begins = text.rfind("\n", 0, found.start()) + 1
-        line = text[begins:].partition("\n")[0]
-        plain = ";" not in line or re.fullmatch(_PLAIN_PASSWORDS, value.lower())
-        if not plain and not re.search(_PLACEHOLDER, value):
-            kind = "a connection string with a password in it"
-            yield Credential(found.start("value"), kind, value, certain=False)
+    if ";" not in text:
+        return
+    for pattern in (_CONNECTION_PASSWORD, _QUOTED_CONNECTION_PASSWORD):
+        for password in pattern.finditer(text):
+            value = password["value"]
+            begins = text.rfind("\n", 0, password.start()) + 1
+            has_semicolon = ";" in text[begins:].partition("\n")[0]
+            is_name = pattern is _QUOTED_CONNECTION_PASSWORD and re.fullmatch(
+                r"[A-Za-z_][A-Za-z_.]*[0-9]?", value
+            )
+            if has_semicolon and _is_password(value) and (not is_name or is_token(value)):
+                kind = "a connection string with a password in it"
+                yield Credential(password.start("value"), kind, value, certain=False)
 
 
 def _places(text: str, word: str) -> Iterator[int]:

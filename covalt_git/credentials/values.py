@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, quote_plus
 
+from covalt_git.credentials.leaks import credentials, is_token
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import leaves
 from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
@@ -28,6 +30,19 @@ if TYPE_CHECKING:
 MASK = "***"
 SHORTEST = 4
 """Shorter values are not masked: they occur in ordinary words, and protect nothing."""
+
+_LEAST_OF_A_PART = 8
+"""Characters of a value next to a cut that are masked: a message may be shortened before it is masked."""
+
+_CUT = re.compile(r"…|\.\.\.")
+_CUT_AFTER = re.compile(r"\ufffd?\n?(?:…|\.\.\.)")
+_CUT_BEFORE = re.compile(r"(?:…|\.\.\.)\n?\ufffd{0,3}\Z")
+_WORD = re.compile(r"""[^\s"'=:,;]{12,}=*""")
+_PASSWORD = re.compile(
+    r"""(?i)(?:password|passwd|pwd|secret|token)["']?[\s=:]+["']?([^\s"']{8,})"""
+)
+_HEADING = re.compile(r"-----.*-----|\[[^\]]*\]|.*:")
+"""Lines of a file that are no secret: the armour of a key, a section, a key of YAML without its value."""
 
 _LINE = r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*"
 _SAYS_SO = (
@@ -100,7 +115,7 @@ class Mask:
     """Replaces values in what is shown, stored or logged, including their common encodings."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        parts = {part for value in set(values) for part in (value, *_lines(value))}
+        parts = {part for value in set(values) for part in (value, *_parts(value))}
         forms = {form for value in parts if len(value) >= SHORTEST for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
@@ -116,6 +131,11 @@ class Mask:
         """Return ``text`` with the values masked."""
         for form in self._forms:
             text = text.replace(form, MASK)
+        if _CUT.search(text):
+            # What shortened the text did not know the values, so that the rest of one is left beside the cut.
+            for form in self._forms:
+                if len(form) > _LEAST_OF_A_PART:
+                    text = _without_rest(text, form)
         return text
 
     def content(self, content: bytes) -> bytes:
@@ -139,10 +159,61 @@ class Mask:
         return value
 
 
-def _lines(value: str) -> Iterable[str]:
-    """Yield the lines of a value that may appear by themselves, as of a key in PEM: logs and notes have single lines."""
-    lines = [line.strip() for line in value.splitlines()]
-    return [line for line in lines if not re.search(r"\s", line)] if len(lines) > 1 else ()
+def _without_rest(text: str, form: str) -> str:
+    """Return a text without the beginning of a form before a cut, and without its end after one."""
+    start = text.find(form[:_LEAST_OF_A_PART])
+    while start >= 0:
+        end = start + _same_beginning(form, text[start : start + len(form)])
+        if _CUT_AFTER.match(text, end):
+            text = text[:start] + MASK + text[end:]
+        start = text.find(form[:_LEAST_OF_A_PART], start + 1)
+    start = text.find(form[-_LEAST_OF_A_PART:])
+    while start >= 0:
+        end = next_end = start + _LEAST_OF_A_PART
+        begin = end - _same_beginning(form[::-1], text[max(end - len(form), 0) : end][::-1])
+        if _CUT_BEFORE.search(text, max(begin - 8, 0), begin):
+            text, next_end = text[:begin] + MASK + text[end:], begin
+        start = text.find(form[-_LEAST_OF_A_PART:], next_end)
+    return text
+
+
+def _same_beginning(one: str, other: str) -> int:
+    """Return the number of characters that two texts have in common at their beginning."""
+    most = min(len(one), len(other))
+    return next((at for at in range(most) if one[at] != other[at]), most)
+
+
+def _parts(value: str) -> Iterable[str]:
+    """Yield the parts of a value of several lines, such as a file, that may appear by themselves.
+
+    Logs and notes have single lines of it, and programs read words of it.  The line breaks can be escaped, because a
+    line of a secrets file is one value, and the file can be a text in JSON, as a service's account is.
+    """
+    for text in {value, *_texts_in_json(value)}:
+        content = text.replace("\\r", "").replace("\\n", "\n") if "\n" not in text else text
+        lines = [line.strip() for line in content.splitlines()]
+        if len(lines) > 1:
+            yield content
+            yield "\r\n".join(content.splitlines())
+            yield from (
+                line
+                for line in lines
+                if re.search(r"\s", line) is None and not _HEADING.fullmatch(line)
+            )
+        if len(lines) > 1 or text != value:
+            yield from (credential.value for credential in credentials(content))
+            yield from (word for word in _WORD.findall(content) if is_token(word))
+            yield from _PASSWORD.findall(content)
+
+
+def _texts_in_json(value: str) -> list[str]:
+    """Return the texts in a value that is an object or a list in JSON."""
+    if value.lstrip()[:1] not in {"{", "["}:
+        return []
+    try:
+        return [text for _, text in leaves(json.loads(value)) if isinstance(text, str)]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _forms(value: str) -> Iterable[str]:
@@ -153,8 +224,9 @@ def _forms(value: str) -> Iterable[str]:
     for escaped in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
         yield escaped
         yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), escaped)
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    for document in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield document
+        yield json.dumps(document, ensure_ascii=False)[1:-1]  # a document as a text of another one
     yield repr(value)[1:-1]
     yield html.escape(value)
     yield raw.hex()

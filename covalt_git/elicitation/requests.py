@@ -19,6 +19,7 @@ from covalt_git.json_values.pointer import json_path
 from covalt_git.models.elicitation import QuestionRecord
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -200,7 +201,7 @@ def question_records(inquiry: Inquiry) -> list[QuestionRecord]:
     return [
         QuestionRecord(
             method=one.method,
-            message=one.message[:MOST_MESSAGE],
+            message=shorten(one.message, MOST_MESSAGE),
             answer=answers[key].get("action", "given") if key in answers else None,
         )
         for key, one in inquiry.questions.items()

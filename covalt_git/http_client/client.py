@@ -23,6 +23,7 @@ from covalt_git.http_client.transport import (
     why_broken,
 )
 from covalt_git.templating.url_templates import is_within_folder
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -166,7 +167,7 @@ class HttpClient(NamedTuple):
         if unknown:
             raise HttpError(
                 "bad_answer",
-                f"{origin.shown_host} answered with the unsupported encoding {unknown[0][:40]!r}",
+                f"{origin.shown_host} answered with the unsupported encoding {shorten(unknown[0], 40)!r}",
                 sent=True,
             )
         too_large = HttpError(

@@ -94,7 +94,7 @@ def error_of(answer: Response, host: str) -> CallError | None:
     if answer.status in _SUCCESS:
         return None
     text = error_message(answer)
-    message = f"{host} answered {answer.status} {_plain(answer.reason)[:60]}".rstrip()
+    message = f"{host} answered {answer.status} {shorten(_plain(answer.reason), 60)}".rstrip()
     message += f": {text}" if text else ""
     return CallError(code=f"http_{answer.status}", message=message)
 
@@ -108,6 +108,8 @@ def error_message(answer: Response) -> str:
         text = content.decode("utf-8", "replace")
     if text is None:
         return ""
+    if len(answer.content) > _MAX_ERROR_BODY:
+        text += "…"
     try:
         message = _plain(_json_message(json.loads(answer.content), 0))
     except (ValueError, RecursionError):
@@ -211,7 +213,7 @@ def _json_value(content: bytes, note: Callable[[str], None]) -> Any:
         raise BadResultError(f"the answer cannot be stored: {error.message}", raw) from None
     except ValueError as error:
         raise BadResultError(
-            f"the answer is declared as JSON but is not: {str(error)[:100]}", raw
+            f"the answer is declared as JSON but is not: {shorten(str(error), 100)}", raw
         ) from None
     for text in notes:
         note(text)

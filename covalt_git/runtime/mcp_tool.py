@@ -32,6 +32,7 @@ from covalt_git.models.outcomes import (
     of_lost_answer,
 )
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.text.display import shorten
 from covalt_git.text.printed import shortened
 
 if TYPE_CHECKING:
@@ -218,7 +219,9 @@ class _Content:
             kept = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
             link = {ours: block[theirs] for theirs, ours in kept.items() if block.get(theirs)}
             return self._mask.value(link)
-        self._note(self._mask.text(f"a content block has the unknown type {str(kind)[:100]!r}"))
+        self._note(
+            self._mask.text(f"a content block has the unknown type {shorten(str(kind), 100)!r}")
+        )
         return self._mask.value(block)
 
     def _check(self, block: JsonObject, keys: Mapping[str, str]) -> None:

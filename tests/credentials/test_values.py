@@ -3,6 +3,8 @@
 import base64
 import html
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -10,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covalt_git.connections import oauth_login
+from covalt_git.connections.stderr_tail import TAIL_BYTES, StderrTail
 from covalt_git.credentials.values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
+from covalt_git.errors import failure_text
+from covalt_git.http_client.client import Response
+from covalt_git.http_tools.answer import error_message
+from covalt_git.json_values.json_schema import value_problems
+from covalt_git.text.display import shorten
+from covalt_git.text.printed import MOST_STORED, shortened
 
 FILE = """
 # the keys of this machine
@@ -122,3 +132,82 @@ def test_each_line_of_a_value_is_masked_where_lines_are_shown_by_themselves() ->
     shown = [Mask([key]).text(f"note: {line!r}") for line in key.splitlines()]
 
     assert not any(line in "".join(shown) for line in ("k7Zk2Vx9Lm4Tp8Ws3Nd6Rb1YQq", "B5Qj3W"))
+
+
+AWS = "wJalrXUtnFEMIK7MDENGbPxRfiCYzz9Q8v7T6s5R"
+PEM = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA"
+FILES = {
+    "escaped line breaks": (rf"-----BEGIN KEY-----\n{PEM}\nq3Zt9Lk2\n-----END KEY-----\n", PEM),
+    "service account": (json.dumps({"private_key": f"-----BEGIN KEY-----\n{PEM}\nq3Zt\n"}), PEM),
+    "lines with blanks": (
+        f"[default]\naws_access_key_id = A\naws_secret_access_key = {AWS}\n",
+        AWS,
+    ),
+    "kubeconfig": (f"users:\n- name: a\n  user:\n    token: {AWS}\n", AWS),
+    "netrc": ("machine h\n  login ann\n  password correcthorse\n", "correcthorse"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_program_reads_from_a_file_is_masked_by_itself(name: str) -> None:
+    file, secret = FILES[name]
+
+    assert secret not in Mask([file]).text(f"config: {secret}")
+    for whole in (file, file.replace(r"\n", "\n"), file.replace("\n", "\r\n"), json.dumps(file)):
+        assert secret not in Mask([file]).text(json.dumps(whole))
+
+
+def test_ordinary_words_of_a_file_are_not_masked() -> None:
+    file = "apiVersion: v1\nkind: Config\nclusters:\n- name: default\n[core]\nregion = eu-west-1\n"
+    text = "kind default Config clusters: [core] region eu-west-1"
+
+    assert Mask([file]).text(text) == text
+
+
+def stderr(text: str) -> str:
+    tail = StderrTail(lambda _line: None)
+    for start in range(0, len(text), 1000):
+        tail._append(text[start : start + 1000].encode())
+    return tail.text
+
+
+def stderr_line(text: str) -> str:
+    lines: list[str] = []
+    tail = StderrTail(lines.append)
+    for start in range(0, len(text), 1000):
+        tail._append(text[start : start + 1000].encode())
+    tail._append(b"\n")
+    return "".join(lines)
+
+
+CUTS: dict[str, tuple[int, Callable[[str], str]]] = {
+    "shorten": (80, shorten),
+    "a value that a schema refuses": (
+        80,
+        lambda text: str(value_problems({"const": 1}, {"a": text})),
+    ),
+    "printed text": (MOST_STORED // 2, shortened),
+    "stderr": (TAIL_BYTES, stderr),
+    "a line of stderr": (TAIL_BYTES, stderr_line),
+    "an error of a library": (300, lambda text: failure_text(ValueError(text))),
+    "an error of a login": (300, oauth_login._plain),
+    "an error of an HTTP tool": (
+        500,
+        lambda text: error_message(
+            Response("https://h/", 500, "no", {"content-type": "text/plain"}, text.encode())
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("rest", [1, 40_000])
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_a_cut_leaves_of_a_value_is_masked(cut: str, rest: int) -> None:
+    most, shortened_by = CUTS[cut]
+    for left_out, before in product(range(0, 60, 5), ["", "a b ", "\n"]):
+        head = (before + "x" * most)[: most - left_out]
+        for text in (f"{head} {AWS} {'y ' * rest}", f"{'z ' * rest} {AWS} {head}"):
+            shown = Mask([AWS]).text(shortened_by(text))
+            parts = (AWS[place : place + 12] for place in range(len(AWS) - 11))
+
+            assert not any(part in shown for part in parts), (left_out, before)

@@ -922,6 +922,51 @@ def test_the_value_in_a_reference_is_no_reference(text: str) -> None:
     assert "hunter" not in json.dumps(replace_credentials(word)[0])
 
 
+PASSWORDS = [
+    *(
+        "postgres://app:${DB_PASS:CANARY}@h/db",
+        "postgres://app:{{ env.DB_PASS | default('CANARY') }}@h/db",
+    ),
+    *(
+        "postgres://app:${{ env.DB_PASS || 'CANARY' }}@h/db",
+        'postgres://app:${PGPASS:-"CANARY"}@h/db',
+    ),
+    *("UID=app;SERVER=h;PWD={CANARY}", "jdbc:sqlserver://h:1433;user=app;password={CANARY}"),
+    *("jdbc:oracle:thin:app/CANARY@h:1521/XE", "app:CANARY@tcp(h:3306)/db"),
+]
+
+
+@pytest.mark.parametrize("value", [RANDOM, "correcthorse77"])
+@pytest.mark.parametrize("text", PASSWORDS)
+def test_a_password_in_the_address_of_a_database_needs_no_name(text: str, value: str) -> None:
+    (password,) = credentials(text.replace("CANARY", value))
+    document = {
+        "mcpServers": {"a": {"command": "npx", "env": {"DB_CONN": text.replace("CANARY", value)}}}
+    }
+
+    assert password.value == value
+    assert value not in json.dumps(replace_credentials(document)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("postgres://app:${DB_PASS}@h/db", "postgres://app:{{ env['DB_PASS'] }}@h/db"),
+        *(
+            "postgres://app:${env:DB_PASS}@h/db",
+            "postgres://app:${DB_PASS:?not set in this shell}@h/db",
+        ),
+        *(
+            "Server=h;Password={db_password};",
+            "postgres://app:{{ lookup('file', 'run/secret') }}@h/db",
+        ),
+        *("jdbc:oracle:thin:app/${ORACLE_PASS}@h:1521/XE", "app:<password>@tcp(h:3306)/db"),
+    ],
+)
+def test_a_reference_in_the_address_of_a_database_is_no_password(text: str) -> None:
+    assert credentials(text) == []
+
+
 TEMPLATES = [
     *("{{ env.API_KEY | default('CANARY') }}", '{{ api_key | d("CANARY", true) }}'),
     *("{{ api_key | default: 'CANARY' }}", "{{ env['API_KEY'] or 'CANARY' }}"),
