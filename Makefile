@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 SAMPLE ?= .sample
 BIN    := $(VENV)/bin
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
 # Two more than there are cores: tests wait for disks, and for what they start.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
@@ -15,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
-run: $(READY)
+run: $(RUNS)
 	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 # `check` has run the tests of texts.
@@ -83,11 +84,17 @@ format: $(READY)
 clean:
 	rm -rf $(VENV) .venv-* $(SAMPLE) build dist .*_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt Makefile
+# What running needs: 117 MB instead of 422 with the tools of development.
+$(RUNS): pyproject.toml constraints.txt Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "covalt-git needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "this Python cannot make environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+# Groups of dependencies need a newer pip than some versions of Python bring.
+$(READY): $(RUNS)
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' --constraint constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
 	@touch $@

@@ -22,7 +22,7 @@ def test_make_run_ends_its_server_when_it_is_ended(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [
             *("make", "run", f"VENV={environment}", f"SAMPLE={tmp_path / 'sample'}"),
-            *("-o", f"{environment}/.ready"),  # the environment of this test is complete
+            *("-o", f"{environment}/.runs"),  # the environment of this test is complete
         ],
         cwd=REPOSITORY,
         env={**os.environ, "MAKEFLAGS": ""},
