@@ -16,6 +16,8 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.text.display import shorten
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -183,9 +185,7 @@ def failure_text(error: BaseException) -> str:
     if isinstance(error, _BUGS):
         logging.getLogger(__name__).error("a bug", exc_info=error)
         return "an unexpected error, whose traceback is in the log"
-    first = str(error).partition("\n")[0]
-    if len(first) > _MOST_SHOWN:
-        first = f"{first[: _MOST_SHOWN - 1]}…"
+    first = shorten(str(error).partition("\n")[0], _MOST_SHOWN)
     return first or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
 
 

@@ -216,6 +216,8 @@ def as_text(value: Any) -> str:
 
 
 def _open(path: Path | str) -> sqlite3.Connection:
+    if isinstance(path, Path):
+        _make_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
@@ -229,6 +231,19 @@ def _open(path: Path | str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """Create the file so that only its owner can read it: it has texts of chats, and SQLite uses the umask.
+
+    Its journal gets the same mode.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(handle).st_mode & 0o077:
+            os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
 
 
 def _create_once(connection: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ This holds for each repository that the project is in, not only for the nearest 
 project: the next pull can change what it ignores.
 A checkout of another system, such as Mercurial, is never all own, because only git's history is read.
 ``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
+Files that another user of the machine owns or can write are none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.system.checkouts import GIT, SYSTEMS, checkouts_around
 from covalt_git.system.file_cache import FileCache
+from covalt_git.system.ownership import only_user_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +51,24 @@ _LOGS = FileCache()
 
 def is_all_own(root: Path) -> bool:
     """Return whether no commit of another user can have changed the project: each repository has made all of its own."""
-    if any(_repositories_in(root)):
+    if any(_repositories_in(root)) or not _only_user_writes(root):
         return False
     return all(_is_own_checkout(Path(checkout.path)) for checkout in checkouts_around(root))
+
+
+def _only_user_writes(root: Path) -> bool:
+    """Return whether no other user of the machine can write what permits something in a project."""
+    try:
+        config = root / "covalt.yaml"
+        if not only_user_writes(root) or (os.path.lexists(config) and not only_user_writes(config)):
+            return False
+        return all(
+            only_user_writes(os.path.join(folder, name))  # noqa: PTH118 - toolsets can have many files
+            for folder, folders, files in os.walk(root / "toolsets")
+            for name in (".", *folders, *files)
+        )
+    except OSError:  # removed meanwhile, or not readable: its owner is unknown
+        return False
 
 
 def _is_own_checkout(path: Path) -> bool:
@@ -59,7 +76,14 @@ def _is_own_checkout(path: Path) -> bool:
 
     A file ``.git`` is that of a linked worktree or of a submodule.
     """
-    return path.name == GIT and path.is_dir() and _has_own_commits_only(path)
+    is_repository = path.name == GIT and path.is_dir()
+    # Another user who can write the records of the repository can make any commit look like one from here.
+    records = (path, path / "HEAD", path / "config", path / "logs", path / "refs")
+    return (
+        is_repository
+        and all(only_user_writes(record) for record in records if record.exists())
+        and _has_own_commits_only(path)
+    )
 
 
 def _repositories_in(root: Path) -> Iterator[Path]:

@@ -38,9 +38,11 @@ def is_own(root: Path) -> bool:
     if folder_id(root) is not None:
         return True
     try:
-        if not _is_empty(root):
+        if not _is_empty(root) or _is_of_another_user(root):
             return False
         adopt(root)
+        if (root / DATA).stat().st_mode & 0o077:  # as `mkdir data` makes it
+            (root / DATA).chmod(0o700)
     except OSError:  # such as a read-only project; without data/ it has no chats of another user
         return not (root / DATA).exists()
     return True
@@ -105,6 +107,14 @@ def _append(file: Path, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     with os.fdopen(os.open(file, flags, 0o600), "w", encoding="ascii") as stream:
         stream.write(f"{text}\n")
+
+
+def _is_of_another_user(root: Path) -> bool:
+    """Return whether ``data/`` exists and another user could put chats into it at any time."""
+    try:
+        return (root / DATA).stat().st_uid != os.geteuid()
+    except FileNotFoundError:
+        return False
 
 
 def _is_empty(root: Path) -> bool:
