@@ -286,6 +286,9 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
 _INTEGER_TEXT = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
 """Texts that pydantic reads as an integer."""
 
+_BYTE_SIZE_TEXT = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"
+"""Texts that pydantic reads as a ``ByteSize``, also as an integer such as +5 and -0, which its pattern lacks."""
+
 
 class _ToolSchema(UntitledSchema):
     """Pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model.
@@ -311,6 +314,13 @@ class _ToolSchema(UntitledSchema):
         for pattern, values in found.pop("patternProperties", {}).items():
             found["propertyNames"] = {**found.get("propertyNames", {}), "pattern": pattern}
             found["additionalProperties"] = values
+        return found
+
+    def union_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a union; that of ``ByteSize`` also accepts signed texts of integers."""
+        found = super().union_schema(schema)
+        if schema.get("custom_error_type") == "byte_size":
+            found["anyOf"][0]["pattern"] = _BYTE_SIZE_TEXT
         return found
 
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
