@@ -134,7 +134,7 @@ def refused(
 
 
 def _place(path: str) -> Loc:
-    """Return the place that a tool's process wrote as JSONPath; that of all arguments if it is none."""
+    """Return the place that a tool's process wrote as JSONPath; that of all arguments if the text is no path."""
     from covalt_toolset import json_path as of_sdk  # noqa: PLC0415 - few calls are refused so
 
     try:
