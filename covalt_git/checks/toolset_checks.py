@@ -263,9 +263,8 @@ def _check_tools(
         if not broken:
             yield from check_http(reading, loc, tool, reading.valid)
         source = sources.get(tool.id)
-        place = places["input_schema"]
-        if source and tool.input_schema and not broken and place.path != stored.path:
-            yield from check_parameters(place, tool, source)
+        if source and tool.input_schema and not broken:
+            yield from check_parameters(places["input_schema"], tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
             hint = ""

@@ -204,7 +204,7 @@ def test_an_example_that_contradicts_only_the_schema_that_was_read_stops_no_desc
 
     assert verdicts(found)["shop:odd"] == "differs"
     assert [one["tool_id"] for one in found["tools"] if not one["stored"]] == ["shop:own"]
-    assert not {"CG208", "CG303"} & {*codes(operate.root)}
+    assert "CG208" not in codes(operate.root)
 
 
 def test_a_second_write_changes_nothing(operate: Operations, folder: Path) -> None:
