@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    create_model,
+)
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, SchemaError
@@ -133,6 +142,7 @@ def _read(function: Callable[..., object]) -> ToolSignature:
     documented = read_docstring(function).parameters
     parameters = tuple(
         _parameter(
+            function,
             parameter,
             field=f"p{position}",
             annotation=_resolved(function, parameter, names),
@@ -182,7 +192,12 @@ def _resolved(
 
 
 def _parameter(
-    parameter: inspect.Parameter, *, field: str, annotation: Any, description: str | None
+    function: Callable[..., object],
+    parameter: inspect.Parameter,
+    *,
+    field: str,
+    annotation: Any,
+    description: str | None,
 ) -> ToolArgument:
     default = parameter.default
     annotation = _or_none(annotation) if default is None else annotation
@@ -191,8 +206,7 @@ def _parameter(
         if isinstance(default, FieldInfo)
         else FieldInfo.from_annotation(annotation)
     )
-    alias = info.validation_alias
-    public = alias if isinstance(alias, str) else parameter.name
+    public = _public_name(function, parameter, info.validation_alias)
     ours = Field(validation_alias=public, description=info.description or description)
     return ToolArgument(
         name=parameter.name,
@@ -201,6 +215,22 @@ def _parameter(
         annotation=Annotated[annotation, ours],
         default=default,
     )
+
+
+def _public_name(function: Callable[..., object], parameter: inspect.Parameter, alias: Any) -> str:
+    """Return the name under which callers pass a parameter: the first one of several aliases.
+
+    Raises:
+        ToolSignatureError: for the default ``Field(validation_alias=AliasPath(...))``, which takes it from another argument.
+    """
+    if isinstance(alias, AliasChoices):
+        alias = alias.choices[0]
+    if isinstance(alias, AliasPath) and isinstance(parameter.default, FieldInfo):
+        raise ToolSignatureError(
+            f"{function_name(function)}(): {parameter.name!r} has {alias!r}, "
+            "but each argument has a name of its own"
+        )
+    return alias if isinstance(alias, str) else parameter.name
 
 
 def _or_none(annotation: Any) -> Any:
@@ -286,6 +316,9 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
 _INTEGER_TEXT = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
 """Texts that pydantic reads as an integer."""
 
+_BYTE_SIZE_TEXT = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"
+"""Texts that pydantic reads as a ``ByteSize``, also as an integer such as +5 and -0, which its pattern lacks."""
+
 
 class _ToolSchema(UntitledSchema):
     """Pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model.
@@ -311,6 +344,13 @@ class _ToolSchema(UntitledSchema):
         for pattern, values in found.pop("patternProperties", {}).items():
             found["propertyNames"] = {**found.get("propertyNames", {}), "pattern": pattern}
             found["additionalProperties"] = values
+        return found
+
+    def union_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a union; that of ``ByteSize`` also accepts signed texts of integers."""
+        found = super().union_schema(schema)
+        if schema.get("custom_error_type") == "byte_size":
+            found["anyOf"][0]["pattern"] = _BYTE_SIZE_TEXT
         return found
 
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.catalog.current_config import current_config
 from covalt_git.conversations import conversation
-from covalt_git.json_values import canonical_json, json_schema
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.outcomes import Outcome
@@ -261,7 +261,7 @@ class Engine:
             if outcome.status == "confirmation":
                 return None
             if outcome.status == "invalid_arguments":
-                raise _refused(call.tool_id, outcome, found)
+                raise preconditions.refused(call.tool_id, outcome.problems, found)
             error, before = why_failed(outcome, found, self.follower.cancel), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
@@ -413,7 +413,7 @@ class Engine:
             outcome = Outcome("error", error=unrecorded(problem))
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
-            raise _refused(call.tool_id, outcome, found)
+            raise preconditions.refused(call.tool_id, outcome.problems, found)
         if outcome.status == "confirmation":
             return self.ask(writer, started, found, ("its decorator requires it",))
         # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
@@ -540,13 +540,6 @@ class Engine:
         if found.tool.kind == "http":
             return http_calls.run(job, call.args)
         return mcp_calls.run(job, call.args)
-
-
-def _refused(tool_id: str, outcome: Outcome, found: Found) -> json_schema.InvalidArgumentsError:
-    """Return the error of arguments that a function refuses; a listed schema that was not read in full does not say why."""
-    is_listed = found.tool.schema_is_declared or found.tool.function_schema is None
-    shows = "schema" if is_listed else "describe"
-    return json_schema.InvalidArgumentsError(tool_id, outcome.problems, shows=shows)
 
 
 def _version_of(found: Found) -> ToolsetVersion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
@@ -18,6 +18,7 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces.disk_usage import check_store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from covalt_git.catalog.catalog import Found
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chat import ChatStore
+
+
+_SAYING: Final = frozenset({"type", "enum", "const", "anyOf", "oneOf"})
+"""Keywords of a schema that was read: without them, it was not, and accepts anything."""
 
 
 def is_read_only(tool: Tool) -> bool:
@@ -106,6 +111,36 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
             for place, message in found
         ]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
+
+
+def refused(
+    tool_id: str, problems: Sequence[tuple[str, str]], found: Found
+) -> json_schema.InvalidArgumentsError:
+    """Return the error of arguments that a Python function refuses, though they match the listed schema.
+
+    Its hint leads to a schema that says why, or names what no schema says, such as a validator.
+    """
+    tool, source = found.tool, found.toolset.sources.get(found.tool.id.name)
+    places = [_place(path) for path, _ in problems]
+    names = dict.fromkeys(str(place[0]) for place in places if place)
+    unread = source.unread if source else {}
+    reasons = [f"{name} ({unread[name]})" for name in names if name in unread]
+    if reasons and all(_SAYING & _rule_at(tool.input_schema, place).keys() for place in places):
+        hint = f"the function also checks what its schema does not say: {', '.join(reasons)}"
+        return json_schema.InvalidArgumentsError(tool_id, problems, hint=hint)
+    is_listed = tool.schema_is_declared or tool.function_schema is None
+    hint = "" if is_listed else f"covalt-git tool describe {tool_id}"
+    return json_schema.InvalidArgumentsError(tool_id, problems, hint=hint)
+
+
+def _place(path: str) -> Loc:
+    """Return the place that a tool's process wrote as JSONPath; that of all arguments if the text is no path."""
+    from covalt_toolset import json_path as of_sdk  # noqa: PLC0415 - few calls are refused so
+
+    try:
+        return tuple(of_sdk.parts(path))
+    except ValueError:
+        return ()
 
 
 def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:

@@ -8,7 +8,7 @@ A tool is described in its sandbox, without network, secrets or workspace, if a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.calls import preconditions, python_calls
@@ -23,6 +23,7 @@ from covalt_git.manifests.stored_schemas import (
 )
 from covalt_git.models.calls import CallError
 from covalt_git.models.stored_schemas import StoredSchema
+from covalt_git.problems import codes
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import RunSchemas
     from covalt_git.toolsets.toolset import Toolset
+
+
+REPAIRED: Final = frozenset({codes.BAD_EXAMPLE})
+"""Errors of a toolset that do not stop the description of its tools, because a schema that was read wrongly makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,13 @@ class ToolSchemas(NamedTuple):
 
 
 def find_described(engine: Engine, tool_id: str) -> Found:
-    """Return a Python tool that the principal may call now.
+    """Return a Python tool that the principal may call now, or could but for the examples in its toolset.
 
     Raises:
         WrongCallError: if it is not a Python tool.
         CovaltError: as a call, before it runs.
     """
-    found = engine.catalog.find_callable(tool_id)
+    found = engine.catalog.find_callable(tool_id, despite=REPAIRED)
     if found.tool.kind != "python":
         raise WrongCallError(
             f"{tool_id} is not a Python tool, so its schema is not read from source"

@@ -21,6 +21,7 @@ from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, BadNameError
 from covalt_git.toolsets.builtin_tools import BUILTINS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from covalt_git.errors import Problem
@@ -155,8 +156,10 @@ class Catalog(Visibility):
         known = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
         raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str, *, despite: Collection[str] = ()) -> Found:
         """Return the tool that ``text`` names, from the files.
+
+        ``despite`` are the codes of errors that its toolset may have.
 
         Raises:
             UnknownNameError: with the most similar id among the visible tools.
@@ -172,9 +175,10 @@ class Catalog(Visibility):
         tool = toolset.tool(str(tool_id))
         # If the tool would not be visible, its toolset's errors are not shown either.
         seen = self.decide("see", tool or NamedTool(str(tool_id))).allowed
-        if not seen or (tool is None and toolset.sound):
+        errors = toolset.error_codes
+        if not seen or (tool is None and not errors):
             raise self._unknown(text)
-        if tool is None or not toolset.sound:
+        if tool is None or not errors <= {*despite}:
             raise BrokenToolsetError(
                 f"the toolset {toolset.id!r} has errors, so none of its tools can be used",
                 hint="covalt-git validate",
@@ -222,8 +226,10 @@ class Catalog(Visibility):
         fields = ("input_schema", "output_schema", "annotations")
         return tool.model_copy(update={name: getattr(target, name) for name in fields})
 
-    def find_callable(self, text: str) -> Found:
+    def find_callable(self, text: str, *, despite: Collection[str] = ()) -> Found:
         """Return the tool that ``text`` names, if the principal may call it; for an alias, both must be callable.
+
+        ``despite`` are the codes of errors that its toolset may have.
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.
@@ -231,13 +237,14 @@ class Catalog(Visibility):
             CovaltError: ``protocol_denied``, if the tool does not accept calls over the principal's protocol.
             CovaltError: as :meth:`find`.
         """
-        found = self.find(text)
+        found = self.find(text, despite=despite)
         if not self.may_call(found.tool).allowed:
             refusal = security_refusal(found.tool, self.principal.protocol)
             raise (found.tool.enabled and refusal) or _disabled(found)
         if found.tool.alias_of is None:
             return found
-        return self.find_callable(self._target(found.tool))._replace(alias=found.tool)
+        target = self._target(found.tool)
+        return self.find_callable(target, despite=despite)._replace(alias=found.tool)
 
     def _target(self, alias: Tool) -> str:
         """Return the id of the tool that an alias calls.

@@ -267,7 +267,11 @@ def _check_tools(
             yield from check_parameters(places["input_schema"], tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
-            yield from _check_examples(reading, loc, tool, schema)
+            hint = ""
+            if source and tool.input_schema is None:
+                command = f"covalt-git tool describe {reading.valid.id}:{tool.id} --write"
+                hint = f"correct it, or store the schema that runs, if that accepts it: {command}"
+            yield from _check_examples(reading, loc, tool, schema, hint=hint)
         if tool.renderer is not None:
             here = reading.below(*loc, "renderer")
             kind, config = tool.renderer.type, tool.renderer.config
@@ -295,14 +299,20 @@ def _check_schemas(places: Mapping[str, Reading[Any]], tool: ToolDeclaration) ->
 
 
 def _check_examples(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, schema: dict[str, Any]
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    tool: ToolDeclaration,
+    schema: dict[str, Any],
+    *,
+    hint: str,
 ) -> Iterator[Problem]:
+    """Find examples that do not match the schemas of a tool; ``hint`` is that of wrong arguments."""
     for position, example in enumerate(tool.examples):
         if not isinstance(example, Example):
             continue
         for place, message in json_schema.value_problems(schema, example.args):
             at = (*loc, "examples", position, "args", *place)
-            yield reading.problem(codes.BAD_EXAMPLE, at, message)
+            yield reading.problem(codes.BAD_EXAMPLE, at, message, hint=hint)
         if tool.output_schema is None or "expected" not in example.model_fields_set:
             continue
         for place, message in json_schema.value_problems(tool.output_schema, example.expected):

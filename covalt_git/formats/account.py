@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 CONSUMED: Final = ""
 
+_EXTENSION: Final = 3
+"""Length of the place of an extension: that of the toolset, ``extensions`` and its name."""
+
+_EXAMPLE: Final = 5
+"""Length of the place of an example: that of the toolset, ``tools``, a tool, ``examples`` and its own."""
+
 
 class DocumentReading(NamedTuple):
     """A document, corrected and without credentials, and the toolsets that it becomes.
@@ -49,7 +55,7 @@ def account(
     """Return for each value of the input: CONSUMED, None if it is carried, or the reason why it is lost.
 
     ``used`` has the parts of the toolsets that the writer has read, or the reasons why it cannot write them.  An
-    extension that the writer does not read is one value.
+    extension or an example that the writer does not read is one value.
     """
     imported = reading.imported
     toolsets = [_Target((), [part.value for part in imported.parts({})])]
@@ -59,7 +65,7 @@ def account(
             loc: None if any(loc[:end] in stored_at for end in range(len(loc) + 1)) else CONSUMED
             for loc in leaves(reading.document.value)
         }
-    read = {loc[:3] for loc in used}
+    read = {loc[:end] for loc in used for end in (_EXTENSION, _EXAMPLE)}
     fates: dict[Loc, str | None] = {}
 
     def inner(parts: Sequence[_Target], key: str | int) -> list[_Target]:
@@ -82,7 +88,7 @@ def account(
         stored = stored or loc in stored_at
         if not _has_parts(value):
             parts = [one for one in parts if not _has_parts(one.value)]
-        elif not any(map(is_extension, parts)):
+        elif not any(map(is_one_value, parts)):
             for key, one in value.items() if isinstance(value, dict) else enumerate(value):
                 visit(one, (*loc, key), inner(parts, key), lost, stored=stored)
             return
@@ -96,9 +102,12 @@ def account(
             reasons = [one.fate for one in parts if one.fate]
             fates[loc] = lost or min(reasons, default=f"{target.title} has no field for it")
 
-    def is_extension(part: _Target) -> bool:
-        is_one = part.loc[1:2] == ("extensions",) and bool(part.loc[2:])
-        return is_one and part.loc[:3] not in read
+    def is_one_value(part: _Target) -> bool:
+        loc = part.loc
+        if loc[1:2] == ("extensions",):
+            return len(loc) >= _EXTENSION and loc[:_EXTENSION] not in read
+        is_example = loc[1:2] == ("tools",) and loc[3:4] == ("examples",)
+        return is_example and len(loc) >= _EXAMPLE and loc[:_EXAMPLE] not in read
 
     visit(reading.document.value, (), (), "", stored=False)
     return fates

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.model import Format, Part
 from covalt_git.json_values import pointer
+from covalt_git.json_values.keywords import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,10 +42,20 @@ _GEMINI_KINDS: Final = {
 }
 """The types of schemas in which Gemini accepts a keyword; otherwise it rejects the request."""
 
+_BOUNDS: Final = frozenset({"minimum", "maximum", "anyOf", "oneOf"})
+"""Keywords whose place in the output the choices of a number take."""
+
+_BESIDE: Final = frozenset({"title", "description", "default"})
+"""Keywords beside a reference that count more than those of its target."""
+
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _GEMINI_FORMATS: Final = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _MAX_REFERENCES: Final = 500
-_MAX_DEPTH: Final = 16
 """The most references of a schema that are replaced by their targets."""
+
+_MAX_DEPTH: Final = 16
+_MAX_RANGES: Final = 20
+"""The most alternatives that a choice of numbers becomes."""
 
 
 _NO_TYPE: Final = "Gemini needs a type, so the output has the type string"
@@ -113,9 +124,17 @@ def _object_schema(title: str, argument: re.Pattern[str], part: Part) -> JsonObj
 class _GeminiSchema:
     """A schema with Gemini's subset of keywords, in which references are replaced by their targets."""
 
-    def __init__(self, root: JsonObject) -> None:
+    def __init__(self, root: Part) -> None:
         self._root = root
         self._remaining = _MAX_REFERENCES
+        self._circular: list[Part] = []
+
+    def subset(self) -> JsonObject:
+        """Return the subset of the whole schema."""
+        found = self.written(self._root)
+        for part in self._circular:  # also if another way to the same part is no circle
+            part.drop(f"Gemini does not support the reference {part.value[pointer.REF]!r}")
+        return found
 
     def written(self, part: Part, active: tuple[str, ...] = ()) -> JsonObject:
         """Return the subset of a part; ``active`` are the references on the way to it."""
@@ -126,7 +145,14 @@ class _GeminiSchema:
         kind = kinds[0] if len(kinds) == 1 else None
         for key in part.value:
             inner = part[key]
-            if len(kinds) > 1 and (key in _GEMINI_KINDS or key == "type"):
+            if key in _DEFINITIONS:
+                continue  # what refers to one has it in its place
+            ranges = _ranges(part.value, key, kind)
+            if ranges:
+                inner.use()
+                found |= ranges[0] if len(ranges) == 1 else {"anyOf": ranges}
+                found |= {"nullable": True} if is_nullable else {}
+            elif len(kinds) > 1 and (key in _GEMINI_KINDS or key == "type"):
                 _of_several_types(key, inner)
             elif kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
                 inner.drop(f"Gemini does not support {key} of the type {kind}")
@@ -146,6 +172,8 @@ class _GeminiSchema:
                 found[key] = inner.use()
             else:
                 inner.drop(f"Gemini does not support {key} with this value")
+        if "type" in found and "anyOf" in found and not part.value.keys() & {"anyOf", "oneOf"}:
+            del found["type"]  # each range of a choice has it
         if "type" not in found and "anyOf" not in found:
             # Gemini rejects a schema without a type; one of the wrong type would refuse all valid values.
             types = [{"type": one} for one in kinds or ("string",)]
@@ -163,7 +191,7 @@ class _GeminiSchema:
             return kinds, is_nullable
         reference = pointer.reference_of(schema)
         with suppress(pointer.BadReferenceError):
-            target = pointer.target(self._root, reference) if reference else None
+            target = pointer.target(self._root.value, reference) if reference else None
             if isinstance(target, dict):
                 return self._kinds(target, depth + 1)
         branches = schema.get("allOf")
@@ -187,15 +215,51 @@ class _GeminiSchema:
     def _target(self, part: Part, active: tuple[str, ...]) -> JsonObject:
         reference = pointer.reference_of(part.value) or ""
         try:
-            target = pointer.target(self._root, reference)
+            target = pointer.target(self._root.value, reference)
         except pointer.BadReferenceError:
             target = None
         if reference in active or not self._remaining or not isinstance(target, dict):
-            part.drop(f"Gemini does not support the reference {reference!r}")
-            return {"type": "string"}
-        part.use()
+            self._circular.append(part)
+            kinds, _ = self._kinds(part.value)
+            return {"type": kinds[0] if len(kinds) == 1 else "string"}
         self._remaining -= 1
-        return self.written(Part(target), (*active, reference))
+        found = self.written(self._definition(target), (*active, reference))
+        for key in part.value:
+            if key == pointer.REF:
+                part[key].use()
+            elif key in _BESIDE:
+                found[key] = part[key].use()
+            else:
+                part[key].drop(f"Gemini does not support {key} beside a reference")
+        return found
+
+    def _definition(self, target: JsonObject) -> Part:
+        """Return the part that a reference leads to; one without a record if it is no definition of the whole schema."""
+        for key in _DEFINITIONS & self._root.value.keys():
+            definitions = self._root[key]
+            for name in definitions.value if isinstance(definitions.value, dict) else ():
+                if definitions.value[name] is target:
+                    return definitions[name]
+        return Part(target)
+
+
+def _ranges(schema: JsonObject, key: str, kind: str | None) -> list[JsonObject]:
+    """Return the choices of a number as ranges, of which a valid value has one; empty if they are not, or too many.
+
+    Gemini supports choices of texts only.
+    """
+    if key not in {"enum", "const"} or kind not in {"integer", "number"} or schema.keys() & _BOUNDS:
+        return []
+    values = schema[key] if key == "enum" else [schema[key]]
+    if not isinstance(values, list) or not all(is_number(one) or one is None for one in values):
+        return []
+    found: list[JsonObject] = []
+    for value in sorted({one for one in values if one is not None}):
+        if found and kind == "integer" and value == found[-1]["maximum"] + 1:
+            found[-1]["maximum"] = value
+        else:
+            found.append({"type": kind, "minimum": value, "maximum": value})
+    return found if len(found) <= _MAX_RANGES else []
 
 
 def _kinds(schema: JsonObject) -> tuple[list[str], bool]:
@@ -256,7 +320,7 @@ _anthropic_schema = partial(_object_schema, "Anthropic", re.compile(r"[a-zA-Z0-9
 
 
 def _gemini_schema(part: Part) -> JsonObject:
-    return _GeminiSchema(part.value).written(part)
+    return _GeminiSchema(part).subset()
 
 
 _PROVIDERS: Final = (

@@ -174,13 +174,11 @@ class InvalidArgumentsError(CovaltError):
 
     code = "invalid_arguments"
 
-    def __init__(
-        self, tool_id: str, found: Sequence[tuple[str, str]], *, shows: str = "schema"
-    ) -> None:
+    def __init__(self, tool_id: str, found: Sequence[tuple[str, str]], *, hint: str = "") -> None:
         problems = [Problem(path, 0, 0, "invalid_arguments", message) for path, message in found]
         super().__init__(
             f"invalid arguments for {tool_id}",
-            hint=f"covalt-git tool {shows} {tool_id}" if ":" in tool_id else "",
+            hint=hint or (f"covalt-git tool schema {tool_id}" if ":" in tool_id else ""),
             problems=problems,
         )
 

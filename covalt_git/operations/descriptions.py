@@ -8,6 +8,7 @@ from pydantic import Field
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.tool_descriptions import (
+    REPAIRED,
     SchemaDifference,
     ToolSchemas,
     find_described,
@@ -148,7 +149,8 @@ def _chosen(engine: Engine, target: str) -> tuple[list[Found], list[ToolSchemas]
             if not toolset.enabled:
                 raise
             reason = CallError(code=error.code, message=error.message, hint=error.hint)
-            disabled.append(ToolSchemas(engine.catalog.find(tool.tool_id), None, error=reason))
+            named = engine.catalog.find(tool.tool_id, despite=REPAIRED)
+            disabled.append(ToolSchemas(named, None, error=reason))
     return found, disabled
 
 

@@ -23,7 +23,7 @@ from covalt_git.python_reader.constraints import (
     is_field,
 )
 from covalt_git.python_reader.enums import constant, enum_schema, is_enum
-from covalt_git.python_reader.fields import Parameter, read_parameter
+from covalt_git.python_reader.fields import Parameter, qualifier, read_parameter
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import FunctionNode, UnknownError, literal
 from covalt_git.python_reader.reader import ClassReading, TypeArgument, parse_quoted
@@ -176,7 +176,7 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
     else:
         raise UnknownError
     schema = {"title": name} | schema | _description(definition.node, reader)
-    return ClassReading(schema, same_names(fields), takes_settings)
+    return ClassReading(schema, _same_names(fields), takes_settings)
 
 
 def _has_generics(typed_dict: ast.expr, reader: SchemaReader) -> bool:
@@ -233,7 +233,7 @@ def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
     return ast.fix_missing_locations(ast.copy_location(made, call))
 
 
-def same_names(fields: Iterable[Parameter]) -> tuple[tuple[str, ...], ...]:
+def _same_names(fields: Iterable[Parameter]) -> tuple[tuple[str, ...], ...]:
     """Return the names of each field that has several, the listed one first."""
     found = {one.name: one for one in fields}.values()
     return tuple((one.name, *one.other_names) for one in found if one.other_names)
@@ -297,8 +297,8 @@ def _check_own_names(node: ast.ClassDef, reader: SchemaReader) -> None:
             own.add(_target(statement))
         if isinstance(statement, ast.AnnAssign):
             used |= _used_names(statement.annotation, reader)
-    if own & used:
-        raise UnknownError
+    if both := sorted(own & used):
+        raise UnknownError(f"{both[0]}, which the class itself defines")
 
 
 def _used_names(annotation: ast.expr, reader: SchemaReader) -> set[str]:
@@ -763,10 +763,13 @@ def _target(statement: ast.Assign | ast.AnnAssign) -> str:
 def _is_class_variable(
     statement: ast.AnnAssign, reader: SchemaReader, *, in_model: bool = False
 ) -> bool:
+    # Pydantic takes a final field with a value for a constant of the class; a dataclass does not.
+    if in_model:
+        origin = qualifier(reader, statement.annotation)
+        return origin == "typing.ClassVar" or (
+            origin == "typing.Final" and statement.value is not None
+        )
     annotation, inner = reader.unwrap(statement.annotation)
     if isinstance(annotation, ast.Subscript):
         annotation = annotation.value
-    origin = inner.origin(annotation)
-    # Pydantic takes a final field with a value for a constant of the class; a dataclass does not.
-    is_constant = origin == "typing.Final" and statement.value is not None and in_model
-    return is_constant or origin in {"typing.ClassVar", "dataclasses.KW_ONLY"}
+    return inner.origin(annotation) in {"typing.ClassVar", "dataclasses.KW_ONLY"}

@@ -108,7 +108,7 @@ def read_parameter(
     if default is not None and is_field(reader, default):
         own, default = field_keywords(default), None
         fields = [*fields, own]
-    if takes_none and default is not None and _is_final(reader, annotation):
+    if takes_none and default is not None and qualifier(reader, annotation) == "typing.Final":
         reader.note("Final, a constant that calls cannot pass", refuses_only=True)
     required, value = default is None and not is_optional, None
     if takes_none and default is not None and _may_be_none(reader, default):
@@ -141,7 +141,7 @@ def read_parameter(
         _note_refused_default(reader, name, schema)
     if by_name and not reader.serializes:
         names = (*names, name)
-    public, *others = dict.fromkeys(names)
+    public, *others = dict.fromkeys(names if not takes_none else names[:1])
     if others and not reader.serializes:
         # No form of pydantic's lists them: the schema refuses them, or says nothing about their values.
         reader.note(f"{public} is also {', '.join(others)}", refuses_only=True)
@@ -206,9 +206,17 @@ def _type_constraints(
     return [type_keywords(reader, annotation)]
 
 
-def _is_final(reader: SchemaReader, annotation: ast.expr | None) -> bool:
-    bare, inner = reader.unwrap(annotation)
-    return inner.origin(bare.value if isinstance(bare, ast.Subscript) else bare) == "typing.Final"
+def qualifier(reader: SchemaReader, annotation: ast.expr | None) -> str:
+    """Return the dotted name of ``Final[int]`` or ``Annotated[Final[int], ...]``, or of another type's outermost part."""
+    for _ in range(MAX_NESTED):
+        annotation, reader = reader.unwrap(annotation)
+        if not isinstance(annotation, ast.Subscript):
+            return reader.origin(annotation)
+        origin = reader.origin(annotation.value)
+        if origin != "typing.Annotated":
+            return origin
+        annotation = reader.parts(annotation)[0]
+    raise UnknownError
 
 
 def _yields_to_generator(fields: list[dict[str, ast.expr]]) -> bool:
@@ -227,7 +235,11 @@ def _yields_to_generator(fields: list[dict[str, ast.expr]]) -> bool:
 
 
 def _aliases(reader: SchemaReader, keywords: dict[str, ast.expr]) -> tuple[str, ...]:
-    """Return the aliases that callers use, the listed one first; empty without one."""
+    """Return the aliases that callers use, the listed one first; empty without one.
+
+    Raises:
+        UnknownError: if the listed one is computed, or an ``AliasPath``.
+    """
     names = ("validation_alias", "alias")
     if reader.serializes:
         names = ("serialization_alias", "alias")
@@ -238,9 +250,9 @@ def _aliases(reader: SchemaReader, keywords: dict[str, ast.expr]) -> tuple[str, 
         choices = [value]
         if isinstance(value, ast.Call) and reader.origin(value.func) == "pydantic.AliasChoices":
             choices = value.args or choices
-        name = literal(choices[0])
-        if not isinstance(name, str):
-            raise UnknownError
+        if not (isinstance(choices[0], ast.Constant) and isinstance(choices[0].value, str)):
+            raise UnknownError(ast.unparse(value))
+        name = choices[0].value
         others = [one.value for one in choices[1:] if isinstance(one, ast.Constant)]
         found = [one for one in others if isinstance(one, str)]
         if (

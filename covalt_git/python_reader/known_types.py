@@ -49,6 +49,9 @@ def _text(format_: str, **more: Any) -> JsonObject:
 
 _URL = _text("uri", minLength=1)
 
+BYTE_SIZE_TEXT: Final = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"
+"""The texts of pydantic's pattern, and those that it reads as integers of 0 or more, such as +5 and -0."""
+
 SIMPLE: Final[dict[str, JsonObject]] = {
     "builtins.str": {"type": "string"},
     "builtins.int": {"type": "integer"},
@@ -113,7 +116,7 @@ SIMPLE: Final[dict[str, JsonObject]] = {
     "pydantic.UUID8": _text("uuid8"),
     "pydantic.ByteSize": {
         "anyOf": [
-            _text("byte-size", pattern=r"^\s*(\d*\.?\d+)\s*(\w+)?"),
+            _text("byte-size", pattern=BYTE_SIZE_TEXT),
             {"type": "integer", "minimum": 0},
         ]
     },
@@ -143,6 +146,7 @@ NARROWER: Final = frozenset(
         *(f"pydantic.{name}" for name in ("NaiveDatetime", "PastDatetime", "FutureDatetime")),
         *(f"pydantic.{name}" for name in ("AnyHttpUrl", "AnyWebsocketUrl", "FileUrl", "FtpUrl")),
         *(f"pydantic.{name}" for name in ("HttpUrl", "WebsocketUrl", "ByteSize")),
+        *(f"pydantic.Base64{name}" for name in ("Str", "Bytes", "UrlStr", "UrlBytes")),
     }
 )
 """Types that refuse values which their schema accepts, such as a text that is no number."""

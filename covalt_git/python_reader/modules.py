@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-import typing
+import importlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-
-import pydantic
 
 from covalt_git.python_reader.module_text import PythonSyntaxError, parse
 from covalt_git.python_reader.names import (
@@ -28,14 +26,34 @@ from covalt_git.python_reader.names import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST_MODULES = 500
-_ALL = {"pydantic": frozenset(pydantic.__all__), "typing": frozenset(typing.__all__)}
-"""The names that ``from module import *`` imports of modules outside of the toolset, as far as they are known."""
+_READ_STARS = frozenset(
+    {
+        *("pydantic", "typing", "typing_extensions", "annotated_types", "collections.abc"),
+        *("abc", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+        *("functools", "ipaddress", "itertools", "json", "math", "numbers", "operator", "os"),
+        *("os.path", "pathlib", "random", "re", "statistics", "string", "time", "types", "uuid"),
+    }
+)
+"""Modules outside of the toolset that are imported here for the names of ``from module import *``.
 
+They have types that the reader knows, or are often imported so, and their import does nothing else.
+"""
+
+_MOST_MODULES = 500
 """Modules of one toolset that are read, at most: an import of a further one is unknown."""
 
 _LONGEST_WAY = 50
 """Imports of imports that are followed, at most; each takes several calls of Python, whose stack is limited."""
+
+
+@lru_cache
+def _star_names(module: str) -> frozenset[str] | None:
+    """Return the names that ``from module import *`` imports of a module outside of the toolset; None if unknown."""
+    if module not in _READ_STARS:
+        return None
+    names = vars(importlib.import_module(module))
+    public = [name for name in names if not name.startswith("_")]
+    return frozenset(names.get("__all__", public))
 
 
 @lru_cache(maxsize=16)
@@ -172,24 +190,33 @@ class Modules:
             return None if node is None else ModuleMember(module, name, node)
         # A later import replaces the names of an earlier one.
         for star in reversed(module.names.stars):
-            source = self.module(module.absolute(star) or "")
-            known = _ALL.get(star.removesuffix(".")) if source is None else None
-            if known is not None and name in known:
-                return f"{star}{name}"
-            if known is not None:
+            if not self._star_has(module, star, name, frozenset()):
                 continue
-            if source is None:
-                return None  # it may have every name
-            if self._exports(source, name, frozenset()):
+            source = self.module(module.absolute(star) or "")
+            if source is not None:
                 return self._named(source, name, asked)
+            known = _star_names(star.removesuffix("."))
+            return None if known is None else f"{star}{name}"
         return f"builtins.{name}" if hasattr(builtins, name) else None
 
-    def unread_stars(self, module: Module, name: str) -> list[str]:
-        """Return the modules outside of the toolset of which a module imports all names, so that a name may be of any."""
-        if name in module.names.bindings:
+    def unread_stars(
+        self, module: Module, name: str, above: frozenset[str] = frozenset()
+    ) -> list[str]:
+        """Return the modules outside of the toolset of which a module imports all names, so that a name may be of any.
+
+        ``above`` are the modules that import all names of this one, which may be a circle.
+        """
+        if name in module.names.bindings or module.name in above:
             return []
-        absolute = [module.absolute(star) or star for star in reversed(module.names.stars)]
-        return [star for star in absolute if star not in _ALL and self.module(star) is None]
+        found: list[str] = []
+        for star in reversed(module.names.stars):
+            absolute = module.absolute(star) or star
+            source = self.module(absolute)
+            if source is not None:
+                found += self.unread_stars(source, name, above | {module.name})
+            elif absolute not in _READ_STARS:
+                found.append(absolute)
+        return found
 
     def _imported(self, dotted: str | None, asked: frozenset[tuple[str, str]]) -> Target:
         """Return what an absolute dotted name imports."""
@@ -218,6 +245,14 @@ class Modules:
                     return ModuleMember(target.module, f"{target.name}.{name}", node)
         return None
 
+    def _star_has(self, module: Module, star: str, name: str, above: frozenset[str]) -> bool:
+        """Return whether ``from star import *`` in a module imports a name, or may, if ``star`` is not read."""
+        source = self.module(module.absolute(star) or "")
+        if source is not None:
+            return self._exports(source, name, above)
+        known = _star_names(star.removesuffix("."))
+        return known is None or name in known
+
     def _exports(self, module: Module, name: str, above: frozenset[str]) -> bool:
         """Return whether ``from module import *`` imports a name.
 
@@ -229,10 +264,9 @@ class Modules:
         if listed is None:
             if name.startswith("_"):
                 return False
-            sources = (self.module(module.absolute(star) or "") for star in module.names.stars)
             return name in module.names.bindings or any(
-                source is not None and self._exports(source, name, above | {module.name})
-                for source in sources
+                self._star_has(module, star, name, above | {module.name})
+                for star in module.names.stars
             )
         try:
             node = listed[0].node if len(listed) == 1 else None

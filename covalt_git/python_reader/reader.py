@@ -74,7 +74,7 @@ class SchemaDocument:
 
     Attributes:
         definitions: the schemas of classes by ``module:Class``; None of a class that cannot be read.
-        same_names: the names of the same field, for each definition with such fields; those of parameters under "".
+        same_names: the names of the same field, for each definition with such fields.
         taking_settings: the keys of the definitions to which the settings of a model around apply.
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.

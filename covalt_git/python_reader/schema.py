@@ -108,8 +108,8 @@ class SchemaReader(TypeReader):
         return found | {"$defs": dict(sorted(defined.items()))} if defined else found
 
     def same_names(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """Return the names of the same field, for each definition by its final name; those of parameters under ""."""
-        names = _short_names(self.document.definitions) | {"": ""}
+        """Return the names of the same field, for each definition by its final name."""
+        names = _short_names(self.document.definitions)
         return {names[key]: same for key, same in self.document.same_names.items()}
 
     def _read(self, annotation: ast.expr) -> JsonObject:
@@ -409,7 +409,7 @@ class SchemaReader(TypeReader):
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
         if inner := keywords.get("default") or keywords.get("bound"):
             return self.read(inner)
-        return either([self.read(part) for part in call.args[1:]]) if call.args[1:] else {}
+        return self._union(call.args[1:]) if call.args[1:] else {}
 
 
 def either(schemas: Iterable[JsonObject]) -> JsonObject:

@@ -19,7 +19,7 @@ from covalt_git.errors import MOST_LISTED, CovaltError, listed, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader import wrappers
-from covalt_git.python_reader.classes import class_schema, same_names
+from covalt_git.python_reader.classes import class_schema
 from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
@@ -100,7 +100,7 @@ class ToolDefinition(NamedTuple):
         unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
             name if nothing is known about the signature.
         changed: the parameters whose values the function may get in another form than the schema says.
-        same_names: the names of the same field, for each definition of ``input_schema``; those of parameters under "".
+        same_names: the names of the same field, for each definition of ``input_schema``.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
     """
 
@@ -139,7 +139,7 @@ class ToolDefinition(NamedTuple):
                 name: _with_names(definition, self.same_names.get(name, ()))
                 for name, definition in schema["$defs"].items()
             }
-        return _with_names(schema, self.same_names.get("", ()))
+        return schema
 
 
 def _with_names(schema: JsonObject, same: Iterable[tuple[str, ...]]) -> JsonObject:
@@ -425,11 +425,11 @@ def _read_signature(node: FunctionNode, reader: SchemaReader, docstring: _Docstr
             for argument, default in _arguments(node)
             if not _is_workspace(argument, reader)
         ]
-    except UnknownError:
-        reader.document.unread[""] = "the name of an argument"
+    except UnknownError as error:
+        reader.document.unread[""] = ": ".join(
+            filter(None, ["the name of an argument", str(error)])
+        )
         return _unknown_signature()
-    if found := same_names(arguments):
-        reader.document.same_names[""] = found
     schema: JsonObject = {
         "type": "object",
         "properties": {argument.name: argument.schema for argument in arguments},
@@ -452,8 +452,6 @@ def _read_argument(
         takes_none=True,
     )
     reader.document.end_parameter(parameter.name)
-    if parameter.other_names:  # of several aliases, the SDK may use none
-        parameter = parameter._replace(other_names=(*parameter.other_names, argument.arg))
     return parameter
 
 

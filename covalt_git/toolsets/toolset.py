@@ -117,10 +117,15 @@ class Toolset:
 
         Errors of a lock only affect the tools of that lock, errors of an entry only its registered tool.
         """
-        return all(
-            problem.severity != "error"
+        return not self.error_codes
+
+    @property
+    def error_codes(self) -> frozenset[str]:
+        """The codes of the errors with which none of its tools can be called."""
+        return frozenset(
+            problem.code
             for problem in self.own_problems
-            if not problem.path.startswith(_ENTRIES)
+            if problem.severity == "error" and not problem.path.startswith(_ENTRIES)
         )
 
     @property

@@ -61,9 +61,11 @@ def test_wrong_arguments_are_reported_with_their_places_and_not_recorded(
         world.call(tool, **args)
 
     assert {one.path for one in caught.value.problems} == places
-    # What a function refuses by itself, its listed schema does not say.
-    command = "describe" if tool == "judge" and args else "schema"
-    assert caught.value.hint == f"covalt-git tool {command} demo:{tool}"
+    by_function = (
+        "the function also checks what its schema does not say: number (AfterValidator(even))"
+    )
+    by_schema = f"covalt-git tool schema demo:{tool}"
+    assert caught.value.hint == (by_function if tool == "judge" and args else by_schema)
     assert (world.refs(), world.approvals()) == (before, [])
 
 

@@ -63,6 +63,43 @@ def test_a_call_reports_a_difference_once_for_each_version(shop: World) -> None:
     assert len(warnings) == 3
 
 
+@pytest.mark.parametrize(
+    ("tool", "value", "hint"),
+    [
+        ("pay", {"n": 5.0}, "the function also checks what its schema does not say: x (M.strict)"),
+        (
+            "check",
+            "a",
+            "the function also checks what its schema does not say: x (AfterValidator(int))",
+        ),
+        ("find", "c", "covalt-git tool describe shop:find"),
+    ],
+)
+def test_the_hint_of_a_refusal_leads_to_the_rule_or_names_it(
+    shop: World, tool: str, value: object, hint: str
+) -> None:
+    source = """
+from enum import Enum
+from typing import Annotated
+from pydantic import AfterValidator, BaseModel
+class M(BaseModel, strict=True):
+    n: int
+class E(Enum):
+    A, B = "a", "b"
+def pay(x: M) -> int: ...
+def check(x: Annotated[str, AfterValidator(int)]) -> str: ...
+def find(x: E) -> str: ...
+"""
+    check = '  - {id: check, entrypoint: "tools.shop:check"}\n'
+    shop.write("shop/toolset.yaml", MANIFEST + check)
+    shop.write("shop/tools/shop.py", source)
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        shop.call(f"shop:{tool}", x=value)
+
+    assert caught.value.hint == hint
+
+
 def test_a_refused_call_reports_it_too(shop: World) -> None:
     warnings: list[str] = []
     with (
@@ -110,12 +147,3 @@ def test_a_tool_sends_its_schema_only_if_that_is_asked_for(
     with schema_warnings.reported(lambda _: None):
         shop.call("shop:pay", count=2)
     assert len(compared) == 1
-
-
-def test_a_refusal_names_the_command_that_shows_what_is_checked(shop: World) -> None:
-    shop.edit("shop/tools/shop.py", "name: str", "name: Annotated[str, AfterValidator(int)]")
-
-    with pytest.raises(InvalidArgumentsError) as caught:
-        shop.call("shop:find", name="a")
-
-    assert caught.value.hint == "covalt-git tool describe shop:find"

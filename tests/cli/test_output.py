@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from covalt_git.cli import main
 from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.parameters import parameters
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,39 @@ def test_a_reader_that_stops_reading_ends_a_command_quietly(sample_project: Path
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
 
     assert (done.stdout, done.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "integer (1 to 9), optional"),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5, "default": 1},
+            "number (more than 0, a multiple of 0.5), optional, default: 1",
+        ),
+        (
+            {"type": "string", "pattern": "^a", "maxLength": 3, "default": "a"},
+            'string (at most 3 characters, must match ^a), optional, default: "a"',
+        ),
+        (
+            {"anyOf": [{"$ref": "#/$defs/Part"}, {"type": "null"}], "default": None},
+            "integer (at least 1) or null, optional",
+        ),
+        (
+            {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Part"}, "default": [1]},
+            "array (at least 1 item) of integer (at least 1), optional, default: [1]",
+        ),
+        ({"type": ["string", "null"], "minLength": 2}, "string (at least 2 characters) or null, optional"),
+        ({"type": "string", "pattern": 3, "minLength": "x"}, "string, optional"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_shown_with_its_limits_and_default(
+    schema: dict[str, Any], shown: str
+) -> None:
+    whole = {
+        "properties": {"x": schema},
+        "$defs": {"Part": {"type": "integer", "minimum": 1}},
+    }
+    [line] = parameters(whole)
+
+    assert f"{line.kind}, {line.needed}" == shown

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
-from pydantic import Field
+from pydantic import AliasPath, Field
 
 from covalt_toolset import ToolSignatureError, describe
 from tests.covalt_toolset.declared_types import Opaque, Unfinished, evaluated, returning, taking
@@ -119,6 +119,9 @@ def _opaque(a: int, thing: Opaque) -> None: ...
 def _callback(a: int, then: Callable[[int], int]) -> None: ...
 def _no_such_name(a: int, thing: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _unfinished(a: int, thing: Unfinished) -> None: ...
+def _from_a_path(a: int = Field(1, validation_alias=AliasPath("b", 0))) -> None: ...
+
+
 def _pattern(a: Annotated[str, Field(pattern="(")]) -> None: ...
 
 
@@ -134,6 +137,7 @@ def _pattern(a: Annotated[str, Field(pattern="(")]) -> None: ...
         (_no_such_name, "_no_such_name(): 'thing' is annotated Missing, which cannot be"),
         (_unfinished, "_unfinished(): 'thing' is annotated Unfinished, which cannot be read"),
         (_pattern, "_pattern(): 'a' is annotated str, which cannot be read: "),
+        (_from_a_path, "_from_a_path(): 'a' has AliasPath(path=['b', 0]), but each argument has"),
         (print, "print(): '*args' has values"),
         (iter, "<built-in function iter> has no signature"),
         (3, "3 is not a function"),

@@ -120,11 +120,31 @@ def test_an_argument_whose_name_anthropic_rejects_is_left_out_and_reported() -> 
 @pytest.mark.parametrize(
     ("schema", "written"),
     [
-        ({"const": 5}, {"type": "integer"}),
-        ({"enum": [1, 2]}, {"type": "integer"}),
-        ({"enum": [1, 2.5]}, {"type": "number"}),
+        ({"const": 5}, {"type": "integer", "minimum": 5, "maximum": 5}),
+        ({"enum": [2, 1]}, {"type": "integer", "minimum": 1, "maximum": 2}),
+        (
+            {"type": "integer", "enum": [1, 7, 2]},
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 1, "maximum": 2},
+                    {"type": "integer", "minimum": 7, "maximum": 7},
+                ]
+            },
+        ),
+        (
+            {"enum": [1, 2.5]},
+            {
+                "anyOf": [
+                    {"type": "number", "minimum": 1, "maximum": 1},
+                    {"type": "number", "minimum": 2.5, "maximum": 2.5},
+                ]
+            },
+        ),
+        ({"enum": [*range(0, 90, 2)]}, {"type": "integer"}),
+        ({"enum": [1, 2], "minimum": 2}, {"type": "integer", "minimum": 2}),
         ({"const": True}, {"type": "boolean"}),
-        ({"enum": [1, None]}, {"type": "integer", "nullable": True}),
+        ({"enum": [1, None]}, {"type": "integer", "minimum": 1, "maximum": 1, "nullable": True}),
+        ({"$ref": "#/$defs/N", "default": 1}, {"type": "integer", "default": 1}),
         ({"enum": ["a", 1]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
         ({"type": ["integer", "string"]}, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
         ({"type": ["integer", "null"]}, {"type": "integer", "nullable": True}),
@@ -151,6 +171,58 @@ def test_a_schema_for_gemini_has_the_types_of_its_valid_values(schema: Any, writ
     (list_,) = functions_of(content, "gemini")
     (function,) = list_["functionDeclarations"]
     assert function["parameters"]["properties"]["a"] == written
+
+
+def test_what_is_lost_of_a_definition_is_reported_at_its_place() -> None:
+    definitions = {
+        "Size": {"type": "integer", "enum": [1, 2, 3]},
+        "Node": {
+            "type": "object",
+            "properties": {"size": {"$ref": "#/$defs/Size"}, "next": {"$ref": "#/$defs/Node"}},
+            "minProperties": 1,
+            "propertyNames": {"pattern": "."},
+        },
+        "Unused": {"type": "string"},
+    }
+    inputs = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/Node"}},
+        "$defs": definitions,
+    }
+    content = laws.as_json({"tools": [{"name": "x", "inputSchema": inputs}]})
+
+    done = laws.converted(content, TOOLS, conversion.find_format("gemini"))
+
+    ((function,),) = [one["functionDeclarations"] for one in json.loads(done.files["gemini.json"])]
+    assert function["parameters"]["properties"]["a"]["properties"] == {
+        "size": {"type": "integer", "minimum": 1, "maximum": 3},
+        "next": {"type": "object"},
+    }
+    assert {one.pointer.removeprefix("/tools/0/inputSchema/$defs/") for one in done.lost} == {
+        "Node/properties/next/$ref",
+        "Node/propertyNames/pattern",
+        "Unused/type",
+    }
+
+
+def test_an_example_is_lost_as_one_value() -> None:
+    text = """\
+id: a
+name: A
+version: "1"
+tools:
+  - id: x
+    input_schema: {type: object}
+    entrypoint: "tools.a:x"
+    examples: [{description: D, args: {a: 1, b: {c: 2}}}, {args: {}}]
+"""
+    document = folder_document("a", {"toolset.yaml": text.encode(), "tools/a.py": b"def x(): ..."})
+    source = conversion.find_format("toolset")
+
+    for target in ("gemini", "openai"):
+        done = conversion.convert(document, source, conversion.find_format(target))
+        lost = [one.pointer for one in done.lost if "examples" in one.pointer]
+        assert lost == ["/tools/0/examples/0", "/tools/0/examples/1"]
 
 
 def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:

@@ -190,6 +190,23 @@ def test_a_schema_that_an_example_does_not_match_is_not_stored_and_does_not_stop
     assert [*read_toolset(operate.root, "shop").stored_schemas.valid.tools] == ["find"]
 
 
+def test_an_example_that_contradicts_only_the_schema_that_was_read_stops_no_description(
+    operate: Operations, folder: Path
+) -> None:
+    tool = "  - {id: odd, entrypoint: 'tools.shop:odd', examples: [{description: A, args: {count: many}}]}\n"
+    (folder / "toolset.yaml").write_text(MANIFEST + tool, encoding="utf-8")
+    odd = "def odd(count: int) -> None: ...\nodd.__annotations__['count'] = int | str\n"
+    (folder / "tools/shop.py").write_text(SHOP + odd, encoding="utf-8")
+    assert codes(operate.root).count("CG208") == 1
+    assert verdicts(operate("describe_tools", target="shop:pay")) == {"shop:pay": "differs"}
+
+    found = operate("describe_tools", target="shop", write=True)
+
+    assert verdicts(found)["shop:odd"] == "differs"
+    assert [one["tool_id"] for one in found["tools"] if not one["stored"]] == ["shop:own"]
+    assert "CG208" not in codes(operate.root)
+
+
 def test_a_second_write_changes_nothing(operate: Operations, folder: Path) -> None:
     operate("describe_tools", target="shop", write=True)
     before = (folder / SCHEMAS).stat()

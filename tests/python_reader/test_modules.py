@@ -129,6 +129,10 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "tools/second.py": "__all__ = ['Size']\nSize = bool\nOther = float",
         "tools/echo.py": "from tools.first import *\nfrom tools.second import *\ndef f(x: Size, y: Other): ...",
     },
+    "star imports of the standard library": {
+        "tools/names.py": "from datetime import *\nfrom enum import *\nX = int",
+        "tools/echo.py": "from tools.names import *\ndef f(x: X, y: date, n: int): ...",
+    },
     "star imports in a circle": {
         "tools/a.py": "from tools.b import *\nX = int",
         "tools/b.py": "from tools.a import *\nY = str",
@@ -222,6 +226,33 @@ def test_an_import_that_only_running_would_decide_is_unread(echo: str) -> None:
     found = read(files)
     assert found.input_schema["properties"] == {"x": {}}
     assert [one.partition(",")[0] for one in found.unread.values()] == ["Shape"]
+
+
+@pytest.mark.parametrize(
+    ("echo", "reason"),
+    [
+        ("def f(x: int): ...", "int, which from other import * may define"),
+        (
+            "class M(BaseModel):\n    class Inner(BaseModel):\n        a: str\n    inner: Inner\ndef f(x: M): ...",
+            "M: Inner, which the class itself defines",
+        ),
+        (
+            "class M(BaseModel):\n    a: str = Field(validation_alias=AliasPath('b'))\ndef f(x: M): ...",
+            "M: AliasPath('b')",
+        ),
+        (
+            "def f(x: int = Field(validation_alias=AliasPath('b'))): ...",
+            "the name of an argument: AliasPath('b')",
+        ),
+    ],
+)
+def test_the_reason_for_an_unread_type_names_what_is_unread(echo: str, reason: str) -> None:
+    imports = "from pydantic import AliasPath, BaseModel, Field"
+    if "int," in reason:
+        imports = "from tools.names import *"
+    files = {"tools/names.py": "from other import *", "tools/echo.py": f"{imports}\n{echo}"}
+
+    assert [*read(files).unread.values()] == [reason]
 
 
 def test_a_definition_names_the_modules_of_its_signature_only() -> None:

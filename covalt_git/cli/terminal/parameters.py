@@ -1,12 +1,14 @@
-"""Parameters of a tool with their types and nested fields, for ``tool show``."""
+"""Parameters of a tool with their types, limits, defaults and nested fields, for ``tool show``."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.json_values import pointer
+from covalt_git.json_values.limits_in_words import limits_in_words
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[Parame
         part = _resolved(root, written)
         own = written if isinstance(written, dict) else {}
         text = str(own.get("description", part.get("description", "")))
-        needed = "required" if name in required else "optional"
+        needed = "required" if name in required else f"optional{_default(own)}"
         yield ParameterLine(name, _kind(root, part), needed, text, depth)
         for inner in _objects(root, part) if depth < _MAX_DEPTH else ():
             yield from _fields(root, inner, depth + 1)
@@ -59,13 +61,25 @@ def _objects(root: JsonObject, schema: JsonObject, steps: int = 0) -> Iterator[J
 def _kind(root: JsonObject, schema: JsonObject, steps: int = 0) -> str:
     if values := schema.get("enum"):
         return shorten(" | ".join(map(str, values)))
-    branches, kind = _branches(schema), schema.get("type", "any")
+    branches, kinds = _branches(schema), schema.get("type", "any")
     if steps < _MAX_DEPTH and branches:
-        kinds = [_kind(root, _resolved(root, one), steps + 1) for one in branches]
-        return " or ".join(dict.fromkeys(kinds))
-    if steps < _MAX_DEPTH and kind == "array" and "items" in schema:
-        return f"array of {_kind(root, _resolved(root, schema['items']), steps + 1)}"
-    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+        found = [_kind(root, _resolved(root, one), steps + 1) for one in branches]
+        return " or ".join(dict.fromkeys(found))
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    words = " or ".join(f"{kind}{_limits(schema, str(kind))}" for kind in kinds)
+    if steps < _MAX_DEPTH and kinds == ["array"] and "items" in schema:
+        return f"{words} of {_kind(root, _resolved(root, schema['items']), steps + 1)}"
+    return words
+
+
+def _limits(schema: JsonObject, kind: str) -> str:
+    words = ", ".join(map(shorten, limits_in_words(schema, kind)))
+    return f" ({words})" if words else ""
+
+
+def _default(schema: JsonObject) -> str:
+    value = schema.get("default")
+    return "" if value is None else f", default: {shorten(json.dumps(value, ensure_ascii=False))}"
 
 
 def _branches(schema: JsonObject) -> list[Any]:

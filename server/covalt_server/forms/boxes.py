@@ -1,4 +1,4 @@
-"""Input box of one text or number: its size, its HTML attributes and the note next to it.
+"""Input box of one text or number: its size and its HTML attributes.
 
 An attribute is set only if its meaning in browsers equals JSON Schema's: a browser must not refuse or change
 what the schema allows.  Other limits are in the note, and the server checks them.
@@ -10,13 +10,11 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.json_values.keywords import list_at, number_at, text_at
 from covalt_git.text.display import shorten
-from covalt_server.forms.schema import list_at, number_at, text_at
-from covalt_server.forms.shapes import MISSING, InputKind, Shape, as_json
+from covalt_server.forms.shapes import MISSING, Shape, as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from covalt_git.json_values import JsonObject
 
 PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
@@ -33,50 +31,7 @@ _SHORT_NAMES = frozenset(
 )
 """A field whose name ends with one of these gets a single-line box, which drops line breaks."""
 
-_FORMATS = {
-    "date": "such as 2026-11-20",
-    "date-time": "such as 2026-11-20T17:24:00Z",
-    "time": "such as 17:24:00Z",
-    "duration": "such as P1DT12H",
-    "email": "an email address",
-    "uri": "a URL, https://...",
-    "uuid": "a UUID",
-}
 _KEYBOARDS = {"email": "email", "idn-email": "email", "uri": "url", "iri": "url"}
-
-
-def limits(shape: Shape) -> Iterator[str]:
-    """Yield the limits of a value in addition to its type, such as "at most 5 items"."""
-    schema = shape.schema
-    if shape.kind in {InputKind.NUMBER, InputKind.INTEGER}:
-        yield from _range(schema, "minimum", "maximum", "")
-        if (least := number_at(schema, "exclusiveMinimum")) is not None:
-            yield f"more than {least}"
-        if (most := number_at(schema, "exclusiveMaximum")) is not None:
-            yield f"less than {most}"
-        if (step := number_at(schema, "multipleOf")) is not None:
-            yield f"a multiple of {step}"
-    elif shape.kind is InputKind.TEXT:
-        yield from _range(schema, "minLength", "maxLength", " characters")
-        if pattern := text_at(schema, "pattern"):
-            yield f"must match {pattern}"
-        if form := _FORMATS.get(text_at(schema, "format")):
-            yield form
-    elif shape.kind in {InputKind.LIST, InputKind.CHOICES}:
-        yield from _range(schema, "minItems", "maxItems", " items")
-
-
-def _range(schema: JsonObject, least: str, most: str, unit: str) -> Iterator[str]:
-    low, high = number_at(schema, least), number_at(schema, most)
-    unit = unit.removesuffix("s") if (high if high is not None else low) == 1 else unit
-    if low is not None and high is not None:
-        yield f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
-    elif low:
-        yield f"at least {low}{unit}"
-    elif low is not None and not unit:
-        yield f"at least {low}"
-    elif high is not None:
-        yield f"at most {high}{unit}"
 
 
 def number_attributes(*, is_integer: bool, required: bool) -> dict[str, str]:

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from covalt_git.json_values.difference import same
+from covalt_git.json_values.keywords import text_at
+from covalt_git.json_values.limits_in_words import limits_in_words
 from covalt_server.forms.boxes import (
     PLAIN,
     brief,
-    limits,
     number_attributes,
     rows,
     shown_text,
     suggestions,
     text_attributes,
 )
-from covalt_server.forms.schema import text_at
 from covalt_server.forms.shapes import (
     COMPOSITE,
     MAX_DEPTH,
@@ -54,6 +54,13 @@ if TYPE_CHECKING:
 ROOT = "args"
 MAX_FIELDS = 1000
 """Fields of one form; lists and objects beyond them are shown as JSON."""
+
+_LIMITED = {
+    InputKind.TEXT: "string",
+    **dict.fromkeys((InputKind.NUMBER, InputKind.INTEGER), "number"),
+    **dict.fromkeys((InputKind.LIST, InputKind.CHOICES), "array"),
+}
+"""The fields whose notes have limits, and the types of JSON Schema that these limit."""
 
 _YES_OR_NO = (Option(True, "yes"), Option(False, "no"))
 _BOXES = frozenset(
@@ -353,7 +360,7 @@ def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> st
 
 
 def _with_note(shown: Field, shape: Shape) -> Field:
-    words = [*limits(shape)]
+    words = [*limits_in_words(shape.schema, _LIMITED.get(shape.kind, ""))]
     default = shape.default
     is_plain = (
         shown.kind is InputKind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})

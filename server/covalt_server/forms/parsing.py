@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.keywords import is_number
 from covalt_git.text.display import shorten
 from covalt_server.forms.fields import inner_name, mark
 from covalt_server.forms.problems import FieldProblem
-from covalt_server.forms.schema import is_number
 from covalt_server.forms.shapes import (
     COMPOSITE,
     MAX_DEPTH,

@@ -14,16 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values.difference import same
-from covalt_server.forms.schema import (
-    Flattening,
-    is_number,
-    list_at,
-    merged,
-    number_at,
-    object_at,
-    text_at,
-    types_of,
-)
+from covalt_git.json_values.keywords import is_number, list_at, number_at, object_at, text_at
+from covalt_server.forms.schema import Flattening, merged, types_of
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
