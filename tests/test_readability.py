@@ -24,7 +24,6 @@ UNNAMED = {
     "covalt_git/file_edits": 8,
     "covalt_git/formats": 61,
     "covalt_git/gateway": 28,
-    "covalt_git/git_store": 19,
     "covalt_git/grants": 13,
     "covalt_git/http_client": 3,
     "covalt_git/http_tools": 4,
