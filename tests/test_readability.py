@@ -46,7 +46,6 @@ UNNAMED = {
     "covalt_git/toolsets": 36,
     "covalt_git/transfers": 4,
     "covalt_git/trust": 2,
-    "covalt_git/workspaces": 30,
     "covalt_git/yaml_text": 6,
     "covalt_toolset": 13,
     "server/covalt_server": 82,
