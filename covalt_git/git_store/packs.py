@@ -207,7 +207,6 @@ class PackFile:
         return _listing(path, self.format, status.st_ino, status.st_mtime_ns, status.st_size)
 
     def ids(self) -> list[str]:
-        """Return the ids of all objects."""
         if self._listed is not None:
             return [oid.hex() for oid in self._listed]
         return list(map(bytes.decode, self.index))

@@ -127,7 +127,7 @@ def _name(prefix: str, path: str) -> str:
 
 def _hunks(old_content: bytes, new_content: bytes) -> Iterator[bytes]:
     """Return the hunks of a text; only line feeds end its lines."""
-    # splitlines() also splits at a carriage return or form feed inside of a line, which broke the patch.
+    # splitlines() also splits at a carriage return inside of a line, which broke the patch.
     old, new = (io.BytesIO(content).readlines() for content in (old_content, new_content))
     diff = unified_diff(old, new)
     next(diff, None)  # the names

@@ -308,7 +308,6 @@ class ChatStore:
         return self._stored_below(APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
-        """Return an approval, or None."""
         approval = stored_at(self.store, APPROVALS + execution_id, Approval)
         return None if approval is None else self._checked(approval)
 

@@ -149,8 +149,8 @@ class _Walk:
                 for name, (*_, oid) in last.files.items()
                 if ids.get(name) != oid.hex() and not self.store.has(oid.hex())
             }
-        # A copy, as the last scan is compared with this one: a change in it would hide a change of the folder
-        # (test_a_file_that_was_left_out_is_stored_once_it_may_be).
+        # What this scan reads goes into a dict of its own (`read`): this one is the last scan's, which is compared
+        # with the result (test_a_file_that_was_left_out_is_stored_once_it_may_be).
         kept = last.files
         if changed or mark != last.mark:
             kept = {name: file for name, file in kept.items() if name not in changed}

@@ -68,7 +68,6 @@ class Writer:
 
     @property
     def folder(self) -> WorkingFolder:
-        """The working folder."""
         return WorkingFolder(self.chat)
 
     # Commits
@@ -195,7 +194,7 @@ class Writer:
         for manifest in self.chat.log(head):
             if manifest.id == last:
                 return snapshot.holds(self.chat.state(last))
-            # A commit of ours moved the folder with the branch, so a difference is an edit
+            # A commit by covalt-git moved the folder with the branch, so a difference is an edit
             # (test_files_that_a_user_put_back_after_a_push_are_an_edit).
             if manifest.source != "push":
                 break

@@ -61,7 +61,7 @@ def writing(
         # recovers the chat.
         handover.note = writer.due
         chat.stat_cache.head = chat.head()
-        # Last, because nothing of the caller's depends on it, and the next writer tries again.
+        # Last, because the caller's result does not depend on it, and the next writer tries again.
         with contextlib.suppress(CovaltError, OSError):
             repacking.combine(chat.store)
 
@@ -101,7 +101,7 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
         chat.store.clear_leftovers()
         branches.finish_rename(chat.store)
         writer.folder.clear_staging()
-    # Also after a clean end: an operation that goes on after a failed switch, such as a push of several
+    # Also after a clean end: an operation that continues after a failed switch, such as a push of several
     # branches, may leave its journal.  Before the calls, whose commits scan the folder: half a switch would
     # look like what a tool wrote.
     writer.folder.roll_forward()
