@@ -89,8 +89,7 @@ def find_editable(
     """
     file = _unchanged(chat, files, path, before)
     if file is None:
-        # The commit does not have the path, but the folder may: what no commit has would be lost
-        # (test_a_file_that_is_not_stored_is_not_written).
+        # The commit does not have the path, but the folder may have a file there that is in no commit.
         with Folder.opened(chat.workspace) as root:
             if root.state(path, chat.store.object_format, most=0) is not None:
                 raise _not_stored(chat, root, path) or _bad(

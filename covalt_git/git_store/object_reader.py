@@ -148,8 +148,7 @@ class ObjectReader:
 
     def has(self, oid: str) -> bool:
         """Return whether an object is stored or pending; False for a damaged loose object."""
-        # A damaged loose object counts as missing, so that the next writer stores its content again
-        # (test_empty_object_that_a_power_cut_left_is_written_again).
+        # A damaged loose object counts as missing, so that the next writer stores its content again.
         with contextlib.suppress(KeyError, *DAMAGE):
             return bool(oid in self._pending or self.find_packed(oid) or self.find_object(oid))
         return False

@@ -180,8 +180,8 @@ class Writer:
                 subject = listed(paths) or "empty folders"
             head = self.commit(source, snapshot, subject=subject, **fields)
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
-        # At once, not only when the writer ends: if the operation then fails, the next writer must not take
-        # this commit for one of plain git, and revert it.
+        # At once, not only when the writer ends without an error.  Otherwise, if the operation then fails and plain
+        # git moves the branch, the next writer does not know whose files the folder has, and reverts git's commit.
         self.chat.stat_cache.head = head
         return head
 
@@ -194,8 +194,7 @@ class Writer:
         for manifest in self.chat.log(head):
             if manifest.id == last:
                 return snapshot.holds(self.chat.state(last))
-            # A commit by covalt-git moved the folder with the branch, so a difference is an edit
-            # (test_files_that_a_user_put_back_after_a_push_are_an_edit).
+            # A commit by covalt-git moved the folder with the branch, so a difference is an edit.
             if manifest.source != "push":
                 break
         return False
