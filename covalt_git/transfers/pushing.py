@@ -112,8 +112,7 @@ class _Push:
         if accepted:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
-                    # Again, as the right to push may have ended while this waited for the lock
-                    # (tests/security/test_rights_that_end_during_a_wait.py).
+                    # Again, as the right to push may have ended while this waited for the lock.
                     self.check()
                     self._move(writer, accepted)
             except (CovaltError, OSError) as error:
