@@ -23,7 +23,6 @@ class CommitGraph:
 
     def __init__(self, reader: ObjectReader) -> None:
         self.reader = reader
-        # Unbounded, as a walk asks for a commit once for each child, and a caller walks several times.
         self.commit: Callable[[str], CommitObject] = lru_cache(maxsize=None)(reader.read_commit)
 
     def ancestors(

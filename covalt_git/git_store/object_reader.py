@@ -110,7 +110,6 @@ class ObjectReader:
         # A writer renames the index before the pack, and gc removes it after the pack: with both names, a pack
         # is complete.
         usable = {name for name in names if name.endswith(".pack") and f"{name[:-5]}.idx" in names}
-        # Known packs stay open, so that a listing does not read their indexes again.
         still_there = [pack for pack in self._packs if pack.path.name in usable]
         new = [
             PackFile(self.pack_folder / name, self.format)

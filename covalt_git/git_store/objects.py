@@ -113,6 +113,5 @@ def decode_commit(content: bytes) -> CommitObject:
     if not fields.get("tree") or not fields.get("committer"):
         raise ValueError("no tree or no committer")
     author = fields.get("author", "").rsplit(" ", 2)[0]
-    # From the right: the name of a committer may have spaces.
     committer, time, _ = fields["committer"].rsplit(" ", 2)
     return CommitObject(fields["tree"], tuple(parents), author, committer, int(time), message)

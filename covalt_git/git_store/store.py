@@ -156,8 +156,7 @@ class GitStore(ObjectReader):
         entries = (new_entry(oid, *row) for oid, row in self._pending.items())
         count = len(self._pending)
         path = write_pack(self.pack_folder, self.format, entries, count, durable=self.durable)
-        # Added without listing the folder, which would take as long as the write.  After a flush that failed
-        # between the renames, the same pack has its name already.
+        # After a flush that failed late, the same pack may have its name, and be known, already.
         others = (pack for pack in self._packs if pack.path != path)
         self._packs = [PackFile(path, self.format), *others]
         self.abandon()

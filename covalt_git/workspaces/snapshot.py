@@ -137,7 +137,6 @@ class Snapshot:
                     status = os.lstat(name, dir_fd=parent)
                     below: frozenset[tuple[Any, ...]] | None = frozenset()
                     if stat.S_ISDIR(status.st_mode):
-                        # One more than the budget, so that a folder that has exactly as many is still listed.
                         rows = itertools.islice(root.files_below([path]), budget + 1)
                         below = frozenset((row[0], *_identity(row[3])) for row in rows)
                         left = budget - len(below)

@@ -112,7 +112,6 @@ class Switch:
         """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
         for number, change in enumerate(self.changes):
             if change.new is not None:
-                # By number, because a path has folders, which would have to be created and fsynced here too.
                 file = self._staged[change.path] = staging / str(number)
                 create(str(file), change.new.mode, self.chat.store.read_blob(change.new.oid))
         return [*self._staged.values()]

@@ -118,7 +118,6 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
     entries: dict[bytes, TreeEntry | None] = {}
     if tree is not None:
         entries |= {entry.name: entry for entry in store.read_tree(tree)}
-    # All edits below a folder together, so that its tree is read and written once.
     below: dict[bytes, Edits] = {}
     for path, entry in edits.items():
         name, _, rest = path.partition("/")

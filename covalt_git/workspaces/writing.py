@@ -57,8 +57,6 @@ def writing(
         writer = Writer(chat, by)
         recover(writer, unclean=handover.unclean, due=handover.note)
         yield writer
-        # Not after an error: the note stays empty, and the lock keeps this holder's name, so that the next one
-        # recovers the chat.
         handover.note = writer.due
         chat.stat_cache.head = chat.head()
         # Last, because the caller's result does not depend on it, and the next writer tries again.
