@@ -36,6 +36,7 @@ NAMES = (
 """What may be written, for descriptions."""
 
 _MESSAGE = "message:"
+# Python refuses to parse some thousand digits, with an error of its own.
 _BACK = re.compile(r"(?P<name>.+)~(?P<steps>[0-9]{0,6})")
 _FEWEST_DIGITS = 4
 _DIGITS = re.compile(rf"[0-9a-f]{{{_FEWEST_DIGITS},64}}")
@@ -69,22 +70,23 @@ def resolve(chat: ChatStore, name: str) -> str:
     head = chat.head() if name == "HEAD" else heads.get(name)
     if head is not None:
         return head
-    found = next(filter(None, _matches(chat, name)), [])
-    if len(found) > 1:
-        few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
+    oids = next(filter(None, _matches(chat, name)), [])
+    if len(oids) > 1:
+        few = ", ".join(oid[:SHOWN_DIGITS] for oid in oids[:_MOST_NAMED])
         raise CovaltError(
-            f"{name!r} means {len(found)} commits",
+            f"{name!r} means {len(oids)} commits",
             hint=f"write one of {few}",
             code="ambiguous",
             http_status=409,
         )
-    if not found and (back := _BACK.fullmatch(name)) is not None:
+    # After all other rules: an application's id of a message may end with such a suffix.
+    if not oids and (back := _BACK.fullmatch(name)) is not None:
         steps = int(back["steps"] or 1)
         line = chat.log(resolve(chat, back["name"]))
-        found = [one.id for one in itertools.islice(line, steps, steps + 1)]
-    if not found:
+        oids = [commit.id for commit in itertools.islice(line, steps, steps + 1)]
+    if not oids:
         raise _unknown(chat, name)
-    return found[0]
+    return oids[0]
 
 
 def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
@@ -92,23 +94,27 @@ def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
     commits = chat.reachable()
     yield [name] if name in commits else []
     message_id = name.removeprefix(_MESSAGE)
-    written = canonical_json.dumps(message_id).decode()[1:-1]
+    # The text of a message says whether it can have the name, so most commits are not parsed.
+    encoded = canonical_json.dumps(message_id).decode()[1:-1]
     mentions = [
-        chat.outline(oid) for oid in commits if written in chat.store.read_commit(oid).message
+        chat.outline(oid) for oid in commits if encoded in chat.store.read_commit(oid).message
     ]
-    messages = [(one, one.record.message) for one in mentions if one.record.message]
-    yield _lasts(chat, [one.id for one, _ in messages if one.record.id == message_id])
-    yield [one.id for one in mentions if one.source_ref == name]
-    yield _lasts(chat, [one.id for one, words in messages if words.ref == message_id])
+    messages = [(commit, commit.record.message) for commit in mentions if commit.record.message]
+    yield _lasts(chat, [commit.id for commit, _ in messages if commit.record.id == message_id])
+    yield [commit.id for commit in mentions if commit.source_ref == name]
+    yield _lasts(chat, [commit.id for commit, words in messages if words.ref == message_id])
     # If an application stores its messages itself, its calls have ids of messages that the chat does not have.
-    line = {one.id for one in chat.log(chat.head())}
-    calls = [one for one in mentions if one.message_id == message_id]
-    calls.sort(key=lambda one: (one.id in line, one.created_at, one.id))
-    yield [one.id for one in calls[-1:]]
-    known = {*commits, *chat.store.refs(DELETED).values()} if _DIGITS.fullmatch(name) else ()
-    found = {oid for oid in known if oid.startswith(name)}
-    found |= {one.id for one in mentions if one.record.call and one.record.id.endswith(name)}
-    yield sorted(found) if len(name) >= _FEWEST_DIGITS else []
+    line = {commit.id for commit in chat.log(chat.head())}
+    calls = [commit for commit in mentions if commit.message_id == message_id]
+    calls.sort(key=lambda commit: (commit.id in line, commit.created_at, commit.id))
+    yield [commit.id for commit in calls[-1:]]
+    # With deleted branches, whose commits are named by their ids in the command that restores them.
+    oids = {*commits, *chat.store.refs(DELETED).values()} if _DIGITS.fullmatch(name) else ()
+    matches = {oid for oid in oids if oid.startswith(name)}
+    matches |= {
+        commit.id for commit in mentions if commit.record.call and commit.record.id.endswith(name)
+    }
+    yield sorted(matches) if len(name) >= _FEWEST_DIGITS else []
 
 
 def _lasts(chat: ChatStore, own: list[str]) -> list[str]:
@@ -124,6 +130,6 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
         )
     # Ids are suggested only for a name that looks like an id, which was probably mistyped.
-    shown = max(len(name), SHOWN_DIGITS)
-    ids = (oid[:shown] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
+    digits = max(len(name), SHOWN_DIGITS)
+    ids = (oid[:digits] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
     return UnknownCommitError(chat.id, name, [*heads, *ids])

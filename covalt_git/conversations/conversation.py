@@ -88,7 +88,7 @@ class Conversation:
         self.chat = chat
         self.messages: dict[str, Message] = {}
         self._branches = chat.branches()  # read once, because other processes may move them
-        self._head = next((one.manifest_id for one in self._branches if one.active), None)
+        self._head = next((branch.manifest_id for branch in self._branches if branch.active), None)
         heads = {branch.manifest_id for branch in self._branches}
         self._steps = steps = _placed(chat, heads)
         self._line = set(_above(steps, self._head))
@@ -113,26 +113,26 @@ class Conversation:
         if text is None:
             return self._last()
         messages = self.messages.values()
-        found = [one for one in messages if text in {one.id, one.ref}]
-        if not found and len(text) >= _FEWEST_DIGITS:
-            found = [
-                one
-                for one in messages
-                if one.id.endswith(text)
-                or one.own_manifest_id.startswith(text)
-                or one.manifest_id.startswith(text)
+        matches = [message for message in messages if text in {message.id, message.ref}]
+        if not matches and len(text) >= _FEWEST_DIGITS:
+            matches = [
+                message
+                for message in messages
+                if message.id.endswith(text)
+                or message.own_manifest_id.startswith(text)
+                or message.manifest_id.startswith(text)
             ]
-            if len(found) > 1:
+            if len(matches) > 1:
                 raise CovaltError(
                     f"{text!r} names several messages",
-                    hint=f"write the whole id: {', '.join(one.id for one in found[:3])}",
+                    hint=f"write the whole id: {', '.join(message.id for message in matches[:3])}",
                 )
-        if not found:
-            known = [name for one in messages for name in (one.id, one.ref) if name]
+        if not matches:
+            names = [name for message in messages for name in (message.id, message.ref) if name]
             list_with = f"covalt-git chat message list {self.chat.id}"
-            raise UnknownNameError("message", text, known, list_with=list_with)
+            raise UnknownNameError("message", text, names, list_with=list_with)
         # A commit that git copied is the same message twice.
-        return max(found, key=lambda one: one.active)
+        return max(matches, key=lambda message: message.active)
 
     def check_new(self, ref: str | None) -> None:
         """Check that no message has this application's id yet.
@@ -140,7 +140,8 @@ class Conversation:
         Raises:
             CovaltError: if a message has it.
         """
-        if ref is not None and any(ref in {one.id, one.ref} for one in self.messages.values()):
+        messages = self.messages.values()
+        if ref is not None and any(ref in {message.id, message.ref} for message in messages):
             raise CovaltError(
                 f"there is a message {ref!r}",
                 hint=f"covalt-git chat message show {self.chat.id} {ref}",
@@ -156,7 +157,7 @@ class Conversation:
         ends = [branch for branch in self._branches if branch.name in message.branches]
         if not ends:
             return None, message.manifest_id
-        best = max(ends, key=lambda one: (one.active, self._steps[one.manifest_id].order))
+        best = max(ends, key=lambda branch: (branch.active, self._steps[branch.manifest_id].order))
         assert best.manifest_id is not None  # it ends with a message
         return best.name, best.manifest_id
 
@@ -166,20 +167,20 @@ class Conversation:
         Raises:
             CovaltError: if the message is only on a merged line, so that no branch leads to it by first parents.
         """
-        found = []
+        candidates = []
         for branch in self._branches:
             history = list(self._messages_above(branch.manifest_id))
             if message.own_manifest_id in history:
                 later = history.index(message.own_manifest_id)
                 rank = (later, self._steps[branch.manifest_id].order, branch.active)
-                found.append((rank, branch.name, self.messages[history[0]]))
-        if not found:
+                candidates.append((rank, branch.name, self.messages[history[0]]))
+        if not candidates:
             raise CovaltError(
                 f"the message {message.id} is only in a merged branch, so no branch can be switched to it",
                 hint="to continue on a new branch after this message:"
                 f" covalt-git chat message continue {self.chat.id} {message.id}",
             )
-        _, name, leaf = max(found, key=lambda one: one[0])
+        _, name, leaf = max(candidates, key=lambda candidate: candidate[0])
         return name, leaf
 
     def message_of(self, oid: str | None) -> Message | None:
@@ -202,6 +203,8 @@ class Conversation:
             if oid is not None and step.is_message:
                 children.setdefault(self._steps[step.parent].message, []).append(oid)
         for siblings in children.values():
+            # By time and then by the ids of records: two messages can have the same millisecond
+            # (test_messages_of_one_millisecond_keep_their_order).
             siblings.sort(key=lambda oid: self._steps[oid].order)
         ends: dict[str | None, list[str]] = {}
         for branch in self._branches:
@@ -231,17 +234,17 @@ class Conversation:
             )
 
     def _last(self) -> Message:
-        found = self.message_of(self._head)
-        if found is None:
+        last = self.message_of(self._head)
+        if last is None:
             raise CovaltError(
                 f"the branch {self.chat.active_branch()!r} has no message yet",
                 hint=f"covalt-git chat message add {self.chat.id} TEXT",
             )
-        return found
+        return last
 
-    def _best(self, found: Iterable[str | None]) -> str:
+    def _best(self, oids: Iterable[str | None]) -> str:
         """Return the commit on the active branch; if none is, the newest commit."""
-        return str(max(found, key=lambda oid: (oid in self._line, self._steps[oid].order)))
+        return str(max(oids, key=lambda oid: (oid in self._line, self._steps[oid].order)))
 
     def _messages_above(self, oid: str | None) -> Iterator[str]:
         """Yield the messages in the first-parent history of a commit, newest first."""
@@ -259,6 +262,7 @@ def of_call(chat: ChatStore, text: str) -> str:
         UnknownNameError: if the message does not exist; the hint has the most similar one.
         CovaltError: if the message is not on the active branch.
     """
+    # Mostly the newest message of the branch; the whole conversation is read only if it is not on the branch.
     for manifest in chat.log(chat.head()):
         words = manifest.record.message
         if words is not None and text in {manifest.record.id, words.ref}:

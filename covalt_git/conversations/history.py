@@ -49,10 +49,12 @@ def layout(
         coming = [lane for lane, oid in enumerate(waiting) if oid == commit]
         above = tuple(lane for lane in coming if lane > 0 or has_begun)
         lane = _lane_of(commit, waiting)
-        for one in coming:
-            waiting[one] = None
+        for ended in coming:
+            waiting[ended] = None
         through = tuple(
-            one for one, oid in enumerate(waiting) if oid is not None and (one > 0 or has_begun)
+            passed
+            for passed, oid in enumerate(waiting)
+            if oid is not None and (passed > 0 or has_begun)
         )
         below: list[int] = []
         for parent in dict.fromkeys(parents):  # the first in the same lane, others in any lane
@@ -66,7 +68,7 @@ def layout(
 
 def _lane_of(commit: str, waiting: list[str | None]) -> int:
     """Return the first lane that leads to a commit, else a free one."""
-    wanted = commit if commit in waiting else None
-    if wanted not in waiting:
+    content = commit if commit in waiting else None
+    if content not in waiting:
         waiting.append(None)
-    return waiting.index(wanted)
+    return waiting.index(content)

@@ -69,11 +69,12 @@ def add(
         talk.check_new(words.ref)
         if parent is not None:
             name, start = talk.continuation(talk.find(parent))
-    before = start
+    tip = start
     if branch is not None or name is None:
-        name, before = branches.new_name(chat, branch, "continue"), None
+        name, tip = branches.new_name(chat, branch, "continue"), None
+    # The message has the files of the commit that it follows: those of the workspace may be of another branch.
     oid, message_id = _commit(writer, words, start, start)
-    changes = writer.switch(name, old=head, before=before, new=oid)
+    changes = writer.switch(name, old=head, before=tip, new=oid)
     return MessageStep(name, oid, message_id, tuple(changes))
 
 
@@ -92,6 +93,7 @@ def retry(writer: Writer, message: str | None = None, *, branch: str | None = No
     talk = Conversation(chat)
     retried = talk.find(message)
     name = branches.new_name(chat, branch, "retry")
+    # A user's message stays, as it is the prompt that the application answers again; another message is the answer.
     if retried.role == _USER:
         start: str | None = talk.first_files(retried)
         last: str | None = retried.id
@@ -163,13 +165,13 @@ def continue_from(
     chat = writer.chat
     head = writer.commit_changes()
     talk = Conversation(chat)
-    found = talk.find(message)
-    name, start = talk.continuation(found)
-    before: str | None = start
+    continued = talk.find(message)
+    name, start = talk.continuation(continued)
+    tip: str | None = start
     if name is None or branch is not None:
-        name, before = branches.new_name(chat, branch, "continue"), None
-    changes = writer.switch(name, old=head, before=before, new=start)
-    return MessageStep(name, start, found.id, tuple(changes))
+        name, tip = branches.new_name(chat, branch, "continue"), None
+    changes = writer.switch(name, old=head, before=tip, new=start)
+    return MessageStep(name, start, continued.id, tuple(changes))
 
 
 def _commit(
@@ -201,6 +203,7 @@ def _check_words(words: MessageRecord) -> None:
             f"{words.ref!r} cannot be an application's id of a message",
             hint="write up to 200 visible ASCII characters, without spaces",
         )
+    # JSON can have half of a surrogate pair, and a commit's message is UTF-8.
     try:
         (words.text or "").encode("utf-8")
     except UnicodeEncodeError:

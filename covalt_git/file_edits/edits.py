@@ -39,14 +39,15 @@ def check_portable(path: str) -> None:
         raise _bad(path, reason)
 
 
-def check_no_collision(path: str, known: Iterable[str]) -> None:
-    """Check that every system can check out a file at ``path`` together with the ``known`` ones.
+def check_no_collision(path: str, existing: Iterable[str]) -> None:
+    """Check that every system can check out a file at ``path`` together with the ``existing`` ones.
 
     Raises:
         CovaltError: with the reason and the code ``bad_path``.
     """
     own = {path, *folders_above(path)}
-    others = itertools.chain.from_iterable((*folders_above(one), one) for one in known)
+    # The folders too: on a system that ignores case, `Notes/b` is a file of the folder of `notes/a`.
+    others = itertools.chain.from_iterable((*folders_above(file), file) for file in existing)
     pairs = collisions(dict.fromkeys([*others, *own]))
     other = next((first for first, second in pairs if second in own), None)
     if other is not None:
@@ -86,21 +87,22 @@ def find_editable(
     Raises:
         CovaltError: as :func:`edit_file`.
     """
-    found = _found(chat, files, path, before)
-    if found is None:
+    file = _unchanged(chat, files, path, before)
+    if file is None:
+        # The commit does not have the path, but the folder may have a file there that is in no commit.
         with Folder.opened(chat.workspace) as root:
             if root.state(path, chat.store.object_format, most=0) is not None:
                 raise _not_stored(chat, root, path) or _bad(
                     path, "another file or folder is in its place"
                 )
         check_no_collision(path, trees.files(chat.store, files.tree))
-    elif found.mode == LINK:
+    elif file.mode == LINK:
         raise CovaltError(
             f"{path!r} is a link, which cannot be edited",
             hint="edit the file that it points to",
             code="bad_path",
         )
-    return found
+    return file
 
 
 def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) -> str:
@@ -117,13 +119,15 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
     chat = writer.chat
     check_portable(path)
     check_storable(path, content, chat.config)
+    # First all other changes, and then the comparison with the commit that has them: between a comparison with
+    # the folder and its scan, another process could change the file.
     head = writer.commit_changes()
     files = chat.state(head)
-    found = find_editable(chat, files, path, before=before)
+    file = find_editable(chat, files, path, before=before)
     oid = blob_id(content, chat.store.object_format)
     if oid != before:
         chat.store.write_blob(content)
-        entry = TreeEntry(b"", found.mode if found else FILE, oid)
+        entry = TreeEntry(b"", file.mode if file else FILE, oid)
         after = trees.edited_state(chat.store, files, {path: entry})
         writer.commit_files("edit", after, head, subject=path)
     return oid
@@ -138,24 +142,26 @@ def delete_file(writer: Writer, path: str, *, before: str) -> None:
     chat = writer.chat
     head = writer.commit_changes()
     files = chat.state(head)
-    _found(chat, files, path, before)
+    _unchanged(chat, files, path, before)
     after = trees.edited_state(chat.store, files, {path: None})
     writer.commit_files("edit", after, head, subject=path)
 
 
-def _found(chat: ChatStore, files: FolderState, path: str, before: str | None) -> FileState | None:
+def _unchanged(
+    chat: ChatStore, files: FolderState, path: str, before: str | None
+) -> FileState | None:
     """Return the file or link at ``path``, if it is the blob ``before``; None means that it does not exist.
 
     Raises:
         StaleError: if it is not.
     """
-    found = trees.find(chat.store, files.tree, path)
-    now = found.oid if found else None
-    if now != before:
+    file = trees.find(chat.store, files.tree, path)
+    current = file.oid if file else None
+    if current != before:
         was = f"you edited {before}" if before else "you created it"
-        there = f"now it is {now}" if now else "now it does not exist"
+        there = f"now it is {current}" if current else "now it does not exist"
         raise StaleError(
             f"{path!r} has changed meanwhile: {was}, {there}",
             hint="read it again, and repeat the change in the current content",
         )
-    return found
+    return file

@@ -64,15 +64,16 @@ def restored_files(
         UnknownNameError: for a path that is neither in the earlier commit nor in the workspace.
     """
     then = chat.state(manifest_id)
-    wanted = _wanted(chat, paths, now, then, manifest_id)
+    chosen = _chosen(chat, paths, now, then, manifest_id)
     new = then
-    if wanted:
-        edits = {path: trees.find_entry(chat.store, then.tree, path) for path in wanted}
-        empty = [folder for folder in now.empty_folders if not _is_below(folder, wanted)]
-        empty += [folder for folder in then.empty_folders if _is_below(folder, wanted)]
+    if chosen:
+        edits = {path: trees.find_entry(chat.store, then.tree, path) for path in chosen}
+        # Trees do not have empty folders, so they are restored by their list.
+        empty = [folder for folder in now.empty_folders if not _is_below(folder, chosen)]
+        empty += [folder for folder in then.empty_folders if _is_below(folder, chosen)]
         new = trees.edited_state(chat.store, FolderState(now.tree, tuple(empty)), edits)
-    restored = RestoreRecord(manifest_id=manifest_id, paths=wanted)
-    return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:SHOWN_DIGITS]}"
+    restored = RestoreRecord(manifest_id=manifest_id, paths=chosen)
+    return new, restored, f"{listed(chosen) or 'all files'} of {manifest_id[:SHOWN_DIGITS]}"
 
 
 def _commit_state(
@@ -108,7 +109,7 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
         BranchExistsError: when ``branch`` exists.
     """
     chat = writer.chat
-    name = branches.new_name(chat, branch, "restore")
+    name = branches.new_name(chat, branch, "restore")  # before uncommitted changes are committed
     head = writer.commit_changes()
     restored = RestoreRecord(manifest_id=manifest_id, keeps_files=True)
     subject = f"the conversation of {manifest_id[:SHOWN_DIGITS]}, with the files kept"
@@ -190,13 +191,13 @@ def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> 
         exists = record.branch in chat.branch_names()
         branch, name = record.branch, record.branch if exists else record.manifest_id[:SHOWN_DIGITS]
     else:
-        ends = (one.name for one in chat.branches() if one.manifest_id in taken_back)
+        ends = (end.name for end in chat.branches() if end.manifest_id in taken_back)
         branch = name = next((name for name in ends if name != chat.active_branch()), "")
     again = f"covalt-git chat merge {chat.id} {name} --again"
     return f"{branch} counts as merged; to merge it again: {again}" if name else ""
 
 
-def _wanted(
+def _chosen(
     chat: ChatStore, paths: Iterable[str], now: FolderState, then: FolderState, manifest_id: str
 ) -> tuple[str, ...]:
     """Return the paths as in trees, each once; the empty tuple is the whole workspace.
@@ -204,19 +205,19 @@ def _wanted(
     Raises:
         UnknownNameError: if a path is in neither state; the hint has the most similar path of the earlier commit.
     """
-    wanted = dict.fromkeys(posixpath.normpath(path) for path in paths)
-    if "." in wanted:
+    chosen = dict.fromkeys(posixpath.normpath(path) for path in paths)
+    if "." in chosen:
         return ()
     states = (then, now)
-    for path in wanted:
+    for path in chosen:
         if not any(trees.find_entry(chat.store, state.tree, path) for state in states) and not any(
             _is_below(folder, (path,)) for state in states for folder in state.empty_folders
         ):
-            known = set(chat.files(manifest_id)) | set(then.empty_folders)
-            folders = itertools.chain.from_iterable(map(folders_above, known))
+            existing = set(chat.files(manifest_id)) | set(then.empty_folders)
+            folders = itertools.chain.from_iterable(map(folders_above, existing))
             listing = f"covalt-git chat files {chat.id} {manifest_id[:SHOWN_DIGITS]}"
-            raise UnknownNameError("file", path, known.union(folders), list_with=listing)
-    return tuple(wanted)
+            raise UnknownNameError("file", path, existing.union(folders), list_with=listing)
+    return tuple(chosen)
 
 
 def _is_below(folder: str, paths: Iterable[str]) -> bool:
@@ -239,6 +240,7 @@ def _last_change(chat: ChatStore, oid: str | None, *commands: str) -> WorkspaceM
     while oid is not None:
         manifest = chat.outline(oid)
         restored = manifest.record.restore
+        # Without this step, a second undo would undo the first one, and never get further back.
         if restored is not None and restored.command in commands:
             oid = restored.manifest_id
         elif chat.state(oid) != chat.state(manifest.parent_id):

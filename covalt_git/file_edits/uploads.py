@@ -69,7 +69,8 @@ def place(
         CovaltError: for a folder, a name or a size that cannot be stored.
     """
     below = f"{folder.removesuffix('/')}/" if folder else ""
-    if root.state(below + new_id(), object_format) is not None:  # no name is free below a file
+    # No name is free below a file or a link; a new id is the name of nothing.
+    if root.state(below + new_id(), object_format) is not None:
         raise CovaltError(
             f"{folder!r} is not a folder of the workspace", hint="choose another for --to"
         )
@@ -81,32 +82,35 @@ def place(
                 f"{upload.name!r} is not a file name", hint="give the folder with --to FOLDER"
             )
         oid = blob_id(upload.content, object_format)
-        wanted = below + upload.name
-        for path in _names(wanted):
+        requested = below + upload.name
+        for path in _names(requested):
             check_storable(path, upload.content, config)
-            found = root.state(path, object_format, most=len(upload.content))
-            was_there = path in fresh or found is not None
+            # A larger file has another content: a tool can create many huge ones with the names that would be tried
+            # (test_a_huge_file_of_the_same_name_is_not_read).
+            present = root.state(path, object_format, most=len(upload.content))
+            was_there = path in fresh or present is not None
             if not was_there:
                 if existing is not None:
                     edits.check_portable(path)
                     edits.check_no_collision(path, [*existing, *fresh])
                 fresh[path] = upload
                 break
-            if found is not None and found.mode != LINK and found.oid == oid:
+            if present is not None and present.mode != LINK and present.oid == oid:
                 break
             if path in fresh and fresh[path].content == upload.content:
                 break
-        renamed_from = wanted if path != wanted else None
+        renamed_from = requested if path != requested else None
         placed.append(Uploaded(path=path, renamed_from=renamed_from, was_there=was_there))
     return tuple(placed), fresh
 
 
-def _names(wanted: str) -> Iterator[str]:
-    """Yield the wanted name, and then names with a number before the extension."""
-    stem, dot, ending = wanted.rpartition(".")
+def _names(path: str) -> Iterator[str]:
+    """Yield a path, and then paths with a number before the extension."""
+    stem, dot, ending = path.rpartition(".")
+    # The dot of `.env` or of a folder begins no extension.
     if not stem or "/" in ending or stem.endswith("/"):
-        stem, dot, ending = wanted, "", ""
-    yield wanted
+        stem, dot, ending = path, "", ""
+    yield path
     for number in itertools.count(1):
         yield f"{stem}_{number}{dot}{ending}"
 
@@ -129,6 +133,8 @@ def upload(
         CovaltError: for a folder, a name or a size that cannot be stored, or by ``check``; nothing was added.
     """
     chat, store = writer.chat, writer.chat.store
+    # First: a file that a user creates after a path was chosen would be in this commit, and the upload would
+    # replace it (test_a_file_that_appears_during_an_upload_is_not_replaced).
     head = writer.commit_changes()
     existing = chat.files(head) if portable else None
     with Folder.opened(chat.workspace) as root:
@@ -147,7 +153,7 @@ def upload(
         names = ", ".join(file.path for file in placed)
         new = trees.edited_state(store, chat.state(head), entries)
         uploaded = tuple(
-            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in placed
+            UploadedFile(path=file.path, renamed_from=file.renamed_from) for file in placed
         )
         writer.commit_files("user_upload", new, head, subject=names, upload=uploaded)
     return placed

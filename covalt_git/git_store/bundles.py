@@ -22,6 +22,8 @@ SIGNATURES = (b"# v2 git bundle\n", b"# v3 git bundle\n")
 """First lines of bundles of version 2 and 3."""
 
 _DIGITS = {"sha1": 40, "sha256": 64}
+# A bundle comes from others.  Without these bounds, a file without line feeds would be read into memory as its
+# header.
 _LONGEST_LINE = 8192
 _MOST_LINES = 100_000
 _REF = re.compile(r"HEAD|refs/[^\x00-\x20\x7f ~^:?*\[\\]+")
@@ -51,8 +53,7 @@ def write_bundle(
     lines += [f"{oid} {ref}" for ref, oid in sorted(refs.items())]
     file.write(SIGNATURES[not is_plain] + "\n".join([*lines, "", ""]).encode())
     ids = sorted(reachable(reader, refs.values()))
-    parts = reader.pack(ids)
-    for number, part in enumerate(parts):
+    for number, part in enumerate(reader.pack(ids)):
         file.write(part)
         if progress is not None and number % 100 == 0:
             progress(min(number, len(ids)), len(ids))
@@ -84,6 +85,7 @@ def read_bundle_header(file: IO[bytes]) -> tuple[str, dict[str, str]]:
                 raise BadGitBundleError(
                     f"the bundle has an unknown object format, {object_format!r}"
                 )
+        # `-` names a commit that the reader must have, `@filter` a partial clone: neither brings a whole history.
         elif text.startswith(("-", "@")):
             missing = "filtered objects" if text.startswith("@") else "earlier commits"
             raise BadGitBundleError(

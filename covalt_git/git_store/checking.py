@@ -39,6 +39,8 @@ def why_bad_tree(reader: ObjectReader, oid: str) -> str:
         return "it is cut off, or one of its entries has no mode"
     at, last, names = 0, b"", set()
     for name, _, entry in entries:
+        # Dulwich's parser accepts zeros and a plus sign before a mode, which fsck reports: so the mode is read
+        # as it is written.
         mode = content[at : content.index(b" ", at)]
         at += len(mode) + len(name) + 2 + reader.format.oid_length
         if mode not in _MODES:
@@ -47,6 +49,7 @@ def why_bad_tree(reader: ObjectReader, oid: str) -> str:
             return "one of its entries has no valid name"
         if not entry.strip(b"0"):
             return "one of its entries has no object id"
+        # Not only the entry before it: git sorts `a`, `a.b` and the folder `a/` in this order.
         if name in names:
             return "it has two entries with the same name"
         place = name + b"/" if mode == b"40000" else name
@@ -59,14 +62,14 @@ def why_bad_tree(reader: ObjectReader, oid: str) -> str:
 
 def why_bad_commit(reader: ObjectReader, oid: str) -> str:
     """Return the first error in a commit alone, or an empty text."""
-    found = re.fullmatch(_COMMIT, reader.read_content(oid, b"commit"))
-    if found is None:
+    commit = re.fullmatch(_COMMIT, reader.read_content(oid, b"commit"))
+    if commit is None:
         return "its header is malformed"
-    ids = [found["tree"], *found["parents"].replace(b"parent ", b"").split()]
-    if any(len(one) != reader.format.hex_length for one in ids):
+    ids = [commit["tree"], *commit["parents"].replace(b"parent ", b"").split()]
+    if any(len(hex_id) != reader.format.hex_length for hex_id in ids):
         return "it contains object ids of another format"
-    if max(int(found["written"]), int(found["committed"])) > _LATEST:
+    if max(int(commit["written"]), int(commit["committed"])) > _LATEST:
         return "its time is out of range"
-    if re.search(rb"^(?:author|committer) ", found["others"], re.MULTILINE):
+    if re.search(rb"^(?:author|committer) ", commit["others"], re.MULTILINE):
         return "it has several authors"
     return ""

@@ -53,14 +53,14 @@ def ancestors(
 
     Those in ``without``, or only reached through them, are left out.
     """
-    found = {oid: 0 for oid in tips if oid not in without}
-    waiting = list(found)
+    distances = {oid: 0 for oid in tips if oid not in without}
+    waiting = list(distances)
     for oid in waiting:  # it grows until no parent is new
-        for above in parents(oid):
-            if above not in found and above not in without:
-                found[above] = found[oid] + 1
-                waiting.append(above)
-    return found
+        for parent in parents(oid):
+            if parent not in distances and parent not in without:
+                distances[parent] = distances[oid] + 1
+                waiting.append(parent)
+    return distances
 
 
 def parents_first(parents: Mapping[str, Collection[str]]) -> list[str]:
@@ -68,14 +68,16 @@ def parents_first(parents: Mapping[str, Collection[str]]) -> list[str]:
     return [oid for oid in TopologicalSorter(parents).static_order() if oid in parents]
 
 
-def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
-    """Return the ids of a tree and of everything in it, except those in ``found``; add them to ``found``."""
+def new_in_tree(reader: ObjectReader, tree: str, listed: set[str]) -> list[str]:
+    """Return the ids of a tree and of everything in it, except those in ``listed``; add them to ``listed``."""
     new = []
+    # A list, not recursion: an imported repository can nest trees deeper than Python's stack, and is walked
+    # before its inspection.
     waiting = [(tree, FOLDER)]
     while waiting:
         oid, mode = waiting.pop()
-        if oid not in found and mode != SUBMODULE:
-            found.add(oid)
+        if oid not in listed and mode != SUBMODULE:  # the commit of a submodule is in another store
+            listed.add(oid)
             new.append(oid)
             if mode == FOLDER:
                 waiting += [(entry.oid, entry.mode) for entry in reader.read_tree(oid)]
@@ -84,18 +86,19 @@ def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
 
 def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
     """Return the ids of all objects that ``tips`` reach; tips may be objects of any kind."""
-    commits, found = peeled(reader, tips)
+    commits, objects = peeled(reader, tips)
     graph = CommitGraph(reader)
     for oid in graph.ancestors(commits):
-        found.add(oid)
-        new_in_tree(reader, graph.commit(oid).tree, found)
-    return found
+        objects.add(oid)
+        new_in_tree(reader, graph.commit(oid).tree, objects)
+    return objects
 
 
 def peeled(reader: ObjectReader, tips: Iterable[str]) -> tuple[list[str], set[str]]:
     """Return the commits among ``tips`` and the commits that their tags name, and all other objects that they reach."""
     commits: list[str] = []
-    found: set[str] = set()
+    others: set[str] = set()
+    # A client may want one object a thousand times (test_a_commit_that_is_wanted_often_is_read_once).
     waiting = list(dict.fromkeys(tips))
     while waiting:
         oid = waiting.pop()
@@ -103,12 +106,12 @@ def peeled(reader: ObjectReader, tips: Iterable[str]) -> tuple[list[str], set[st
         if kind == b"commit":
             commits.append(oid)
         elif kind == b"tree":
-            new_in_tree(reader, oid, found)
+            new_in_tree(reader, oid, others)
         else:
-            found.add(oid)
+            others.add(oid)
         if kind == b"tag":
             name, _, target = content.partition(b"\n")[0].partition(b" ")
             if name != b"object":
                 raise BrokenStoreError(f"the tag {oid} is damaged: it has no object id")
             waiting.append(target.decode("ascii", "replace"))
-    return commits, found
+    return commits, others

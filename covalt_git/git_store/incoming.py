@@ -77,6 +77,8 @@ class Quarantine(ObjectReader):
     @contextlib.contextmanager
     def opened(cls, store: ObjectReader, folder: Path, limits: PackLimits) -> Iterator[Self]:
         """Yield a quarantine for ``store`` in a locked folder in ``folder``, which must be on the same file system."""
+        # Locked, because each writer of the chat removes the unlocked quarantines, those of killed processes
+        # (test_only_quarantines_of_killed_processes_are_cleared).
         with (
             locked_folder.create(folder, PREFIX) as place,
             contextlib.closing(cls(place, store, limits)) as quarantine,
@@ -96,10 +98,12 @@ class Quarantine(ObjectReader):
         with path.open("wb") as file:
             for part in parts:  # read all: git reads the answer only after it has sent everything
                 size += len(part)
+                # A client can send a pack without an end; what is beyond the limit must not fill the disk.
                 if size <= self._limits.pack:
                     file.write(part)
         if size > self._limits.pack:
             raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
+        # An empty file cannot be mapped, and a shorter one has no room for the checksum that is read next.
         if size < _HEADER + self.format.oid_length:
             raise BadPackError("the pack is cut off")
         offsets = _ReceivedPack(path, self._store, self._limits).make_index()
@@ -110,9 +114,11 @@ class Quarantine(ObjectReader):
 
         The caller holds the chat's lock.
         """
-        if wanted := sorted(ids):
-            entries, folder = self.entries(wanted), self._store.pack_folder
-            write_pack(folder, self.format, entries, len(wanted), durable=durable)
+        # A new pack, not the received one: that one also has the objects of refused branches, which were not
+        # inspected.
+        if adopted := sorted(ids):
+            entries, folder = self.entries(adopted), self._store.pack_folder
+            write_pack(folder, self.format, entries, len(adopted), durable=durable)
             self._store.refresh()
 
 
@@ -121,9 +127,12 @@ class _ReceivedPack(PackFile):
 
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
         largest = max(limits.blob, limits.other)
-        # The cache stores only objects of at most four fifths of its size.
+        # Each delta of a chain starts from the result of the one before it.  If the largest admitted object did
+        # not fit, each delta would apply all the others again, in the square of the chain's length.  The cache
+        # stores only objects of at most four fifths of its size.
         super().__init__(path, store.format, largest * 5 // 4 + _CACHE_BYTES)
         self._pack = mapped(path)
+        # PackFile finds the bases of deltas in this dict, which grows while the pack is read.
         self._listed = self._offsets = dict[bytes, int]()
         self._crcs: dict[int, int] = {}  # by offset
         self._store = store
@@ -140,6 +149,7 @@ class _ReceivedPack(PackFile):
             BadPackError: when it is malformed or too large.
         """
         end = len(self._pack) - self.format.oid_length
+        # The checksum first: a connection that broke is reported as that, and not as a malformed object.
         hasher = self.format.new_hash()
         with memoryview(self._pack) as content:
             hasher.update(content[:end])
@@ -159,6 +169,7 @@ class _ReceivedPack(PackFile):
         """Add every object that is not a delta, and list the deltas."""
         if self._pack[:8] != b"PACK\0\0\0\2":
             raise BadPackError("the pack is not of version 2")
+        # An entry of ten bytes takes some hundred bytes of memory here, and so does each later step.
         count = int.from_bytes(self._pack[8:_HEADER])
         if count > self._limits.objects:
             raise BadPackError(
@@ -168,6 +179,8 @@ class _ReceivedPack(PackFile):
         for _ in range(count):
             header = self._header(at)
             kind = KINDS[header.kind] if header.base is None else b"delta"
+            # Before it is inflated: 400 KiB can inflate to 400 MiB
+            # (test_small_packs_are_refused_before_they_take_much_memory).
             self._check_size(kind, header.size)
             content, after = inflate(self._pack, at + header.length, header.size)
             self._crcs[at] = zlib.crc32(self._pack[at:after])
@@ -175,6 +188,7 @@ class _ReceivedPack(PackFile):
                 self._add(at, kind, content, 0)
             else:
                 self._count(header.size)
+                # Before it is applied: a delta of a few bytes can copy its base a thousand times.
                 self._check_size(kind, result_size(content))
                 base = at - header.base if isinstance(header.base, int) else header.base
                 self._waiting[base].append(at)
@@ -183,12 +197,13 @@ class _ReceivedPack(PackFile):
             raise BadPackError("the pack has more objects than its header declares")
 
     def _apply_deltas(self) -> None:
-        """Add the results of all deltas, each after its base; first those based on objects of the pack."""
+        """Add the results of all deltas, each after its base."""
+        # A base may come after its delta, so only what is still missing then is looked for in the store (thin packs).
         self._follow()
         outside = [base for base in self._waiting if isinstance(base, bytes)]
         self._ready += [(base, base, 0) for base in outside if self._store.has(base.hex())]
         self._follow()
-        if self._waiting:
+        if self._waiting:  # also deltas that are based on each other
             raise BadPackError("the base of a delta is missing")
 
     def _follow(self) -> None:
@@ -196,15 +211,17 @@ class _ReceivedPack(PackFile):
         while self._ready:
             place, oid, depth = self._ready.pop()
             deltas = self._waiting.pop(place, []) + self._waiting.pop(oid, [])
+            # PackFile refuses to read longer chains, so the object would be stored and could not be read.
             if deltas and depth >= MOST_DEPTH:
                 raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
                 self._add(at, *self.read(at, self._store.read_object), depth + 1)
 
     def _add(self, at: int, kind: bytes, content: bytes, depth: int) -> None:
-        self._check_size(kind, len(content))
+        self._check_size(kind, len(content))  # the kind of a delta's result is known only here
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self.format.name))
+        # An index has one offset for each id: a second entry would look like damage of the store when it is copied.
         if self._offsets.setdefault(oid, at) != at:
             raise BadPackError(f"the pack has the object {oid.hex()} twice")
         self._ready.append((at, oid, depth))
@@ -218,6 +235,7 @@ class _ReceivedPack(PackFile):
             raise BadPackError(f"the pack contains a {name} of more than {_in_mib(most)}")
 
     def _count(self, size: int) -> None:
+        # Entries of the permitted size, each quick to send, could take processor time and memory without an end.
         self._total += size
         if self._total > self._limits.together:
             most = _in_mib(self._limits.together)

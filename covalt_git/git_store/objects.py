@@ -75,7 +75,6 @@ def is_binary_content(content: bytes) -> bool:
 
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
-    """Return the id of an object."""
     hasher = _HASHES[object_format](b"%s %d\0" % (kind, len(content)), usedforsecurity=False)
     hasher.update(content)
     return hasher.hexdigest()
@@ -83,7 +82,7 @@ def object_id(kind: bytes, content: bytes, object_format: str) -> str:
 
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     """Return the content of a tree; git sorts a folder as if its name ended in a slash."""
-    ordered = sorted(entries, key=lambda one: one.name + b"/" if one.mode == FOLDER else one.name)
+    ordered = sorted(entries, key=lambda row: row.name + b"/" if row.mode == FOLDER else row.name)
     return b"".join(b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dulwich.config import ConfigFile
     from dulwich.objects import ObjectID, ShaFile
 
+# Trees are walked by recursion, and the author of a clone can nest them without an end.
 _MAX_DEPTH = 200
 _MAX_COMMITS = 10_000
 _TO_COMMIT = "git add -A && git commit"
@@ -40,6 +41,7 @@ _REVISION = re.compile(
 _NO_COMMIT = re.compile(r":|\^\{(?:tree|blob)\}")
 _PSEUDO_REF = re.compile(r"[A-Z]+_HEAD")
 _REF_PREFIXES = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
+# A tree that was made by hand can have these names, and its files would then be written outside of the target.
 _FORBIDDEN_NAMES = {b"", b".", b".."}
 _EXTENSIONS = b"extensions"
 _FOR_WRITERS = {b"partialclone", b"preciousobjects", b"noop", b"noop-v1"}
@@ -98,6 +100,7 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
         UnknownRevisionError: when ``folder`` is in no repository, or its index has conflicts.
     """
     with _opened(folder, "index") as repository:
+        # `git commit FILE` and `git commit -a` run hooks with an index of their own.
         file = os.environ.get("GIT_INDEX_FILE") or repository.index_path()
         try:
             index = Index(file, object_format=repository.object_format)
@@ -113,24 +116,24 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
         _write(repository, staged, target, only)
 
 
-def merge_base(folder: Path, one: str, other: str) -> str:
+def merge_base(folder: Path, first: str, second: str) -> str:
     """Return the id of the merge base of two revisions, as ``git merge-base`` does.
 
     Raises:
         UnknownRevisionError: if one of them is not a commit, or they have no merge base.
     """
     ids = []
-    for revision in (one, other):
+    for revision in (first, second):
         with _opened(folder, revision) as repository:
             ids.append(_commit(repository, revision).id)
-    with _opened(folder, f"{one}...{other}") as repository:
-        found = find_merge_base(repository, ids)
-    if not found:
+    with _opened(folder, f"{first}...{second}") as repository:
+        bases = find_merge_base(repository, ids)
+    if not bases:
         raise UnknownRevisionError(
-            f"{one!r} and {other!r} have no commit in common",
+            f"{first!r} and {second!r} have no commit in common",
             hint="in a shallow clone: git fetch --unshallow",
         )
-    return found[0].decode()
+    return bases[0].decode()
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
@@ -143,12 +146,12 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
         UnknownRevisionError: when ``folder`` is in no repository, or the repository has no commit.
     """
     with _opened(folder, "HEAD") as repository:
-        found = set()
+        yielded = set()
         try:
             for entry in repository.get_walker(max_entries=_MAX_COMMITS):
                 tree = _tree(repository, folder, entry.commit)
-                if tree is not None and tree.id not in found:
-                    found.add(tree.id)
+                if tree is not None and tree.id not in yielded:
+                    yielded.add(tree.id)
                     yield list(_files(repository, tree))
         except (KeyError, ValueError, NotImplementedError):
             raise UnknownRevisionError(
@@ -198,6 +201,7 @@ def _write(
         elif stat.S_ISLNK(mode):
             file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
         else:
+            # Never over a file, nor through a link, that the same tree has at this path.
             with file.open("xb") as opened:
                 opened.write(repository[oid].as_raw_string())
             file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
@@ -328,12 +332,12 @@ def _reflog_id(repository: Repo, name: str, number: int) -> str:
 def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
     """Return the tree of a folder at a commit."""
     below = _path_in(repository, folder)
-    found = repository[commit.tree]
+    place = repository[commit.tree]
     for name in below.split(b"/") if below != b"." else ():
-        if not isinstance(found, Tree) or name not in found:
+        if not isinstance(place, Tree) or name not in place:
             return None
-        found = repository[found[name][1]]
-    return found if isinstance(found, Tree) else None
+        place = repository[place[name][1]]
+    return place if isinstance(place, Tree) else None
 
 
 def _walk(

@@ -50,11 +50,18 @@ TEMPORARY = "tmp_"
 MOST_DEPTH = 4_095
 """Length of the longest chain of deltas that git makes."""
 
-_MOST_HEADER_BYTES = 64  # of a header with its base, and of the two sizes before a delta
-_STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should have
+# A size of 64 bits takes 10 bytes, and a base at most 32.  Without the bound, a pack of nothing but
+# continuation bytes would make one number of all of them, in the square of their length.
+_MOST_HEADER_BYTES = 64
+# Bytes for zlib beyond the size of the content: enough for the overhead of what cannot be compressed.  Each
+# part of the mapping is copied, so a part is not the rest of the pack.
+_STEP = 4_096
 _START = 1024  # enough for zlib to return the first bytes of a stream
+# A store may have 24 small packs, each with its cache: 16 MiB each added up to a third of a GiB.
 _CACHE_BYTES = 4 << 20
-_LISTED = 256  # entries of an index that are listed in memory
+# The objects of a log are in one pack, and are looked for in a dozen: a miss takes 0.2 us in a dict, 1.7 us in
+# the index.
+_LISTED = 256
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
@@ -108,6 +115,7 @@ def inflate(pack: mmap.mmap | bytes, at: int, size: int) -> tuple[bytes, int]:
     while not stream.eof:
         part = pack[at : at + size + _STEP]
         at += len(part)
+        # One byte more than the header says is enough to see that it lies, however much the stream inflates to.
         content += stream.decompress(part, size + 1 - len(content))
         if not part or len(content) > size:
             break
@@ -152,7 +160,7 @@ class PackFile:
         self.path = path
         self.format = object_format
         self._cache = LRUSizeCache[int, tuple[bytes, bytes]](
-            cache_bytes, compute_size=lambda found: len(found[1])
+            cache_bytes, compute_size=lambda row: len(row[1])
         )
 
     @functools.cached_property
@@ -165,6 +173,7 @@ class PackFile:
         path = self.path.with_suffix(".idx")
         with path.open("rb") as file:  # is mapped, so that it need not stay open
             index = PackIndex2(path, self.format, file)
+        # An offset must not outlive its pack: gc of another process may remove the pack before it is read.
         self._pack  # noqa: B018 - opens it
         return index
 
@@ -198,7 +207,6 @@ class PackFile:
         return _listing(path, self.format, status.st_ino, status.st_mtime_ns, status.st_size)
 
     def ids(self) -> list[str]:
-        """Return the ids of all objects."""
         if self._listed is not None:
             return [oid.hex() for oid in self._listed]
         return list(map(bytes.decode, self.index))
@@ -215,14 +223,15 @@ class PackFile:
         If the base of a delta is not in this pack, ``read_base`` returns its kind and content by its id.
         """
         chain: list[tuple[int, EntryHeader]] = []
-        while (found := self._cache.get(offset)) is None:
+        while (result := self._cache.get(offset)) is None:
             header = self._header(offset)
             if header.base is None:
-                found = KINDS[header.kind], self._inflated(offset, header)
+                result = KINDS[header.kind], self._inflated(offset, header)
                 if chain:
-                    self._cache[offset] = found
+                    self._cache[offset] = result
                 break
             chain.append((offset, header))
+            # In a damaged pack, a delta can be its own base, or two can be based on each other.
             if len(chain) > MOST_DEPTH:
                 raise DamagedObjectError(f"it is a chain of more than {MOST_DEPTH:,} deltas")
             if isinstance(header.base, int):
@@ -230,14 +239,13 @@ class PackFile:
             elif (at := self.find(header.base)) is not None:
                 offset = at
             else:
-                found = read_base(header.base.hex())
+                result = read_base(header.base.hex())
                 break
-        for at, header in reversed(
-            chain
-        ):  # one delta in memory at a time, however long the chain is
-            found = found[0], b"".join(apply_delta(found[1], self._inflated(at, header)))
-            self._cache[at] = found
-        return found
+        # One delta in memory at a time, however long the chain is.
+        for at, header in reversed(chain):
+            result = result[0], b"".join(apply_delta(result[1], self._inflated(at, header)))
+            self._cache[at] = result
+        return result
 
     def size(self, offset: int) -> int:
         """Return the size of the object at an offset, without reading all of it."""
@@ -264,6 +272,8 @@ class PackFile:
         for offset, oid, crc, end in rows:
             if oid in ids:
                 stored = self._pack[offset:end]
+                # It is copied without being inflated, so nothing else would notice damage, and a repack would
+                # spread it.
                 if zlib.crc32(stored) != crc:
                     raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
                 kind, size, base, length = entry_header(stored, self.format.oid_length)
@@ -352,6 +362,7 @@ def write_pack(
     Both files are fsynced if ``durable``.
     """
     folder.mkdir(exist_ok=True)
+    # Two processes may write packs at the same time, and a pack's own name, its checksum, is known at the end only.
     name = new_id()
     pack, index = folder / f"{TEMPORARY}pack_{name}", folder / f"{TEMPORARY}idx_{name}"
     offsets: dict[bytes, tuple[int, int]] = {}
@@ -364,13 +375,15 @@ def write_pack(
             write_pack_index(index_file, rows, checksum)
             for file in (pack_file, index_file):
                 file.flush()
-                os.fchmod(file.fileno(), 0o444)
+                os.fchmod(file.fileno(), 0o444)  # read-only, because forks share it by hard links
+                # Before the rename: after a power cut, a name may be there and the content behind it may not.
                 if durable:
                     os.fsync(file.fileno())
         path = folder / f"pack-{checksum.hex()}.pack"
         index.rename(path.with_suffix(".idx"))
         pack.rename(path)
     except BaseException:
+        # Also for Ctrl-C: only the next recovery would remove what has filled the disk.
         pack.unlink(missing_ok=True)
         index.unlink(missing_ok=True)
         raise

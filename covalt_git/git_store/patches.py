@@ -49,18 +49,19 @@ def file_patch(
     With ``binary``, a change of a file that is not UTF-8 text is written as a binary patch.  Otherwise the patch only says
     that binary files differ, and has the bytes of other text as they are.
     """
+    # As git does: no patch turns a file into a link, so the one is deleted and the other is created.
     if old and new and stat.S_IFMT(old[0]) != stat.S_IFMT(new[0]):
         return b"".join(
             file_patch(path, *sides, binary=binary, object_format=object_format)
             for sides in ((old, None), (None, new))
         )
-    before, after = (side[1] if side else b"" for side in (old, new))
+    old_content, new_content = (side[1] if side else b"" for side in (old, new))
     names = _name("a/", path), _name("b/", path)
     lines = [f"diff --git {names[0]} {names[1]}", *_modes(old, new)]
-    if old and new and before == after:
+    if old and new and old_content == new_content:
         return _encoded(lines)
     # Git applies a binary patch only with full ids.
-    as_binary = binary and not (is_text(before) and is_text(after))
+    as_binary = binary and not (is_text(old_content) and is_text(new_content))
     length = len(object_id(b"blob", b"", object_format)) if as_binary else _SHORT
     ids = [
         object_id(b"blob", side[1], object_format)[:length] if side else "0" * length
@@ -69,14 +70,17 @@ def file_patch(
     mode = f" {old[0]:06o}" if old and new and old[0] == new[0] else ""
     lines.append(f"index {ids[0]}..{ids[1]}{mode}")
     if as_binary:
-        return _encoded([*lines, "GIT binary patch"]) + _literal(after) + _literal(before)
-    shown = [_side(name, side) for name, side in zip(names, (old, new), strict=True)]
-    if is_binary_content(before) or is_binary_content(after):
-        return _encoded([*lines, "Binary files {} and {} differ".format(*shown)])
-    hunks = b"".join(_hunks(before, after))
+        # The way back too, so that `git apply --reverse` works.
+        return (
+            _encoded([*lines, "GIT binary patch"]) + _literal(new_content) + _literal(old_content)
+        )
+    labels = [name if side else "/dev/null" for name, side in zip(names, (old, new), strict=True)]
+    if is_binary_content(old_content) or is_binary_content(new_content):
+        return _encoded([*lines, "Binary files {} and {} differ".format(*labels)])
+    hunks = b"".join(_hunks(old_content, new_content))
     # As git does: without the tab, `patch` would take the name to end at its first space.
-    ends = ["\t" if " " in name and name != "/dev/null" else "" for name in shown]
-    heads = [f"--- {shown[0]}{ends[0]}", f"+++ {shown[1]}{ends[1]}"] if hunks else []
+    ends = ["\t" if " " in label and label != "/dev/null" else "" for label in labels]
+    heads = [f"--- {labels[0]}{ends[0]}", f"+++ {labels[1]}{ends[1]}"] if hunks else []
     return _encoded(lines + heads) + hunks
 
 
@@ -121,13 +125,10 @@ def _name(prefix: str, path: str) -> str:
     return name if name == prefix + path else f'"{name}"'
 
 
-def _side(name: str, side: Side | None) -> str:
-    return "/dev/null" if side is None else name
-
-
-def _hunks(before: bytes, after: bytes) -> Iterator[bytes]:
+def _hunks(old_content: bytes, new_content: bytes) -> Iterator[bytes]:
     """Return the hunks of a text; only line feeds end its lines."""
-    old, new = (io.BytesIO(content).readlines() for content in (before, after))
+    # splitlines() also splits at a carriage return inside of a line, which broke the patch.
+    old, new = (io.BytesIO(content).readlines() for content in (old_content, new_content))
     diff = unified_diff(old, new)
     next(diff, None)  # the names
     next(diff, None)

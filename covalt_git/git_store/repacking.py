@@ -34,10 +34,13 @@ SMALL = 4 << 20
 
 _SUFFIXES = (".pack", ".idx", ".rev", ".bitmap", ".mtimes")
 _PROTECTED_BY_GIT = (".keep", ".promisor")
+# Packs are combined after a call, under the chat's lock: the next call waits for it.
 _TOGETHER = 16 << 20
 _LARGEST_DELTA = 1 << 20
-_LONGEST_CHAIN = 20
+_LONGEST_CHAIN = 20  # reading an object applies the deltas of its chain
 _MOST_UNLIKE = 16 << 10
+# Content of this size is copied as its pack has it compressed, and not cached: it would push out the trees, which are
+# read many times.
 _LARGE = 64 << 10
 _CACHE_BYTES = 32 << 20
 _STEP = 64
@@ -124,9 +127,10 @@ def rewrite(store: ObjectReader, live: AbstractSet[str], *, until: float) -> Non
     with damage_of("of a pack", store.path):
         files = [(pack.path, pack.ids()) for pack in packs]
         files += [(path, [oid]) for oid, path in loose.items()]
-        for path, found in files:
+        for path, ids in files:
+            # A git that does not take the lock stores objects before it moves a ref to them.
             is_young = path.stat().st_mtime >= until
-            oids |= dict.fromkeys(oid for oid in found if is_young or oid in live)
+            oids |= dict.fromkeys(oid for oid in ids if is_young or oid in live)
     _replace(store, oids, packs, loose.values())
 
 
@@ -145,7 +149,8 @@ def _replace(
     # A multi-pack-index would name removed packs; git writes a new one.
     (store.pack_folder / "multi-pack-index").unlink(missing_ok=True)
     for pack in packs:
-        # The index last: an index without its pack is ignored, and deleted.
+        # The index last: an index without its pack is ignored, and deleted.  A pack is named by its checksum,
+        # so the same objects in the same order make the old pack again, which has to stay then.
         for suffix in _SUFFIXES if pack.path != new else ():
             pack.path.with_suffix(suffix).unlink(missing_ok=True)
     for path in loose:
@@ -161,7 +166,7 @@ class _Repacking:
         self._left = dict.fromkeys(oids)
         self._depths: dict[str, int] = {}  # of the encoded objects in their chains of deltas
         self._cache = LRUSizeCache[str, tuple[bytes, bytes]](
-            _CACHE_BYTES, compute_size=lambda found: len(found[1])
+            _CACHE_BYTES, compute_size=lambda row: len(row[1])
         )
 
     def entries(self) -> Iterator[PackEntry]:
@@ -172,8 +177,8 @@ class _Repacking:
                 oid: decode_commit(content) for oid, kind, content in objects if kind == b"commit"
             }
             for oid in parents_first({oid: commit.parents for oid, commit in commits.items()}):
-                before = self._find(next(iter(commits[oid].parents), None))
-                base = decode_commit(before).tree if before else None
+                parent = self._find(next(iter(commits[oid].parents), None))
+                base = decode_commit(parent).tree if parent else None
                 yield from self._object(commits[oid].tree, base, FOLDER)
                 yield from self._object(oid)
             for oid in list(self._left):
@@ -188,12 +193,14 @@ class _Repacking:
             return
         if mode == FOLDER:
             length = self._store.format.oid_length
-            for _, was, now in tree_differences(self._find(base), self._read(oid)[1], length):
-                if now is not None:
-                    before = was.oid if was is not None and was.mode == now.mode else None
-                    yield from self._object(now.oid, before, now.mode)
+            for _, old, new in tree_differences(self._find(base), self._read(oid)[1], length):
+                if new is not None:
+                    old_oid = old.oid if old is not None and old.mode == new.mode else None
+                    yield from self._object(new.oid, old_oid, new.mode)
         del self._left[oid]
         kind, content = self._read(oid)
+        # A base that was not yielded counts as the end of the longest chain, so that no delta starts from it:
+        # the reader of the new pack would not find it.
         depth = self._depths.get(base or "", _LONGEST_CHAIN) + 1
         delta = None
         if base is not None and depth <= _LONGEST_CHAIN:
@@ -208,8 +215,8 @@ class _Repacking:
 
     def _compressed(self, oid: str) -> bytes | None:
         """Return the compressed content of an object, which is copied unchanged; None if it is not packed as such."""
-        found = self._store.find_packed(oid)
-        return found and found[0].compressed(found[1])
+        place = self._store.find_packed(oid)
+        return place and place[0].compressed(place[1])
 
     def _find(self, oid: str | None) -> bytes:
         """Return the content of an object; empty if a shallow or damaged history lacks it."""
@@ -221,10 +228,10 @@ class _Repacking:
         """Return the kind and content of an object; cached, because most objects are read several times."""
         if oid in self._cache:
             return self._cache[oid]
-        found = self._store.read_object(oid)
-        if len(found[1]) <= _LARGE:
-            self._cache[oid] = found
-        return found
+        kind, content = self._store.read_object(oid)
+        if len(content) <= _LARGE:
+            self._cache[oid] = kind, content
+        return kind, content
 
 
 def _delta(base: bytes, content: bytes) -> bytes | None:
@@ -236,8 +243,8 @@ def _delta(base: bytes, content: bytes) -> bytes | None:
     longest = max(len(base), len(content))
     if 2 * shared <= len(content) or longest - shared > _MOST_UNLIKE or longest > _LARGEST_DELTA:
         return None
-    change = b"".join(create_delta(base, content))
-    return change if 2 * len(change) < len(content) else None
+    delta = b"".join(create_delta(base, content))
+    return delta if 2 * len(delta) < len(content) else None
 
 
 def _shared(base: bytes, content: bytes) -> int:
@@ -247,6 +254,6 @@ def _shared(base: bytes, content: bytes) -> int:
     return start + _shared_start(base[::-1], content[::-1], most - start)
 
 
-def _shared_start(one: bytes, other: bytes, most: int) -> int:
+def _shared_start(base: bytes, content: bytes, most: int) -> int:
     steps = range(0, most, _STEP)
-    return next((at for at in steps if one[at : at + _STEP] != other[at : at + _STEP]), most)
+    return next((at for at in steps if base[at : at + _STEP] != content[at : at + _STEP]), most)

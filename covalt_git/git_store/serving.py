@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FETCH = "git-upload-pack"
 PUSH = "git-receive-pack"
-MOST_COMMANDS = 1_000
+MOST_COMMANDS = 1_000  # the history of each is inspected
 FLUSH = b"0000"
 
 _AGENT = "agent=covalt-git"
@@ -45,7 +45,8 @@ _CAPABILITIES = {
     FETCH: "multi_ack_detailed side-band-64k ofs-delta shallow deepen-relative no-progress",
     PUSH: "report-status delete-refs side-band-64k quiet ofs-delta",
 }
-_MOST_IN_BAND = 65_515
+_MOST_IN_BAND = 65_515  # git's longest pkt-line has 65,520 bytes: four are its length, one its band
+# Python refuses to parse some thousand digits, with an error that no handler of a fetch expects.
 _NUMBER = re.compile(r"[0-9]{1,19}")
 
 
@@ -168,6 +169,8 @@ def fetch(visible: VisibleRefs, stream: SupportsRead[bytes]) -> Iterator[bytes]:
     """
     lines = _lines(stream)
     wants = _read_wants(lines)
+    # The whole request before the answer: an error in it is a status of HTTP, which nothing can change after
+    # the first byte.
     rounds = list(lines)
     return _answer_fetch(visible, wants, rounds) if wants.oids else iter(())
 
@@ -213,10 +216,12 @@ class _Sender:
         heads, _ = peeled(visible.reader, refs)
         self.reachable = self._graph.ancestors(heads)
         for want in wants.oids:
-            # A ref may have moved after it was advertised, so the client may want an ancestor.
+            # A ref may have moved after it was advertised, so the client may want an ancestor.  Nothing else is
+            # sent: the store also has deleted branches and pending calls, and an id is no secret.
             if want not in self.reachable and want not in refs:
                 raise BadGitRequestError(f"upload-pack: not our ref {want}")
         self._tips, self._others = peeled(visible.reader, wants.oids)
+        # A client may have fetched other stores too, and names the boundaries of all its histories.
         self._shallow = wants.shallow & self.reachable.keys()
         self._boundary = self._new_boundary() if wants.depth else self._shallow
         self._reached = self._graph.ancestors(self._tips, self._boundary)
@@ -246,25 +251,28 @@ class _Sender:
     def _missing(self) -> list[str]:
         """Return the objects that the client lacks."""
         commit = self._graph.commit
-        known = self._graph.ancestors(self.common, self._shallow)
-        new = [oid for oid in self._reached if oid not in known]
+        # Below the client's own boundary it has no commits, whatever their children say.
+        common = self._graph.ancestors(self.common, self._shallow)
+        new = [oid for oid in self._reached if oid not in common]
         parents = {
-            above for oid in new if oid not in self._boundary for above in commit(oid).parents
+            parent for oid in new if oid not in self._boundary for parent in commit(oid).parents
         }
-        found: set[str] = set()
-        for oid in parents & known.keys():
-            new_in_tree(self._reader, commit(oid).tree, found)
+        # The trees of the nearest common commits only.  To read those of all would save nothing but files that
+        # were deleted and came back.
+        listed: set[str] = set()
+        for oid in parents & common.keys():
+            new_in_tree(self._reader, commit(oid).tree, listed)
         missing = [*self._others, *new]
         for oid in new:
-            missing += new_in_tree(self._reader, commit(oid).tree, found)
+            missing += new_in_tree(self._reader, commit(oid).tree, listed)
         return missing
 
     def _new_boundary(self) -> set[str]:
         """Return the commits at which the client's history will begin."""
         start, depth = set(self._tips), self._wants.depth - 1
         if "deepen-relative" in self._wants.options:
-            known = self._graph.ancestors(self._tips, self._shallow)
-            start, depth = self._shallow & known.keys(), self._wants.depth
+            visible = self._graph.ancestors(self._tips, self._shallow)
+            start, depth = self._shallow & visible.keys(), self._wants.depth
         return {oid for oid, far in self._graph.ancestors(start).items() if far == depth}
 
 
@@ -326,6 +334,7 @@ def read_push(stream: SupportsRead[bytes], object_format: str) -> PushRequest:
         commands.append(_command(text))
         if len(commands) > MOST_COMMANDS:
             raise BadGitRequestError(f"a push may move at most {MOST_COMMANDS} refs")
+    # The reports are by ref, and the second command was inspected against where the first one had not moved it yet.
     if len({command.ref for command in commands}) < len(commands):
         raise BadGitRequestError("a push must not move a ref twice")
     formats = {option for option in options if option.startswith("object-format=")}
@@ -359,4 +368,6 @@ def report_push(request: PushRequest, report: PushReport) -> Iterator[bytes]:
 
 
 def _one_line(text: str) -> str:
+    # A reason quotes paths and names of others: a line break in it would be a line of the report, such as
+    # another ref's `ok`.
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).rstrip()

@@ -44,6 +44,8 @@ FORMAT = 2
 _MOST_PENDING = 64 << 20
 """Bytes of pending content at which they are flushed."""
 
+# hooksPath is set, because the user's own core.hooksPath would replace the hook below.  gc.auto is 0, because
+# git's gc does not take the chat's lock.
 _CONFIG = """\
 [core]
 \trepositoryformatversion = {version}
@@ -58,6 +60,8 @@ _CONFIG = """\
 [covalt]
 \tformat = {format}
 """
+# Git does not take the chat's lock: a push into this folder was accepted, and the next command took the files
+# of the commit before it for the user's edit and undid it (test_push_into_the_folder_of_a_store_is_refused).
 _PRE_RECEIVE = """\
 #!/bin/sh
 chat=$(basename "$(dirname "$PWD")")
@@ -68,6 +72,7 @@ exit 1
 _FORMATS = FileCache(most=1024)
 """Object formats of stores by their ``config``, which each call would parse again."""
 
+# Another file system, one without hard links (vfat, some network shares), or a file with as many as it can have.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
@@ -97,6 +102,8 @@ class GitStore(ObjectReader):
 
         The caller fsyncs the folder after renaming it to its final name.
         """
+        # Plain files, without locks and fsyncs: the chat's folder has no name yet under which another process
+        # could find it.
         for folder in ("", "objects", "objects/pack", "hooks", "refs", "refs/heads"):
             (path / folder).mkdir()
         is_plain = object_format == "sha1"
@@ -146,13 +153,12 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        entries = (new_entry(oid, *found) for oid, found in self._pending.items())
+        entries = (new_entry(oid, *row) for oid, row in self._pending.items())
         count = len(self._pending)
         path = write_pack(self.pack_folder, self.format, entries, count, durable=self.durable)
-        self._packs = [
-            PackFile(path, self.format),
-            *(one for one in self._packs if one.path != path),
-        ]
+        # After a flush that failed late, the same pack may have its name, and be known, already.
+        others = (pack for pack in self._packs if pack.path != path)
+        self._packs = [PackFile(path, self.format), *others]
         self.abandon()
 
     def abandon(self) -> None:
@@ -182,6 +188,7 @@ class GitStore(ObjectReader):
                 f"{source.path} borrows objects from another store",
                 hint=f"git -C {source.path} repack -a -d, then rm {source.folder}/info/alternates",
             )
+        # The indexes first, as when a pack is written: git must not find a pack without its index.
         packs = [pack.path for pack in source.packs]
         indexes = [pack.with_suffix(".idx") for pack in packs]
         for path in [*indexes, *packs, *source.loose_objects().values()]:
@@ -231,12 +238,16 @@ class GitStore(ObjectReader):
             BrokenStoreError: if the ref's file is empty, which a power cut can cause after a write without fsync.
         """
         name = Ref(ref.encode())
-        found = self._refs.read_loose_ref(name)
-        if not found:
-            found = self._refs.get_packed_refs().get(name, found)
-        if found is None:
+        # Loose first: git moves a loose ref and leaves the packed one behind.
+        content = self._refs.read_loose_ref(name)
+        # An empty file is not an absent ref: a writer would begin the branch anew
+        # (test_damaged_branch_is_named_and_never_begun_anew).  It is not read again, because another process
+        # may be creating it.
+        if not content:
+            content = self._refs.get_packed_refs().get(name, content)
+        if content is None:
             return None
-        text = found.decode("utf-8", "replace")
+        text = content.decode("utf-8", "replace")
         if not is_object_id(text):
             raise BrokenStoreError(
                 f"the ref {ref} of {self.path} is damaged",
@@ -246,8 +257,9 @@ class GitStore(ObjectReader):
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with their object ids."""
-        found = {name: self.read_ref(name) for name in self.ref_names(prefix)}
-        return {name: oid for name, oid in found.items() if oid is not None}
+        # Another process may delete a ref between the listing and its reading.
+        oids = {name: self.read_ref(name) for name in self.ref_names(prefix)}
+        return {name: oid for name, oid in oids.items() if oid is not None}
 
     def ref_names(self, prefix: str) -> list[str]:
         """Return the names of the refs below ``prefix`` (which ends in ``/``), sorted."""
@@ -260,18 +272,19 @@ class GitStore(ObjectReader):
         Pending objects are flushed first.  Returns False and changes nothing if the ref is not at ``old``, or
         if another process has locked it.
         """
-        self.flush()
+        self.flush()  # a ref must not be durable before all that it reaches
         name = Ref(ref.encode())
-        before, after = (None if oid is None else ObjectID(oid.encode()) for oid in (old, new))
+        old_id, new_id = (None if oid is None else ObjectID(oid.encode()) for oid in (old, new))
         try:
-            if after is None:
-                moved = before is not None and self._refs.remove_if_equals(name, before)
-            elif before is None:
-                moved = self._refs.add_if_new(name, after)
+            if new_id is None:
+                moved = old_id is not None and self._refs.remove_if_equals(name, old_id)
+            elif old_id is None:
+                moved = self._refs.add_if_new(name, new_id)
             else:
-                moved = self._refs.set_if_equals(name, before, after)
-        except FileLocked:
+                moved = self._refs.set_if_equals(name, old_id, new_id)
+        except FileLocked:  # a git that does not take the chat's lock may be moving the ref
             return False
+        # A ref that only moves changes one folder; the name of a new or deleted one may change all folders above it.
         for folder in (self.path / ref).parents if moved else ():
             if folder.is_dir():
                 self._fsync(folder)
@@ -285,6 +298,8 @@ class GitStore(ObjectReader):
         An empty loose object is removed, too: a power cut can leave it after a write without fsync.  Only the holder of
         the chat's lock may call this, because then no living process owns such a file.
         """
+        # The fsyncs below are for a process that was killed between a rename and its fsync: what it renamed
+        # counts from now on.
         left = [
             *self.folder.glob(f"{TEMPORARY}*"),
             *self.folder.glob(f"pack/{TEMPORARY}*"),

@@ -90,7 +90,8 @@ def submodules_below(repository: Repository, folder: Path, name: str) -> Iterato
 
     Git leaves the files of a submodule that a pull removes, and its repository in ``modules``, which names them.
     """
-    if not os.path.lexists(modules := _modules(repository)):
+    modules = os.path.join(os.path.dirname(repository.index_file), "modules")  # noqa: PTH118, PTH120 - as above
+    if not os.path.lexists(modules):
         return
     waiting = [Path(modules)]
     while waiting:
@@ -103,11 +104,6 @@ def submodules_below(repository: Repository, folder: Path, name: str) -> Iterato
         for tree in _work_trees(git):
             if os.path.lexists(tree) and _is_below(tree, folder / name):
                 yield os.path.relpath(tree, os.path.realpath(folder)), git
-
-
-def _modules(repository: Repository) -> str:
-    """Return the folder of the repositories of submodules."""
-    return os.path.join(os.path.dirname(repository.index_file), "modules")  # noqa: PTH118, PTH120 - as above
 
 
 def _work_trees(git: Path) -> Iterator[str]:
@@ -135,9 +131,9 @@ def _work_trees(git: Path) -> Iterator[str]:
 def _is_below(path: str, folder: Path) -> bool:
     """Return whether a path is a folder or below it, also where the file system ignores case."""
     try:
-        wanted = folder.stat()
+        status = folder.stat()
         return any(
-            os.path.samestat(place.stat(), wanted) for place in (Path(path), *Path(path).parents)
+            os.path.samestat(place.stat(), status) for place in (Path(path), *Path(path).parents)
         )
     except OSError:
         return False
@@ -154,16 +150,17 @@ def tracked_files(repository: Repository, folder: Path, name: str) -> Iterator[s
     """
     file = Path(repository.index_file)
     above = folder.resolve().relative_to(repository.top).as_posix()
-    wanted = os.fsencode(name if above == "." else f"{above}/{name}")
+    tracked = os.fsencode(name if above == "." else f"{above}/{name}")
     try:
         content = file.read_bytes()
     except FileNotFoundError:  # nothing was ever added
         return
     except OSError as error:
         raise UnreadableIndexError(file) from error
-    place = _Place(repository.top, wanted)
+    place = _Place(repository.top, tracked)
     ending = os.fsencode(name).lower()
     lower = content.lower()
+    # An index of version 4 stores only how a name differs from the one before it, so the search cannot find it there.
     may_be_tracked = ending + b"/" in lower or ending + b"\0" in lower
     # A split index has most of its names in another file, and dulwich reads that one only.
     shared = [*file.parent.glob("sharedindex.*")] if _SPLIT in content else []
@@ -171,8 +168,8 @@ def tracked_files(repository: Repository, folder: Path, name: str) -> Iterator[s
         return
     for path in dict.fromkeys(path for index in shared or [file] for path in _names(index)):
         if place.has(path):
-            yield os.fsdecode(b"/".join(path.split(b"/")[wanted.count(b"/") :]))
-    if shared and _has_entry(content, wanted):
+            yield os.fsdecode(b"/".join(path.split(b"/")[tracked.count(b"/") :]))
+    if shared and _has_entry(content, tracked):
         yield name
 
 
@@ -182,12 +179,12 @@ class _Place:
     On most file systems of macOS and Windows, git's ``Data/x`` is a file of ``data``, and é has two spellings.
     """
 
-    def __init__(self, top: str, wanted: bytes) -> None:
+    def __init__(self, top: str, path: bytes) -> None:
         self._top = top
-        self._wanted = wanted
-        self._depth = wanted.count(b"/") + 1
-        self._folded = _folded(wanted)
-        self._same = {wanted: True}
+        self._path = path
+        self._depth = path.count(b"/") + 1
+        self._folded = _folded(path)
+        self._same = {path: True}
 
     def has(self, path: bytes) -> bool:
         """Return whether a path of the index is the folder, or below it."""
@@ -200,7 +197,7 @@ class _Place:
     def _is_same_file(self, prefix: bytes) -> bool:
         top = os.fsencode(self._top)
         try:
-            tracked, folder = (os.stat(top + b"/" + path) for path in (prefix, self._wanted))  # noqa: PTH116 - bytes
+            tracked, folder = (os.stat(top + b"/" + path) for path in (prefix, self._path))  # noqa: PTH116 - bytes
             return os.path.samestat(tracked, folder)
         except OSError:
             return False
@@ -210,21 +207,21 @@ def _folded(path: bytes) -> str:
     return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
 
 
-def _has_entry(content: bytes, wanted: bytes) -> bool:
+def _has_entry(content: bytes, path: bytes) -> bool:
     """Return whether an index that dulwich cannot read has an entry at a path or below it, in whichever case.
 
     An entry has the length of its name just before it (gitformat-index(5)), also with two bytes of more flags in
     between.  So the same bytes in a longer name, or in the list of cached trees, are no entry.
     """
-    lower, wanted = content.lower(), wanted.lower()
-    at = lower.find(wanted)
+    lower, path = content.lower(), path.lower()
+    at = lower.find(path)
     while at >= 0:
         entry = lower[at:].partition(b"\0")[0]
         lengths = {int.from_bytes(content[at - end : at - end + 2]) & _MOST for end in (2, 4)}
-        is_path = entry == wanted or entry.startswith(wanted + b"/")
+        is_path = entry == path or entry.startswith(path + b"/")
         if is_path and min(len(entry), _MOST) in lengths:
             return True
-        at = lower.find(wanted, at + 1)
+        at = lower.find(path, at + 1)
     return False
 
 

@@ -98,33 +98,35 @@ def merge(
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
     head = writer.commit_changes()
-    done, after = _plan(
+    plan, after = _plan(
         chat, writer.snapshot, branch, theirs, choices, fast_forward=fast_forward, again=again
     )
-    if done.status == "already_merged":
-        return done
-    if done.status == "conflicts":
-        stopped_merge = StoppedMerge(branch=branch, into=done.into, again=again)
-        put_stored(chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {done.into}")
-        return done
-    for conflict in done.conflicts:
+    if plan.status == "already_merged":
+        return plan
+    if plan.status == "conflicts":
+        stopped_merge = StoppedMerge(branch=branch, into=plan.into, again=again)
+        put_stored(chat.store, STOPPED, stopped_merge, f"stopped merge: {branch} into {plan.into}")
+        return plan
+    # A role chooses the name of the branch, and with it a path that an approval rule may keep from it
+    # (test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict).
+    for conflict in plan.conflicts:
         if conflict.saved_as is not None:
             check_path(conflict.saved_as)
     new = theirs
-    if done.status == "fast_forward":
-        changes = writer.switch(done.into, old=head, before=head, new=theirs)
+    if plan.status == "fast_forward":
+        changes = writer.switch(plan.into, old=head, before=head, new=theirs)
     else:
         record = MergeRecord(
-            branch=branch, manifest_id=theirs, base_id=done.base_id, conflicts=done.conflicts
+            branch=branch, manifest_id=theirs, base_id=plan.base_id, conflicts=plan.conflicts
         )
-        subject = message or f"{branch} into {done.into}"
+        subject = message or f"{branch} into {plan.into}"
         new, changes = writer.commit_files(
             "merge", after, head, theirs, subject=subject, merge=record
         )
         writer.note_modes(theirs, changes)
     put_stored(chat.store, STOPPED, None)
     writer.note_lost(theirs, changes)
-    return done._replace(manifest_id=new, changes=tuple(changes))
+    return plan._replace(manifest_id=new, changes=tuple(changes))
 
 
 def preview(
@@ -141,22 +143,23 @@ def preview(
     """
     branch, theirs = _theirs(chat, branch)
     with chat.scan_in_memory() as snapshot:
-        done, after = _plan(
+        plan, after = _plan(
             chat, snapshot, branch, theirs, choices, fast_forward=fast_forward, again=again
         )
-        if done.status == "already_merged":
-            return done
+        if plan.status == "already_merged":
+            return plan
         ours = snapshot.state
+        # The merge would raise this error when it switches.
         switching.Switch(chat, ours, after).check(snapshot.unstored())
-        changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
-        new = theirs if done.status == "fast_forward" else None
-        return done._replace(manifest_id=new, changes=tuple(changes))
+        changes = () if plan.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
+        new = theirs if plan.status == "fast_forward" else None
+        return plan._replace(manifest_id=new, changes=tuple(changes))
 
 
 def stopped(chat: ChatStore) -> StoppedMerge | None:
     """Return the last merge into the active branch, if conflicts stopped it."""
-    found = stored_at(chat.store, STOPPED, StoppedMerge)
-    return found if found is not None and found.into == chat.active_branch() else None
+    merge = stored_at(chat.store, STOPPED, StoppedMerge)
+    return merge if merge is not None and merge.into == chat.active_branch() else None
 
 
 def stopped_branch(chat: ChatStore) -> str | None:
@@ -175,8 +178,8 @@ def stopped_branch(chat: ChatStore) -> str | None:
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
     """Return the name of the branch or commit to merge, and its id."""
     theirs = commit_names.resolve(chat, name)
-    shown = name if name in chat.branch_names() else theirs[: commit_names.SHOWN_DIGITS]
-    return shown, theirs
+    label = name if name in chat.branch_names() else theirs[: commit_names.SHOWN_DIGITS]
+    return label, theirs
 
 
 def _plan(
@@ -197,23 +200,26 @@ def _plan(
     graph = CommitGraph(store)
     base_id = common = None if head is None else graph.merge_base(head, theirs_id)
     lost = taken_back(chat, head, common) if head is not None and common is not None else None
+    # With the merge base as the base, what was taken back would be unchanged on their side, so nothing would
+    # come.  The files that were restored have another base, and edits since then stay.
     if lost is not None and again:
         base_id = None if lost.restored is None else graph.merge_base(lost.restored, theirs_id)
     ours, theirs, base = (chat.state(oid) for oid in (head, theirs_id, base_id))
-    done = Merge("already_merged", branch, into, base_id, head)
+    plan = Merge("already_merged", branch, into, base_id, head)
     if lost is not None:
-        done = done._replace(again=True) if again else done._replace(taken_back_by=lost.by)
+        plan = plan._replace(again=True) if again else plan._replace(taken_back_by=lost.by)
     if theirs_id == base_id:
-        return done, ours
+        return plan, ours
+    # In a preview: the merge commits these changes first, so it cannot be a fast-forward.
     if not snapshot.holds(ours):
         ours = snapshot.state
     elif head == base_id and (fast_forward or head is None):
-        return done._replace(status="fast_forward"), theirs
+        return plan._replace(status="fast_forward"), theirs
     merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = merging.merge(base.tree, ours.tree, theirs.tree)
     unstored = (*snapshot.unstored(), *ours.empty_folders, *theirs.empty_folders)
     edits, conflicts = merge_conflicts.decide(chat, branch, merged, choices or {}, unstored)
-    empty = _three_ways(*(set(one.empty_folders) for one in (base, ours, theirs)))
+    empty = _three_ways(*(set(state.empty_folders) for state in (base, ours, theirs)))
     after = trees.edited_state(store, FolderState(merged.tree, tuple(empty)), edits)
     lines = {
         clash.path: merge_conflicts.conflicting_lines(store, clash, (into, branch))
@@ -225,22 +231,22 @@ def _plan(
     }
     notes = trees.notes(store, snapshot.notes, ours.tree, after)
     status: MergeStatus = "conflicts" if lines else "merged"
-    done = done._replace(status=status, conflicts=conflicts, lines=lines, possible=possible)
-    return done._replace(notes=notes), after
+    plan = plan._replace(status=status, conflicts=conflicts, lines=lines, possible=possible)
+    return plan._replace(notes=notes), after
 
 
 def _possible(
     chat: ChatStore, branch: str, clash: Clash, merged: MergedTree, unstored: Iterable[str]
 ) -> tuple[MergeDecision, ...]:
     """Return the decisions that a conflict can have, besides new content."""
-    others = (*unstored, *(one.path for one in merged.clashes))
+    others = (*unstored, *(other.path for other in merged.clashes))
     decisions: dict[MergeDecision, bool] = {
         "ours": True,
         "theirs": True,
         "union": merge_conflicts.can_unite(chat, clash),
         "both": merge_conflicts.can_keep_both(chat, branch, clash, merged.tree, others),
     }
-    return tuple(one for one, is_possible in decisions.items() if is_possible)
+    return tuple(decision for decision, is_possible in decisions.items() if is_possible)
 
 
 def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:

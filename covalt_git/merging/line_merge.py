@@ -67,15 +67,15 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
         if len(part) == 1:
             lines += part[0]
             continue
-        before, mine, other = part
+        old, mine, other = part
         first = len(lines)
-        lines += _together([(begin, mine, [b"||||||| base\n"], before, _BETWEEN, other, end)])
+        lines += _together([(begin, mine, [b"||||||| base\n"], old, _BETWEEN, other, end)])
         near.update(range(max(0, first - _AROUND), len(lines) + _AROUND))
-    shown: list[bytes] = []
+    excerpt: list[bytes] = []
     for at, line in enumerate(lines):
         if at in near:
-            shown += [line] if at == 0 or at - 1 in near else [b"...\n", line]
-    return shown
+            excerpt += [line] if at == 0 or at - 1 in near else [b"...\n", line]
+    return excerpt
 
 
 def is_text(*contents: bytes) -> bool:
@@ -98,8 +98,8 @@ def _parts(
     regions = texts.merge_regions()
     for kind, start, end, *places in texts.reprocess_merge_regions(regions) if refined else regions:
         if kind == "conflict":
-            before = () if refined else texts.base[start:end]
-            yield before, texts.a[places[0] : places[1]], texts.b[places[2] : places[3]]
+            old = () if refined else texts.base[start:end]
+            yield old, texts.a[places[0] : places[1]], texts.b[places[2] : places[3]]
         else:
             yield ({"unchanged": texts.base, "b": texts.b}.get(kind, texts.a)[start:end],)
 
@@ -108,6 +108,7 @@ def _together(parts: Iterable[Sequence[Sequence[bytes]]]) -> list[bytes]:
     """Return the lines of all parts; a line without a newline gets one if another line follows."""
     merged: list[bytes] = []
     for lines in itertools.chain.from_iterable(parts):
+        # The last line of one side can come before lines of the other: without a newline, two lines would become one.
         if merged and lines and not merged[-1].endswith(b"\n"):
             merged[-1] += b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
         merged += lines
@@ -115,6 +116,7 @@ def _together(parts: Iterable[Sequence[Sequence[bytes]]]) -> list[bytes]:
 
 
 def _lines(text: bytes) -> list[bytes]:
+    # splitlines() also splits at a lone carriage return, which is part of a line in git.
     return io.BytesIO(text).readlines()
 
 
@@ -150,17 +152,18 @@ class _Matcher:
         """Return the blocks in order: where each begins in either text, and its length; the last block is empty."""
         a, b = self._a, self._b
         most = min(len(a), len(b))
+        # Most edits change a few lines of a long text, and the search below takes memory for each diagonal.
         start = next((at for at in range(most) if a[at] != b[at]), most)
-        most -= start
+        most -= start  # a line must not count for the beginning and for the end
         end = next((at for at in range(most) if a[-1 - at] != b[-1 - at]), most)
         middle = a[start : len(a) - end], b[start : len(b) - end]
         path = _shortest_edit(*middle) or _unique_lines(*middle)
-        found = []
+        blocks = []
         while path is not None:
             path, i, j, length = path
-            found.append((start + i, start + j, length))
+            blocks.append((start + i, start + j, length))
         after = (len(a) - end, len(b) - end, end)
-        return [(0, 0, start), *found[::-1], after, (len(a), len(b), 0)]
+        return [(0, 0, start), *blocks[::-1], after, (len(a), len(b), 0)]
 
 
 def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> Path | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
 """A part of each name of a version that is kept beside a file."""
 
-_LONGEST_LABEL = 60
+_LONGEST_LABEL = 60  # the label, the file's name and a number share the 255 bytes of a name
 _MOST_BYTES = 512 << 10
 _MOST_LINES = 400
 
@@ -83,6 +83,8 @@ def decide(
             try:
                 edits[path] = chosen(chat, clash, choice)
             except NotMergeableError:
+                # A decision for all other conflicts, such as `union`, is not possible for each of them: those
+                # stay undecided.
                 if path in choices:
                     raise
                 choice = None
@@ -113,12 +115,14 @@ def _other_version(
     folder, slash, name = clash.path.rpartition("/")
     above = folder + slash
     names = {*trees.names(chat.store, tree, folder)}
-    names |= {one[len(above) :].split("/")[0] for one in others if one.startswith(above)}
+    # The tree does not show untracked files, which must not be overwritten, nor the versions that this merge saves.
+    names |= {other[len(above) :].split("/")[0] for other in others if other.startswith(above)}
     path = above + next(
         saved
         for saved in _names(name, f".{role}-{_label(branch)}")
         if saved not in names and not any(saved in pair for pair in collisions([*names, saved]))
     )
+    # An ignored name or a path that is too long would be left out of the next commit, and the version would be lost.
     if version.mode == FOLDER:
         reason = why_not_stored(f"{path}/x", b"", chat.config)
     else:
@@ -147,13 +151,13 @@ def conflicting_lines(store: GitStore, clash: Clash, names: tuple[str, str]) -> 
 
 def _texts(store: GitStore, clash: Clash) -> tuple[bytes, bytes, bytes] | None:
     """Return the contents of three versions of a file, or None if a version is not a text."""
-    before, mine, other = (
+    base, mine, other = (
         store.read_blob(side.oid) if side is not None and _is_file(side) else None
         for side in (clash.base, clash.ours, clash.theirs)
     )
-    if mine is None or other is None or not line_merge.is_text(before or b"", mine, other):
+    if mine is None or other is None or not line_merge.is_text(base or b"", mine, other):
         return None
-    return before or b"", mine, other
+    return base or b"", mine, other
 
 
 def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
@@ -168,6 +172,8 @@ def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
     if choice.decision == "theirs":
         return clash.theirs
     content = _union(chat, clash) if choice.decision == "union" else choice.content
+    # A scan would leave such a file out, so the next commit would delete what was chosen
+    # (test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged).
     check_storable(clash.path, content, chat.config)
     sides = (clash.ours, clash.theirs)
     mode = next((side.mode for side in sides if side is not None and _is_file(side)), FILE)
@@ -214,6 +220,7 @@ def _names(name: str, ending: str) -> Iterator[str]:
     raw = name.encode("utf-8", "surrogateescape")
     for number in itertools.count(1):
         full = ending if number == 1 else f"{ending}-{number}"
+        # Cut off in bytes, as file systems count; `ignore` drops half a character at the cut.
         yield raw[: MAX_ELEMENT_BYTES - len(full)].decode("utf-8", "ignore") + full
 
 

@@ -47,7 +47,7 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
     saved = {
         path for path, _ in trees.walk(chat.store, tree) if SAVED.search(path.rpartition("/")[2])
     }
-    found: dict[str, Waiting] = {}
+    conflicts: dict[str, Waiting] = {}
     for manifest in _merges(chat, oid) if saved else ():
         merge = manifest.record.merge
         for conflict in merge.conflicts if merge else ():
@@ -57,8 +57,9 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
                     "manifest_id": manifest.id,
                     "base_id": merge.base_id,
                 }
-                found.setdefault(conflict.saved_as, Waiting(**dict(conflict), **where))
-    return sorted(found.values(), key=lambda one: (one.path, one.saved_as))
+                # The newest merge that saved a version at this path is the one whose version is there.
+                conflicts.setdefault(conflict.saved_as, Waiting(**dict(conflict), **where))
+    return sorted(conflicts.values(), key=lambda conflict: (conflict.path, conflict.saved_as))
 
 
 def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
@@ -66,11 +67,11 @@ def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
     above = chat.above(oid)
     # The start of the message is enough to skip other commits without parsing them.
     merges = [
-        chat.manifest(one)
-        for one in above
-        if chat.store.read_commit(one).message.startswith("merge: ")
+        chat.manifest(commit)
+        for commit in above
+        if chat.store.read_commit(commit).message.startswith("merge: ")
     ]
-    return sorted(merges, key=lambda one: (one.created_at, one.record.id), reverse=True)
+    return sorted(merges, key=lambda merge: (merge.created_at, merge.record.id), reverse=True)
 
 
 def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
@@ -92,15 +93,13 @@ def possible(
 
 def _clash(chat: ChatStore, conflict: Waiting, tree: str | None) -> Clash:
     """Return the three current versions of a file in conflict."""
-    path, saved_as, base = conflict.path, conflict.saved_as, chat.state(conflict.base_id).tree
-    before, ours, theirs = (
+    path, saved_as, base_tree = conflict.path, conflict.saved_as, chat.state(conflict.base_id).tree
+    base, ours, theirs = (
         trees.find_entry(chat.store, *where)
-        for where in ((base, path), (tree, path), (tree, saved_as))
+        for where in ((base_tree, path), (tree, path), (tree, saved_as))
     )
     # If theirs deleted the file, the saved version is that of the base.
-    return Clash(
-        path, conflict.kind, before, ours, None if conflict.deleted == "theirs" else theirs
-    )
+    return Clash(path, conflict.kind, base, ours, None if conflict.deleted == "theirs" else theirs)
 
 
 def resolve(
@@ -125,12 +124,16 @@ def resolve(
     state = chat.state(head)
     pending = waiting(chat, head, state.tree)
     stopped = branch_merge.stopped(chat)
-    if stopped is not None and not any(path in {one.path, one.saved_as} for one in pending):
+    # A saved version comes first: it is in the workspace, while a stopped merge has changed nothing and can be
+    # repeated.
+    if stopped is not None and not any(
+        path in {conflict.path, conflict.saved_as} for conflict in pending
+    ):
         choices = {path: choice, None: Choice("both")}
-        done = branch_merge.merge(
+        merge = branch_merge.merge(
             writer, stopped.branch, choices, again=stopped.again, check_path=check_path
         )
-        return done.changes
+        return merge.changes
     conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
     assert choice.decision != "both"  # both versions exist already
@@ -142,15 +145,15 @@ def resolve(
     return writer.commit_files("edit", after, head, subject=subject)[1]
 
 
-def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:
+def _named(chat: ChatStore, pending: list[Waiting], path: str) -> Waiting:
     """Return the unresolved conflict with a path; it may also be the path of the saved version."""
-    named = [one for one in found if path in {one.path, one.saved_as}]
+    named = [conflict for conflict in pending if path in {conflict.path, conflict.saved_as}]
     if not named:
-        known = [one.path for one in found]
+        paths = [conflict.path for conflict in pending]
         list_with = f"covalt-git chat resolve {chat.id}"
-        raise UnknownNameError("conflict", path, known, list_with=list_with)
+        raise UnknownNameError("conflict", path, paths, list_with=list_with)
     if len(named) > 1:
-        saved = ", ".join(one.saved_as for one in named)
+        saved = ", ".join(conflict.saved_as for conflict in named)
         raise CovaltError(
             f"several conflicts at {path!r} are unresolved", hint=f"name one of {saved}"
         )

@@ -62,14 +62,17 @@ class TreeMerge(NamedTuple):
             return MergedTree(ours)
         if base == ours:
             return MergedTree(theirs)
-        before, mine, other = (self._entries(tree) for tree in (base, ours, theirs))
+        old, mine, other = (
+            {entry.name: entry for entry in self.store.read_tree(tree)} if tree is not None else {}
+            for tree in (base, ours, theirs)
+        )
         entries: list[TreeEntry] = []
         clashes: list[Clash] = []
-        for name in sorted(before.keys() | mine.keys() | other.keys()):
+        for name in sorted(old.keys() | mine.keys() | other.keys()):
             path = below + name.decode("utf-8", "surrogateescape")
-            entry, found = self._entry(path, before.get(name), mine.get(name), other.get(name))
+            entry, clashes_below = self._entry(path, old.get(name), mine.get(name), other.get(name))
             entries += [entry] if entry else []
-            clashes += found
+            clashes += clashes_below
         tree = self.store.write_tree(entries) if entries else None
         return MergedTree(tree, tuple(clashes))
 
@@ -102,24 +105,26 @@ class TreeMerge(NamedTuple):
             return ours, "modify_delete"
         if ours.mode not in _REGULAR or theirs.mode not in _REGULAR:
             return ours, "link" if ours.mode == theirs.mode == LINK else "type"
-        known = base if base is not None and base.mode in _REGULAR else None
-        # A file that both sides added is executable if it is on one side.
-        mode = _changed(known and known.mode, ours.mode, theirs.mode) or EXECUTABLE
-        oid = _changed(known and known.oid, ours.oid, theirs.oid)
+        # The lines of a link's target are not an earlier version of a file's.
+        base_file = base if base is not None and base.mode in _REGULAR else None
+        # Modes and contents are merged separately, so that chmod on one side and an edit on the other do not
+        # conflict.  A file that both sides added is executable if it is on one side.
+        mode = _changed(base_file and base_file.mode, ours.mode, theirs.mode) or EXECUTABLE
+        oid = _changed(base_file and base_file.oid, ours.oid, theirs.oid)
         if oid is None:
             contents = [
-                self.store.read_blob(one.oid) if one else b"" for one in (known, ours, theirs)
+                self.store.read_blob(side.oid) if side else b""
+                for side in (base_file, ours, theirs)
             ]
             if not line_merge.is_text(*contents):
-                return ours, "binary" if known else "add_add"
+                return ours, "binary" if base_file else "add_add"
             merged = line_merge.merge(*contents)
+            # Two files that may be stored can be too large together
+            # (test_lines_that_make_too_large_a_file_together_are_a_conflict).
             if merged is None or self.refused(path, merged):
-                return ours, "text" if known else "add_add"
+                return ours, "text" if base_file else "add_add"
             oid = self.store.write_blob(merged)
         return TreeEntry(ours.name, mode, oid), None
-
-    def _entries(self, tree: str | None) -> dict[bytes, TreeEntry]:
-        return {} if tree is None else {entry.name: entry for entry in self.store.read_tree(tree)}
 
 
 def _folder(side: Entry) -> str | None:

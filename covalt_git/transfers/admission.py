@@ -42,7 +42,7 @@ MOST_BYTES = 64 << 30
 """Total size of the files of one commit."""
 
 _MOST_MESSAGE = 16 << 20
-_MOST_REFUSED = 20
+_MOST_REFUSED = 20  # a history of others can have a million problems, and the client prints them
 
 
 class NotAdmittedError(CovaltError):
@@ -82,7 +82,8 @@ def admit(
     parents = {parent for oid in commits for parent in graph.commit(oid).parents}
     inspection = _Inspection(graph.reader, config)
     for oid in sorted(parents.difference(commits)):
-        inspection.extent(graph.commit(oid).tree)  # the chat has this tree, so it is not inspected
+        # The chat has these trees, so they are not inspected; the new trees that contain them need their extents.
+        inspection.extent(graph.commit(oid).tree)
     for oid in commits:  # the oldest first, where a path occurs first
         inspection.commit(oid)
         if len(inspection.refused) >= _MOST_REFUSED:
@@ -106,8 +107,8 @@ def _new_commits(graph: CommitGraph, new: Iterable[str], known: Iterable[str]) -
     """Return the commits that only ``new`` reaches, parents first."""
     own = graph.ancestors(known)
     try:
-        found = sorted(graph.ancestors(new, without=own))
-        return list(parents_first({oid: graph.commit(oid).parents for oid in found}))
+        oids = sorted(graph.ancestors(new, without=own))
+        return list(parents_first({oid: graph.commit(oid).parents for oid in oids}))
     except BrokenStoreError:
         raise NotAdmittedError(
             "a commit of the history is missing or damaged",
@@ -156,6 +157,8 @@ class _Inspection:
 
     def extent(self, tree: str) -> _Extent:
         """Return the extent of a tree that is inspected, or that the chat already has."""
+        # Once for each tree, wherever it is: nine trees that each contain the next one ten times have a billion files
+        # (test_a_few_trees_that_spell_a_billion_files_are_refused).
         if tree not in self._extents:
             extent = _Extent()
             for name, mode, oid in self.reader.read_tree(tree):
@@ -182,6 +185,7 @@ class _Inspection:
             self._refuse("", reason)
             return
         self.tree(commit.tree, ())
+        # An extent is only computed of trees that can be read, whose names and objects are valid.
         if not self.refused:
             self._check_extent(commit.tree)
 
@@ -191,6 +195,7 @@ class _Inspection:
             return
         self._trees.add(oid)
         self.objects.add(oid)
+        # Before its entries: this method calls itself, and trees can be nested deeper than Python's stack.
         if len(path) > MAX_DEPTH:
             self._refuse("/".join(path), "its path is too long")
             return
@@ -248,7 +253,11 @@ class _Inspection:
         (_, longest), (_, deepest), (climb, link) = extent.worst
         if climb > 0:
             self._refuse(os.fsdecode(link), "it is a link that may lead outside")
+        # An ignored path is no reason to refuse a history; it is reported after the import (left_out() of
+        # importing.py).
         everything = self.config.model_copy(update={"ignore": ()})
+        # If the longest and the deepest path may be stored, so may all others: their names were checked in
+        # their trees.
         for path in {os.fsdecode(longest), os.fsdecode(deepest)} - {""}:
             if reason := why_not_stored(path, b"", everything):
                 self._refuse(path, reason)

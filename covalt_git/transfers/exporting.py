@@ -40,8 +40,8 @@ def export(
         UnknownNameError: if the branch does not exist; the hint has the most similar one.
         CovaltError: when the chat has no commit.
     """
-    wanted = chat.branches() if branch is None else [chat.branch(branch)]
-    heads = {one.name: one.manifest_id for one in wanted if one.manifest_id is not None}
+    exported = chat.branches() if branch is None else [chat.branch(branch)]
+    heads = {item.name: item.manifest_id for item in exported if item.manifest_id is not None}
     if not heads:
         raise CovaltError(
             f"chat {chat.id!r} has no commit to export",
@@ -53,7 +53,9 @@ def export(
         refs["HEAD"] = active
     refs |= existing(chat.store, ABOUT)
     start = file.tell()
-    with chat.store.scratch():  # for records with the large fields of these branches only
+    # The chat's own records also have the large fields of other branches and of deleted ones, which the reader
+    # of the file must not get.
+    with chat.store.scratch():
         needed = records.needed(chat.store, chat.store.read_ref(records.REF), heads.values())
         newest = max(chat.store.read_commit(oid).time for oid in heads.values())
         tip = records.write(chat.store, needed, newest)

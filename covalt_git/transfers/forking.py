@@ -46,6 +46,8 @@ def fork(
     else:
         head, active = at, f"{HEADS}main"
         refs = {active: at}
+    # With the list of foreign commits: the fork must not believe a record that its origin does not believe
+    # (test_a_fork_does_not_believe_what_its_origin_did_not).
     refs |= existing(source.store, records.REF, commits.FOREIGN)
     about = AboutChat(
         id="",

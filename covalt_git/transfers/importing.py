@@ -112,6 +112,7 @@ def _import_repository(
             f"{str(path)!r} is a linked working tree, or a submodule",
             hint=f"import its repository: git -C {path} rev-parse --git-common-dir",
         )
+    # The reader takes the parents of its first commits for missing, so the error would be about a damaged store.
     if (git_folder / "shallow").exists():
         raise CovaltError(
             f"{str(path)!r} is a shallow clone: it has only a part of its history",
@@ -135,13 +136,13 @@ def _bring_in(
     if chat_id is not None:
         chats.check_free(chat_id)
     with chats.creating(source.object_format) as store:
-        admitted, known = _receive(store, source, heads, chats.config)
+        admitted, description = _receive(store, source, heads, chats.config)
         for name, oid in heads.items():
             store.swap_ref(HEADS + name, None, oid)
         store.set_head(HEADS + _active(source, heads))
-        about = known or AboutChat(id="", created_at=commits.now())
+        about = description or AboutChat(id="", created_at=commits.now())
         about = about if title is None else about.model_copy(update={"title": title})
-        was = None if known is None else known.id
+        was = None if description is None else description.id
         final = chats.place(store, about, wanted=chat_id, preferred=was)
     return ImportedChat(
         chat_id=final,
@@ -173,6 +174,8 @@ def _receive(
                 hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
             ) from None
         quarantine.adopt(admitted.objects.union(needed.values()), durable=False)
+    # Before a ref leads to them: anyone can write a message that looks like a record
+    # (tests/security/test_foreign_commits.py).
     commits.ForeignCommits(store).add(admitted.lookalikes)
     newest = max(store.read_commit(oid).time for oid in heads.values())
     store.swap_ref(records.REF, None, records.write(store, needed, newest))

@@ -112,6 +112,7 @@ class _Push:
         if accepted:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
+                    # Again, as the right to push may have ended while this waited for the lock.
                     self.check()
                     self._move(writer, accepted)
             except (CovaltError, OSError) as error:
@@ -123,6 +124,7 @@ class _Push:
         """Inspect a command and its objects, before the chat is locked."""
         chat, graph = self.chat, self.graph
         new = _check_kind(chat, command)
+        # The active branch may have no commit yet; then it exists without a ref, and a push creates it.
         if command.old is None and command.branch != chat.active_branch():
             branches.check_free(chat, command.branch)
         admitted = admit(graph, [new], chat.store.refs(HEADS).values(), config=chat.config)
@@ -145,9 +147,13 @@ class _Push:
                 self._check_still(writer, command, admitted)
             if command.ref in self.refused:
                 del accepted[command]
-        objects = frozenset[str]().union(*(one.objects for one in accepted.values()))
+        # The objects, then the list of foreign commits, then the branches: a push that is killed in between
+        # leaves objects that nothing reaches, or ids of commits that no branch has, and never a branch whose
+        # forged records count as calls.
+        histories = accepted.values()
+        objects = frozenset[str]().union(*(admitted.objects for admitted in histories))
         self.quarantine.adopt(objects & self.quarantine.ids, durable=self.chat.store.durable)
-        _list_foreign(self.chat, {oid for one in accepted.values() for oid in one.lookalikes})
+        _list_foreign(self.chat, {oid for admitted in histories for oid in admitted.lookalikes})
         for command in list(accepted):
             with self._refusal(command):
                 _move_branch(writer, command)
@@ -157,9 +163,11 @@ class _Push:
         """Check again, while the chat is locked, that the branch has not moved and that its objects exist."""
         chat = self.chat
         is_active = command.branch == chat.active_branch()
-        now = writer.commit_changes() if is_active else chat.store.read_ref(command.ref)
-        if now != command.old:
+        # An uncommitted edit becomes a commit, which the client does not have: the push must not undo it.
+        current = writer.commit_changes() if is_active else chat.store.read_ref(command.ref)
+        if current != command.old:
             raise _fetch_first()
+        # The inspection read objects of the store without the lock; gc can have removed those that no ref reaches.
         if not all(map(chat.store.has, admitted.objects - self.quarantine.ids)):
             raise MovedError("objects were removed meanwhile", hint="push again")
 
@@ -172,9 +180,10 @@ class _Push:
             self._refuse(command, error)
 
     def _refuse(self, command: Command, error: CovaltError) -> None:
-        problems = [f"{one.path}: {one.message}" for one in error.problems]
+        problems = [f"{problem.path}: {problem.message}" for problem in error.problems]
         self.refused[command.ref] = problems[0] if len(problems) == 1 else error.message
         if problems or error.hint:
+            # The name comes from the client, and can have bytes that are not UTF-8.
             name = command.branch.encode("utf-8", "replace").decode()
             self.messages.append(f"{name}: {error.message}")
             self.messages += [f"  {line}" for line in problems[:_MOST_PROBLEMS]]
@@ -203,14 +212,14 @@ def _check_kind(chat: ChatStore, command: Command) -> str:
     return command.new
 
 
-def _list_foreign(chat: ChatStore, found: set[str]) -> None:
-    """Add commits to the list of foreign commits, unless a branch, or a deleted branch, reaches them already.
-
-    They may be in the store already, if a push was killed.
-    """
-    if found:
+def _list_foreign(chat: ChatStore, lookalikes: set[str]) -> None:
+    """Add commits to the list of foreign commits, unless a branch, or a deleted branch, reaches them already."""
+    if lookalikes:
+        # Not "unless the store has them": a killed push leaves its objects
+        # (test_what_a_killed_push_left_in_the_store_is_foreign). What a branch has is the chat's own, also if
+        # it is pushed back (test_own_commits_that_are_pushed_back_are_ours).
         tips = *chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()
-        chat.foreign.add(found - chat.above(*tips).keys())
+        chat.foreign.add(lookalikes - chat.above(*tips).keys())
 
 
 def _move_branch(writer: Writer, command: Command) -> None:

@@ -84,10 +84,11 @@ def check_free(chat: ChatStore, name: str) -> None:
         raise BranchExistsError(
             f"the branch {name!r} already exists", hint=f"covalt-git chat checkout {chat.id} {name}"
         )
-    for known in names:
-        if known.startswith(f"{name}/") or name.startswith(f"{known}/"):
+    # Git's refs are files: `a` cannot be a file and the folder of `a/b`.
+    for branch in names:
+        if branch.startswith(f"{name}/") or name.startswith(f"{branch}/"):
             raise BranchExistsError(
-                f"the branch {known!r} exists, so {name!r} is not possible",
+                f"the branch {branch!r} exists, so {name!r} is not possible",
                 hint="choose another name",
             )
 
@@ -119,7 +120,7 @@ def new_name(chat: ChatStore, wanted: str | None, purpose: str) -> str:
     if wanted is not None:
         check_free(chat, wanted)
         return wanted
-    names = {name.partition("/")[0] for name in chat.branch_names()}
+    names = {name.partition("/")[0] for name in chat.branch_names()}  # as in check_free()
     numbered = (f"{purpose}-{number}" for number in itertools.count(1))
     return next(name for name in numbered if name not in names)
 
@@ -155,6 +156,9 @@ def finish_rename(store: GitStore) -> None:
     if rename is None:
         return
     old, new = HEADS + rename.old, HEADS + rename.new
+    # The new ref first, then HEAD, then the old ref: wherever a process is killed, the commits have a name and
+    # HEAD names a branch.  The compare-and-swaps leave a branch that git moved meanwhile
+    # (test_a_rename_that_a_push_overtook_is_not_made).
     if rename.at is None or _add_new_name(store, old, new, rename.at):
         if store.head() == old:
             store.set_head(new)
@@ -165,6 +169,7 @@ def finish_rename(store: GitStore) -> None:
 
 def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:
     """Add the new name of a branch, and return whether it has both names now."""
+    # A push moved the old branch after an earlier attempt had added the new name, which has to go again.
     if store.read_ref(old) not in {at, None}:
         store.swap_ref(new, at, None)
         return False
@@ -194,7 +199,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
         _cancel(writer, call)
     at = chat.branch(name).manifest_id
     assert at is not None  # a branch without a commit has a pending call, which was just committed
-    heads = [one.manifest_id for one in chat.branches() if one.name != name]
+    heads = [branch.manifest_id for branch in chat.branches() if branch.name != name]
     gone = _deleted(chat, name, at, chat.above(*heads))
     if gone.manifests and not force:
         commits_text = "a commit" if gone.manifests == 1 else f"{gone.manifests} commits"
@@ -204,6 +209,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
             code="only_there",
             http_status=409,
         )
+    # Before the branch goes, so that a process which is killed in between leaves the commits reachable.
     if gone.manifests:
         chat.store.swap_ref(f"{DELETED}{new_id()}/{name}", None, at)
     move_branch(chat.store, name, at, None)
@@ -213,11 +219,11 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
 def deleted(chat: ChatStore) -> list[BranchDeleted]:
     """Return the deleted branches with commits that no branch has, the most recently deleted first."""
     reachable = chat.reachable()
-    found = [
+    deletions = [
         _deleted(chat, ref.removeprefix(DELETED).partition("/")[2], at, reachable)
         for ref, at in reversed(chat.store.refs(DELETED).items())
     ]
-    return [one for one in found if one.manifests]
+    return [deletion for deletion in deletions if deletion.manifests]
 
 
 def _deleted(chat: ChatStore, name: str, at: str, reachable: Container[str]) -> BranchDeleted:

@@ -48,6 +48,7 @@ APPROVALS = "refs/covalt/approvals/"
 DELETED = "refs/covalt/deleted/"
 ABOUT = "refs/covalt/chat"
 
+# Together, a server remembers at most 16 MiB of messages of one chat.
 _MOST_REMEMBERED = 1 << 12
 _SHORT_MESSAGE = 1 << 12
 
@@ -175,20 +176,21 @@ class ChatStore:
         return self._manifest(oid, outline=True)
 
     def _manifest(self, oid: str, *, outline: bool) -> WorkspaceManifest:
+        # A commit can become foreign after it was read: a push lists it before a branch leads to it.
         key = oid, oid in self.foreign
-        found = self.memory.get(key)
-        if found is None:
+        manifest = self.memory.get(key)
+        if manifest is None:
             commit = self.store.read_commit(oid)
-            found = commits.read(
+            manifest = commits.read(
                 oid, commit, self.id, self.records, foreign=key[1], outline=outline
             )
             # The records with the commit's large fields may be fetched later, for example after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
                 if len(self.memory) >= _MOST_REMEMBERED:
                     self.memory.clear()
-                self.memory[key] = found
-        self.foreign.cover(found.parents)
-        return found
+                self.memory[key] = manifest
+        self.foreign.cover(manifest.parents)
+        return manifest
 
     def reachable(self) -> dict[str, int]:
         """Return the ids of the commits of all branches, newest first in each branch."""
@@ -198,8 +200,8 @@ class ChatStore:
         """Return commits and their ancestors, but not those in ``without`` or reached through them."""
 
         def parents(oid: str) -> tuple[str, ...]:
-            known = self.memory.get((oid, False)) or self.store.read_commit(oid)
-            return known.parents
+            commit = self.memory.get((oid, False)) or self.store.read_commit(oid)
+            return commit.parents
 
         return ancestors(parents, filter(None, tips), without)
 
@@ -215,6 +217,7 @@ class ChatStore:
         if oid is None:
             return FolderState()
         manifest = self.outline(oid)
+        # A scan stores no empty tree, so two ways to say "no files" would look like a change.
         tree = None if manifest.tree_id in trees.EMPTY else manifest.tree_id
         return FolderState(tree, manifest.record.workspace.empty_folders)
 
@@ -234,12 +237,12 @@ class ChatStore:
         Raises:
             UnknownNameError: if the path does not exist; the hint has the most similar one.
         """
-        found = self.find_file(oid, path)
-        if found is None:
+        file = self.find_file(oid, path)
+        if file is None:
             raise UnknownNameError(
                 "file", path, self.files(oid), list_with=f"covalt-git chat files {self.id}"
             )
-        return self.store.read_blob(found.oid)
+        return self.store.read_blob(file.oid)
 
     def changes(self, old: str | None, new: str | None) -> list[FileChange]:
         """Return the paths that differ between two commits."""
@@ -250,11 +253,12 @@ class ChatStore:
 
         ``head`` is the head of the active branch.
         """
-        known, clock = self.stat_cache.recall()
+        last, clock = self.stat_cache.recall()
         tree = None
+        # The tree only saves questions to the store.  Without a readable one, each object is looked for.
         with contextlib.suppress(BrokenStoreError):
             tree = self.state(head).tree
-        return Snapshot.of(scan(self.store, self.workspace, self.config, known, clock, tree))
+        return Snapshot.of(scan(self.store, self.workspace, self.config, last, clock, tree))
 
     @contextlib.contextmanager
     def scan_in_memory(self) -> Iterator[Snapshot]:
@@ -266,6 +270,7 @@ class ChatStore:
         with self.store.scratch():
             if self.workspace.is_dir():
                 head = None
+                # The files can be shown although the branch is damaged.
                 with contextlib.suppress(BrokenStoreError):
                     head = self.head()
                 yield self.scan(head)
@@ -285,10 +290,10 @@ class ChatStore:
         Raises:
             BrokenStoreError: if they are those of another chat.
         """
-        found = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
+        calls = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
         if (running := running_call.read(self.store.path)) is not None:
-            found[running.id] = running  # it may have been pending before
-        return [found[call_id] for call_id in sorted(found)]
+            calls[running.id] = running  # it may have been pending before
+        return [calls[call_id] for call_id in sorted(calls)]
 
     def call(self, call_id: str) -> PendingCall | None:
         """Return a pending or running call, or None."""
@@ -303,13 +308,12 @@ class ChatStore:
         return self._stored_below(APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
-        """Return an approval, or None."""
         approval = stored_at(self.store, APPROVALS + execution_id, Approval)
         return None if approval is None else self._checked(approval)
 
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
-        found = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
-        return [self._checked(value) for value in found if value is not None]
+        values = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
+        return [self._checked(value) for value in values if value is not None]
 
     def _checked(self, stored: Stored) -> Stored:
         """Return a pending call or an approval of this chat; a copied folder has those of another one."""
@@ -329,6 +333,7 @@ def stored_at(store: GitStore, ref: str, kind: type[Stored]) -> Stored | None:
         BrokenStoreError: if the ref has another object, and no writer moves it meanwhile.
     """
     oid = store.read_ref(ref)
+    # A writer may move the ref, and gc then delete the blob, after its id was read.
     while oid is not None:
         try:
             return read_stored(store, oid, kind)

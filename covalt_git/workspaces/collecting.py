@@ -54,25 +54,27 @@ def collect(
     chat = writer.chat
     store = chat.store
     store.clear_leftovers()
-    before = repacking.usage(store)
-    now = time.time()
+    usage_before = repacking.usage(store)
+    started = time.time()
     progress("finding reachable objects")
     # Before anything is deleted, because this fails if the store is damaged.
     live = reachable(store, _tips(chat))
-    forgotten = _forget_deleted(chat, now if everything else now - DELETED_S)
+    forgotten = _forget_deleted(chat, started if everything else started - DELETED_S)
     dropped = _drop_records(chat)
     if forgotten or dropped:
         live = reachable(store, _tips(chat))
     progress("writing one pack")
-    until = float("inf") if everything else now - GRACE_S
+    until = float("inf") if everything else started - GRACE_S
     repacking.rewrite(store, live, until=until)
-    return Collected(before, repacking.usage(store), forgotten, dropped)
+    return Collected(usage_before, repacking.usage(store), forgotten, dropped)
 
 
 def _tips(chat: ChatStore) -> list[str]:
     """Return the objects of all refs, and the commits on which pending calls were requested."""
+    # An approval shows the changes since the commit on which its call was requested, also after the branch was
+    # replaced (test_a_waiting_call_keeps_the_manifest_it_was_asked_on).
     bases = [call.base for call in chat.calls()]
-    bases += [one.base for one in chat.approvals() if one.state == "pending"]
+    bases += [approval.base for approval in chat.approvals() if approval.state == "pending"]
     refs = chat.store.refs("refs/").values()
     return [*refs, *(oid for oid in bases if oid is not None and chat.store.has(oid))]
 
@@ -102,8 +104,10 @@ def _drop_records(chat: ChatStore) -> int:
     store = chat.store
     tip = store.read_ref(records.REF)
     stored = records.entries(store, tip)
-    pending = (one.model_dump_json() for one in [*chat.calls(), *chat.approvals()])
+    # Their arguments can be references too, and are in no commit yet.
+    pending = (stored.model_dump_json() for stored in [*chat.calls(), *chat.approvals()])
     used = records.used(store, stored, [*commit_messages(chat), *pending])
     if len(used) < len(stored):
+        # A commit without a parent: the history of the ref would keep the deleted fields reachable.
         store.swap_ref(records.REF, tip, records.write(store, used, int(time.time())))
     return len(stored) - len(used)

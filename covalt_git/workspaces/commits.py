@@ -123,8 +123,9 @@ def source_ref(message: str) -> str | None:
 
     The commit need not have a record of this id, because anyone can write such a message; :func:`read` checks it.
     """
-    _, found, rest = message.rpartition(f"\n{_REF_TRAILER}")
-    return rest.partition("\n")[0] if found else None
+    # The last one: the text of a message is above the trailers, and can have such a line.
+    _, trailer, rest = message.rpartition(f"\n{_REF_TRAILER}")
+    return rest.partition("\n")[0] if trailer else None
 
 
 def recorded_tool(message: str) -> str | None:
@@ -206,6 +207,7 @@ def _parse(
     try:
         fields = records.expand(canonical_json.loads(parts[1]), outline=outline)
         record = CommitRecord.model_validate(fields)
+        # The plan is any JSON in the record, and pages take it for a valid one.
         if record.call is not None and record.call.render_plan is not None:
             RenderPlan.model_validate(record.call.render_plan)
     except (canonical_json.NotJsonError, ValidationError):
@@ -252,10 +254,10 @@ class ForeignCommits:
 
     def add(self, oids: Collection[str]) -> None:
         """Add commits to the list, durably, before a ref reaches them; the caller holds the chat's lock."""
-        known = self.ids()
-        if known.issuperset(oids):
+        listed = self.ids()
+        if listed.issuperset(oids):
             return
-        lines = "".join(f"{oid}\n" for oid in sorted(known.union(oids)))
+        lines = "".join(f"{oid}\n" for oid in sorted(listed.union(oids)))
         if not self.store.swap_ref(FOREIGN, self._at, self.store.write_blob(lines.encode())):
             raise CovaltError("another process lists this chat's foreign commits", hint="try again")
 

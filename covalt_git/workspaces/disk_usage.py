@@ -39,9 +39,9 @@ class DiskUsage(NamedTuple):
     def large_folders(self) -> Iterator[str]:
         """Yield the deepest folders with at least a quarter of the store and 64 MiB."""
         least = max(_LARGE_FOLDER, self.size // _SHARE)
-        found = [path for path, size in self.paths.items() if path.endswith("/") and size >= least]
-        for path in found:
-            if not any(one != path and one.startswith(path) for one in found):
+        large = [path for path, size in self.paths.items() if path.endswith("/") and size >= least]
+        for path in large:
+            if not any(other != path and other.startswith(path) for other in large):
                 yield path
 
 
@@ -52,14 +52,16 @@ def disk_usage(chat: ChatStore) -> DiskUsage:
     commits = {oid: store.read_commit(oid) for oid in chat.reachable()}
     paths: dict[str, int] = {}
     by_commit: dict[str, int] = {}
-    for oid in parents_first({oid: one.parents for oid, one in commits.items()}):
+    for oid in parents_first({oid: commit.parents for oid, commit in commits.items()}):
         parent = next(iter(commits[oid].parents), None)
-        before = commits[parent].tree if parent in commits else None
-        for change in trees.changes(store, _tree(before), _tree(commits[oid].tree)):
+        parent_tree = commits[parent].tree if parent in commits else None
+        for change in trees.changes(store, _tree(parent_tree), _tree(commits[oid].tree)):
+            # Removed, because the store has a content once, however many commits and paths have it.
             size = sizes.pop(change.new.oid, 0) if change.new else 0
             if size:
                 by_commit[oid] = by_commit.get(oid, 0) + size
-                for path in (change.path, *(f"{one}/" for one in folders_above(change.path))):
+                folders = (f"{folder}/" for folder in folders_above(change.path))
+                for path in (change.path, *folders):
                     paths[path] = paths.get(path, 0) + size
     return DiskUsage(repacking.usage(store).size, paths, by_commit)
 
@@ -96,5 +98,7 @@ def check_store(chat: ChatStore) -> None:
 def ignore_line(ignore: tuple[str, ...], folder: str) -> str:
     """Return the line ``ignore`` of ``covalt.yaml``, with the name of a folder added."""
     name = f"{folder.rstrip('/').rpartition('/')[2]}/"
-    names = [one if _PLAIN.fullmatch(one) else json.dumps(one) for one in (*ignore, name)]
-    return f"ignore: [{', '.join(names)}]"
+    patterns = [
+        pattern if _PLAIN.fullmatch(pattern) else json.dumps(pattern) for pattern in (*ignore, name)
+    ]
+    return f"ignore: [{', '.join(patterns)}]"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A file can become a pipe between lstat and open: to open one without O_NONBLOCK would wait for a writer, under
+# the lock.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -63,6 +65,7 @@ class Folder(NamedTuple):
             OSError: if an element is missing, a link, or not a folder.
         """
         *elements, name = path.split("/")
+        # O_NOFOLLOW does not stop `..`, and a commit that was pushed can have such a name.
         if ".." in elements or name == "..":
             raise OSError(errno.EINVAL, "a path in a workspace must not contain ..", path)
         handle = self.handle
@@ -86,14 +89,14 @@ class Folder(NamedTuple):
         that cannot be read or is larger than ``most`` bytes.
         """
         try:
-            found = self.read(path, most=most)
+            entry = self.read(path, most=most)
         except FileNotFoundError:
             return None
         except OSError:
-            found = None
-        if found is None:
+            entry = None
+        if entry is None:
             return FileState(mode=0, oid="")
-        status, content = found
+        status, content = entry
         return FileState(mode=mode_of(status.st_mode), oid=blob_id(content, object_format))
 
     @contextlib.contextmanager
@@ -120,6 +123,8 @@ class Folder(NamedTuple):
 
         Entries that are gone or cannot be read are skipped.
         """
+        # Each folder is opened from the top again.  With one handle a level, a tool that nests folders in an
+        # ignored one, whose depth no rule limits, would use up the handles of this process.
         parents = (path.rpartition("/") for path in paths)
         waiting: list[tuple[str, list[str]]] = [(above, [name]) for above, _, name in parents]
         while waiting:
@@ -155,6 +160,8 @@ class Folder(NamedTuple):
             except FileNotFoundError:
                 pass
             except OSError as error:
+                # A user or a tool can put a file into the folder, or a link in its place, at this moment
+                # (test_what_takes_the_place_of_a_folder_at_that_moment_is_somebodys_edit).
                 if error.errno in _NOT_EMPTY | _CHANGED:
                     return
                 raise
@@ -192,6 +199,7 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
     with os.fdopen(os.open(name, _CREATE, 0o666, dir_fd=parent), "wb") as file:
         file.write(content)
         if mode == EXECUTABLE:
+            # The new file's mode shows the umask; os.umask() would change that of all threads for a moment.
             umask = ~os.fstat(file.fileno()).st_mode & 0o666
             os.fchmod(file.fileno(), default_mode(umask, program=True))
 
@@ -235,6 +243,7 @@ def read_entry(
     handle = os.open(name, _READ, dir_fd=parent)
     content = b""
     try:
+        # Another file may have got the name since lstat, and its stat must be that of the content.
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return None

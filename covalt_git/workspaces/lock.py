@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
 
+# At most one writer waits for `lock`, so it may ask often: a call is delayed by half a millisecond.  All others
+# wait for `lock.next`.
 _NEXT_POLL_S = 0.004
 _POLL_S = 0.0005
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -97,6 +99,7 @@ def held(
     reported = {""}
 
     def acquire(handle: int, poll_s: float) -> None:
+        # Polled, because flock(2) can be neither cancelled nor limited in time.
         while not file_lock.acquire(handle, wait=False):
             _check_exists(lock, folder, chat_id)
             holder = _lines(lock)[0]
@@ -110,15 +113,21 @@ def held(
             time.sleep(poll_s)
 
     with _opened(folder, chat_id, "lock") as lock:
+        # A writer that ends and comes again has to wait here behind the one that holds `lock.next`
+        # (test_a_writer_that_comes_again_does_not_overtake_the_next).
         with _opened(folder, chat_id, "lock.next") as next_lock:
             acquire(next_lock, _NEXT_POLL_S)
             acquire(lock, _POLL_S)
+        # A deletion renames the folder while others wait, and a new chat may have the id already: their lock is
+        # another file (test_a_chat_that_is_deleted_meanwhile_is_not_written_to).
         _check_exists(lock, folder, chat_id)
-        mark = _mark(lock)
+        boot, status = boot_id(), os.fstat(lock)
+        mark = f"{boot} {status.st_dev}:{status.st_ino}" if boot else ""
         handover = _handover(_lines(lock), mark)
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         _write(lock, [f"process {os.getpid()} ({_command()}) since {since}"])
         yield handover
+        # Not after an error: then the name stays, and the next holder recovers the chat.
         _write(lock, ["", f"{mark} {handover.note}"])
 
 
@@ -166,11 +175,6 @@ def _opened(folder: Path, chat_id: str, name: str) -> Iterator[int]:
         os.close(handle)
 
 
-def _mark(handle: int) -> str:
-    boot, status = boot_id(), os.fstat(handle)
-    return f"{boot} {status.st_dev}:{status.st_ino}" if boot else ""
-
-
 def _handover(lines: list[str], mark: str) -> Handover:
     """Return what the lines of a lock with a mark say."""
     holder, (last_mark, _, note) = lines[0], "".join(lines[1:2]).rpartition(" ")
@@ -184,6 +188,7 @@ def _lines(handle: int) -> list[str]:
 
 def _write(handle: int, lines: list[str]) -> None:
     """Write the first lines; if that fails, empty the file, which also counts as unfinished work."""
+    # In place, because a full disk has no block for a longer or a new file; what follows the lines is not read.
     with contextlib.suppress(OSError):
         try:
             os.pwrite(handle, "".join(f"{line}\n" for line in lines).encode(), 0)

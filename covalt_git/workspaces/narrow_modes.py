@@ -35,8 +35,8 @@ def why_not_restored(mode: int, umask: int, *, folder: bool) -> str:
 
 def noted_mode(reason: str) -> int | None:
     """Return the mode in the reason of a note about a narrow mode; None for other notes."""
-    found = _REASON.fullmatch(reason)
-    return None if found is None else int(found[1], 8)
+    note = _REASON.fullmatch(reason)
+    return None if note is None else int(note[1], 8)
 
 
 def what_was_restored(now: int, noted: int) -> str:
@@ -53,7 +53,7 @@ def current_umask() -> int:
     """
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
-            found = _UMASK.search(status.read())
-    except OSError:
-        found = None
-    return 0o022 if found is None else int(found[1], 8)
+            line = _UMASK.search(status.read())
+    except OSError:  # not Linux
+        line = None
+    return 0o022 if line is None else int(line[1], 8)

@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 def recorded_tools(chat: ChatStore) -> set[str]:
     """Return the ids of the tools whose calls the store contains; the id is empty if a tool is not known.
 
-    It is not known for a record that cannot be read, and for large fields that no commit needs any more, such as those of a branch that a push replaced.  Garbage collection deletes these fields.
+    It is not known for a record that cannot be read, and for large fields that no commit needs any more, such as those
+    of a branch that a push replaced.  Garbage collection deletes these fields.
 
     Raises:
         CovaltError: ``altered_record``, if the bytes of a large field do not match its name.
     """
     # First the large fields, then the messages, so that a call that ends in between has no field without a commit.
     stored = records.entries(chat.store, chat.store.read_ref(records.REF))
-    found: set[str] = set()
+    tools: set[str] = set()
 
     def messages() -> Iterator[str]:
         for message in commit_messages(chat):
             tool_id = recorded_tool(message)
             if tool_id is not None:
-                found.add(tool_id)
+                tools.add(tool_id)
             yield message
 
     if len(records.used(chat.store, stored, messages())) < len(stored):
-        found.add("")
-    return found
+        tools.add("")
+    return tools

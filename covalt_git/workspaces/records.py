@@ -75,6 +75,8 @@ class Records:
             hint = f"git fetch <the chat's store> '{REF}:{REF}'"
             raise MissingRecordError(f"the record {reference.ref} is not in this store", hint=hint)
         content = self.store.read_blob(oid)
+        # Git verifies the blob, but not that the tree has it under its own digest
+        # (test_altered_records_are_not_trusted).
         if hashlib.sha256(content).hexdigest() != digest:
             raise MissingRecordError(f"the record {reference.ref} of this store was altered")
         return content
@@ -85,9 +87,9 @@ class Records:
         self._new.clear()
         if not fresh:
             return
-        before = self.store.read_ref(REF)
-        after = write(self.store, fresh, int(clock.time()), before=before)
-        if not self.store.swap_ref(REF, before, after):
+        old = self.store.read_ref(REF)
+        new = write(self.store, fresh, int(clock.time()), before=old)
+        if not self.store.swap_ref(REF, old, new):
             raise CovaltError("another process wrote this chat's records", hint="try again")
 
     def encoded(self, record: JsonObject) -> bytes:
@@ -106,6 +108,8 @@ class Records:
     def _reference(self, _: str, value: Any) -> Any:
         """Store a field that is large, or that looks like a reference, and return the reference."""
         content = canonical_json.dumps(value)
+        # A small value of a tool that imitates a reference would read the field of another call
+        # (test_value_that_is_the_reference_of_another_is_not_taken_for_it).
         if len(content) > LARGE or _looks_like_reference(value):
             return self.keep(content).model_dump()
         return value
@@ -132,19 +136,19 @@ class Records:
         head = self.store.read_ref(REF)
         if head is None:
             return None
-        found = trees.find(self.store, self.store.read_commit(head).tree, _path(digest))
-        return None if found is None else found.oid
+        file = trees.find(self.store, self.store.read_commit(head).tree, _path(digest))
+        return None if file is None else file.oid
 
 
 def entries(store: ObjectReader, tip: str | None) -> dict[str, str]:
     """Return the blob ids of the records of the commit ``tip``, by their sha256."""
-    found = {}
+    blobs = {}
     for folder in store.read_tree(store.read_commit(tip).tree) if tip is not None else ():
         if folder.mode == FOLDER and _FOLDER.fullmatch(folder.name):
             for entry in store.read_tree(folder.oid):
                 if entry.mode == FILE and _DIGEST.fullmatch(entry.name):
-                    found[entry.name.decode()] = entry.oid
-    return found
+                    blobs[entry.name.decode()] = entry.oid
+    return blobs
 
 
 def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> dict[str, str]:
@@ -153,17 +157,18 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
     Raises:
         CovaltError: if the bytes of a record do not match its name.
     """
-    found: dict[str, str] = {}
+    needed_blobs: dict[str, str] = {}
     waiting = [digest for text in texts for digest in _REFERENCE.findall(text)]
     while waiting:
         digest = waiting.pop()
-        if digest in stored and digest not in found:
+        if digest in stored and digest not in needed_blobs:
             content = store.read_blob(stored[digest])
+            # An imported bundle can have any bytes under a digest (test_records_that_were_altered_are_refused).
             if hashlib.sha256(content).hexdigest() != digest:
                 raise CovaltError(f"the record sha256:{digest} was altered", code="altered_record")
-            found[digest] = stored[digest]
+            needed_blobs[digest] = stored[digest]
             waiting += _REFERENCE.findall(content.decode("utf-8", "replace"))
-    return found
+    return needed_blobs
 
 
 def needed(store: ObjectReader, tip: str | None, commits: Iterable[str]) -> dict[str, str]:
@@ -206,7 +211,7 @@ def _with_fields(record: JsonObject, change: Callable[[str, Any], Any]) -> JsonO
     changed = {}
     for name, value in record.items():
         if name in _CONTAINERS and isinstance(value, dict):
-            changed[name] = {key: change(key, one) for key, one in value.items()}
+            changed[name] = {key: change(key, inner) for key, inner in value.items()}
         else:
             changed[name] = change(name, value)
     return changed

@@ -196,10 +196,10 @@ class Chats:
         """
         check_id(chat_id, "chat")
         alike = [name for name in self._names() if id_key(name) == id_key(chat_id) and is_id(name)]
-        for known in alike:
-            if _is_chat(self.folder / known):
+        for name in alike:
+            if _is_chat(self.folder / name):
                 raise ChatExistsError(
-                    f"the chat {known!r} already exists", hint=f"covalt-git chat show {known}"
+                    f"the chat {name!r} already exists", hint=f"covalt-git chat show {name}"
                 )
         if chat_id in alike:
             raise ChatExistsError(
@@ -220,6 +220,7 @@ class Chats:
                 locked_folder.clear(self.folder, prefix)
             with locked_folder.create(self.folder, _NEW) as folder:
                 path = folder / "store.git"
+                # Not durable: place() fsyncs the whole chat at once, before it gets its name.
                 with GitStore.create(path, object_format=object_format, durable=False) as store:
                     yield store
         except OSError as error:
@@ -251,8 +252,9 @@ class Chats:
             taken = set(map(id_key, self._names()))
             numbered = (f"c{number}" for number in itertools.count(1))
             ids = itertools.chain(filter(is_id, filter(None, [preferred])), numbered)
-            chat_id = wanted or next(one for one in ids if id_key(one) not in taken)
+            chat_id = wanted or next(free for free in ids if id_key(free) not in taken)
             write_about(store, about.model_copy(update={"id": chat_id}))
+            # The rename publishes the chat: after a power cut, a chat with its name must have its content.
             if self.config.durability == "full":
                 fsync_tree(folder)
             self._rename(folder, self.folder / chat_id)
@@ -293,6 +295,8 @@ class Chats:
             if check is not None:
                 check()
             loss = self.loss(chat_id)
+            # By one rename, so that a killed deletion leaves the complete chat or no chat; the next creation
+            # removes the rest (test_a_killed_deletion_leaves_the_complete_chat_or_no_chat).
             gone = self.folder / f"{_GONE}{new_id()}"
             self._rename(folder, gone)
             remove_tree(gone)

@@ -115,9 +115,9 @@ def unportable(names: Collection[str]) -> list[tuple[str, str]]:
         return []
     ordered = sorted(names)
     verdicts = [(name, check_element(name)) for name in ordered]
-    found = [(name, one.reason) for name, one in verdicts if one.kind == "unportable"]
+    odd = [(name, verdict.reason) for name, verdict in verdicts if verdict.kind == "unportable"]
     clashes = collisions(ordered)
-    return found + [(second, f"some systems take it for {first!r}") for first, second in clashes]
+    return odd + [(second, f"some systems take it for {first!r}") for first, second in clashes]
 
 
 def path_note(path: str, reason: str) -> WorkspaceNote:
@@ -145,10 +145,11 @@ def link_climb(target: bytes) -> int:
 
 def why_git_refuses(name: str, mode: int, content: bytes) -> str:
     """Return why ``git fsck --strict`` would complain about a tree with this entry; empty if it would not."""
-    if mode == LINK and any(is_git_file(name, wanted) for wanted in _NEVER_LINKS):
+    # Git reads these files from a work tree, and a link in their place could name a file outside of it.
+    if mode == LINK and any(is_git_file(name, git_file) for git_file in _NEVER_LINKS):
         return "git does not allow a link with that name"
     if mode == FOLDER:
-        refused = any(is_git_file(name, wanted) for wanted in _NEVER_FOLDERS)
+        refused = any(is_git_file(name, git_file) for git_file in _NEVER_FOLDERS)
         return "git does not allow a folder with that name" if refused else ""
     if is_git_file(name, ".gitmodules") and not _is_trusted(content):
         return "git does not accept its content"
@@ -162,14 +163,16 @@ def why_git_refuses(name: str, mode: int, content: bytes) -> str:
 
 def _is_trusted(content: bytes) -> bool:
     """Return whether a ``.gitmodules`` contains only sections with plain names, paths and URLs."""
+    # `..` in a name leads out of `.git/modules`.  `::` names a remote helper, and fsck reads the URL behind
+    # it.  Other characters need quotes or escapes, which the patterns below do not read.
     if b".." in content or b"::" in content or re.search(rb"[^\t\n\x20-\x7e]", content):
         return False
     in_section = False
     for line in content.split(b"\n"):
-        found = re.fullmatch(_MODULES_LINE, line.strip(b" \t"))
-        if found is None:
+        parts = re.fullmatch(_MODULES_LINE, line.strip(b" \t"))
+        if parts is None:
             return False
-        in_section = in_section or found["section"] is not None
-        if not in_section and line.strip(b" \t") and found["comment"] is None:
+        in_section = in_section or parts["section"] is not None
+        if not in_section and line.strip(b" \t") and parts["comment"] is None:
             return False
     return True

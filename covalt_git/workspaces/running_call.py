@@ -30,6 +30,7 @@ def put(store: Path, call: PendingCall, *, durable: bool) -> None:
     line = canonical_json.dumps(call.model_dump(mode="json", exclude_none=True))
     path = store / NAME
     is_new = not path.exists()
+    # Over the old note, without truncating: on a full disk it has its block already.
     with path.open("xb" if is_new else "r+b") as file:
         file.write(b"%s %s\n" % (_digest(line), line))
         file.flush()
@@ -49,7 +50,7 @@ def forget(store: Path, call_id: str) -> None:
         return
     path = store / NAME
     with path.open("r+b") as file:
-        file.write(b"\n")
+        file.write(b"\n")  # the digest of the empty line is wrong, whatever follows
         if path.stat().st_size > _LARGE:
             file.truncate(0)
 

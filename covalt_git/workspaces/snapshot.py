@@ -61,29 +61,29 @@ class Snapshot:
     scan: FolderScan = field(default=NOT_SCANNED, compare=False, repr=False)
 
     @classmethod
-    def of(cls, found: FolderScan) -> Self:
+    def of(cls, scanned: FolderScan) -> Self:
         """Return the snapshot of a scan of the workspace."""
-        notes = [*found.all_notes()]
+        notes = [*scanned.all_notes()]
         narrow = [(path, int(mode, 8)) for kind, path, mode in notes if kind == scan.MODE]
         if narrow:  # the scan notes them for any umask, so that processes with several ones can share its cache
-            umask, folders = narrow_modes.current_umask(), found.folder_paths()
+            umask, folders = narrow_modes.current_umask(), scanned.folder_paths()
             for path, mode in narrow:
                 reason = narrow_modes.why_not_restored(mode, umask, folder=path in folders)
                 if reason:
                     notes.append((scan.UNPORTABLE, path, reason))
         not_stored, unportable = (
             sorted(
-                (path_note(path, reason) for kind, path, reason in notes if kind == wanted),
+                (path_note(path, reason) for kind, path, reason in notes if kind == noted),
                 key=lambda note: note.path,
             )
-            for wanted in (scan.NOT_STORED, scan.UNPORTABLE)
+            for noted in (scan.NOT_STORED, scan.UNPORTABLE)
         )
         recorded = WorkspaceNotes(
             empty_folders=tuple(sorted(path for kind, path, _ in notes if kind == scan.EMPTY)),
             not_stored=tuple(not_stored),
             unportable=tuple(unportable),
         )
-        return cls(found.tree, recorded, found)
+        return cls(scanned.tree, recorded, scanned)
 
     @property
     def state(self) -> FolderState:
@@ -93,6 +93,7 @@ class Snapshot:
     def holds(self, state: FolderState) -> bool:
         """Return whether the workspace has the content ``state``; there, a hollow folder may be an empty one."""
         empty, recorded = set(self.notes.empty_folders), set(state.empty_folders)
+        # Python writes a __pycache__ into an empty folder, and no commit shall be made of that.
         if self.tree != state.tree or not empty <= recorded:
             return False
         return empty == recorded or recorded <= empty.union(self.paths(scan.HOLLOW))
@@ -145,13 +146,13 @@ class Snapshot:
 
     def with_lost(self, before: Mapping[str, UnstoredFile], workspace: Path) -> Snapshot:
         """Return the snapshot with notes on what was not stored ``before``, and was then changed or removed."""
-        now = self.unstored_files(workspace)
+        unstored = self.unstored_files(workspace)
         lost = []
         for path, was in before.items():
-            if path in now and was.is_same(now[path]):
+            if path in unstored and was.is_same(unstored[path]):
                 continue
             what = "was changed"
-            if path not in now:
+            if path not in unstored:
                 status = _status(workspace, path)
                 if status is not None and _identity(status)[:3] == was.identity[:3]:
                     continue  # the same file can be stored now, for example because its mode was changed
@@ -161,11 +162,11 @@ class Snapshot:
 
     def with_gone(self, before: WorkspaceNotes, workspace: Path) -> Snapshot:
         """Return the snapshot with notes on what the last commit lists as not stored, and is gone."""
-        there = {one.path for one in self.notes.not_stored}
+        there = {note.path for note in self.notes.not_stored}
         gone = tuple(
-            path_note(one.path, f"is gone, and {_where_not(one.reason)}: {one.reason}")
-            for one in before.not_stored
-            if one.path not in there and not os.path.lexists(workspace / one.path)
+            path_note(note.path, f"is gone, and {_where_not(note.reason)}: {note.reason}")
+            for note in before.not_stored
+            if note.path not in there and not os.path.lexists(workspace / note.path)
         )
         return replace(self, notes=self.notes.model_copy(update={"lost": gone}))
 

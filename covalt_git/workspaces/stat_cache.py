@@ -74,7 +74,6 @@ class FolderScan(NamedTuple):
             yield from folder.all_notes(f"{prefix}{name}/")
 
     def folder_paths(self, prefix: str = "") -> set[str]:
-        """Return the paths of all folders in the folder."""
         paths = {f"{prefix}{name}" for name in self.folders}
         return paths.union(
             *(below.folder_paths(f"{prefix}{name}/") for name, below in self.folders.items())
@@ -120,6 +119,7 @@ class StatCache:
 
     def recall(self) -> tuple[FolderScan, Clock]:
         """Return the last scan, and the current time of the file system."""
+        # The time before the scan, on the clock that stamps its files: of a network share it is another machine's.
         try:
             try:
                 os.utime(self.file)
@@ -141,6 +141,7 @@ class StatCache:
     def save(self) -> None:
         """Write the last scan for other processes; if this fails, they only have to read more files."""
         saved, head = self._saved
+        # Without the boot's id, a cache from before a power cut would be believed.
         if (self.scan is saved and self.head == head) or not boot_id():
             return
         content = marshal.dumps((self.head, _packed(self.scan)))

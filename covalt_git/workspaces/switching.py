@@ -89,9 +89,9 @@ class Switch:
             CovaltError: with the code ``in_the_way`` if an untracked path is where a file must be written, with
                 ``unsafe_tree`` if the new state contains a path that a scan never stores.
         """
-        arriving = {one.path: one.new for one in self.changes if one.new is not None}
-        for path, now in arriving.items():
-            _check_safe(self.chat.store, path, now)
+        arriving = {change.path: change.new for change in self.changes if change.new is not None}
+        for path, entry in arriving.items():
+            _check_safe(self.chat.store, path, entry)
         blocking = sorted(unstored)
         for path in sorted(arriving.keys() | self._new_empty) if blocking else ():
             above = {path, *folders_above(path)}
@@ -110,40 +110,54 @@ class Switch:
 
     def stage(self, staging: Path) -> list[Path]:
         """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
-        for number, one in enumerate(self.changes):
-            if one.new is not None:
-                file = self._staged[one.path] = staging / str(number)
-                create(str(file), one.new.mode, self.chat.store.read_blob(one.new.oid))
+        for number, change in enumerate(self.changes):
+            if change.new is not None:
+                file = self._staged[change.path] = staging / str(number)
+                create(str(file), change.new.mode, self.chat.store.read_blob(change.new.oid))
         return [*self._staged.values()]
 
     def place(self, root: Folder) -> bool:
         """Change each path that still has its old content, and fsync; return whether no path had other content."""
         store, is_complete = self.chat.store, True
+        # A folder whose only file gives way to another one stays the folder that it was: its mode is in no
+        # commit, and a process may have it as its current folder.
         stay = set[str]().union(*map(folders_above, self._staged))
         hollow = set(self._old_empty)
-        for one in self.changes:
-            if one.new is None:
-                found = root.state(one.path, store.object_format)
-                if found == one.old:
-                    root.unlink(one.path)
-                if found in (None, one.old):
-                    hollow.add(one.path.rpartition("/")[0])
+        # Removals come before moves: a file can be where a new file needs a folder (`f`, then `f/i`), and a
+        # folder where a new file comes (`g/h`, then `g`), which no rename replaces, not even an empty one
+        # (STEPS in test_roll_forward.py).
+        for change in self.changes:
+            if change.new is None:
+                present = root.state(change.path, store.object_format)
+                if present == change.old:
+                    root.unlink(change.path)
+                # None: a switch that was killed has removed it, or a user has; its folder may still be left.
+                if present in (None, change.old):
+                    hollow.add(change.path.rpartition("/")[0])
                 else:
                     is_complete = False
+        # Folders after all files: before, one that loses all its files still has some of them.
         for path in sorted(hollow):
             root.remove_empty(path, but=stay)
-        for one in self.changes:
-            if one.new is not None:
-                found = root.state(one.path, store.object_format)
-                is_old = found in (None, one.old)
-                if found is not None and found == one.old and found.mode == one.new.mode:
-                    _take_narrow_mode(root, one.path, self._staged[one.path])
-                is_placed = is_old and root.move_in(self._staged[one.path], one.path)
-                is_complete &= is_placed or found == one.new
+        for change in self.changes:
+            if change.new is not None:
+                present = root.state(change.path, store.object_format)
+                is_old = present in (None, change.old)
+                if (
+                    present is not None
+                    and present == change.old
+                    and present.mode == change.new.mode
+                ):
+                    _take_narrow_mode(root, change.path, self._staged[change.path])
+                is_placed = is_old and root.move_in(self._staged[change.path], change.path)
+                # The new content is there already if this switch is repeated after a kill.
+                is_complete &= is_placed or present == change.new
+        # An empty folder can come where a file had to go first.
         for path in sorted(self._new_empty):
             is_complete &= root.make(path)
         empty = self._old_empty | self._new_empty
-        paths = empty.union(one.path for one in self.changes)
+        paths = empty.union(change.path for change in self.changes)
+        # Only the names: the content was fsynced in staging.  HEAD and the journal follow when these are durable.
         if paths and store.durable:
             root.fsync(empty.union(*map(folders_above, paths), {""}))
         return is_complete
@@ -260,6 +274,8 @@ class WorkingFolder(NamedTuple):
         """Create the workspace with all its files by one rename; an empty workspace would look like a user's edit."""
         with self._staging() as staging:
             folder = staging / self.chat.workspace.name
+            # Before the rename, so that a damaged object or a full disk leaves no part of a workspace
+            # (test_folder_that_cannot_be_brought_back_whole_is_not_taken_for_emptied).
             write_folder(self.chat.store, state, folder)
             if self.chat.store.durable:
                 fsync_tree(folder)
@@ -282,16 +298,23 @@ class WorkingFolder(NamedTuple):
         new = self.chat.state(journal.new)
         switch = Switch(self.chat, self.chat.state(journal.old), new)
         try:
+            # The way back is not refused: it leads to files that were here.
             if not journal.undoes:
                 switch.check(unstored)
             if not self.exists():
                 self._write(new)
             self._carry_out(switch, journal)
+            # The branch after the files, so that the way back has only files to undo.  It has moved already if
+            # this switch is repeated after a kill.
             if journal.moves and store.read_ref(journal.head) != journal.new:
                 move_branch(store, journal.branch, journal.before, journal.new)
+            # Only if it changes, so that an upload or a merge needs no lock of HEAD
+            # (test_switch_that_keeps_head_needs_no_lock_of_it).
             if store.head() != journal.head:
                 store.set_head(journal.head)
         except (BrokenStoreError, MovedError):
+            # Without a journal, no file has changed yet.  A way back that fails keeps its journal for the next
+            # writer, which repeats it; a way back of it would lead forward again.
             if self.journal.exists() and not journal.undoes:
                 way_back = Journal(old=journal.new, new=journal.old, head=store.head(), undoes=True)
                 self.switch(way_back)
@@ -305,6 +328,8 @@ class WorkingFolder(NamedTuple):
 
     def _carry_out(self, switch: Switch, journal: Journal) -> None:
         """Stage the files, announce the switch and place the files."""
+        # All that can fail (a full disk, a damaged object) comes before the announcement, and one fsync is
+        # enough for all: the journal is staged with the files, and only its rename makes it count.
         with self._staging() as staging:
             announced = staging / _JOURNAL
             announced.write_text(journal.model_dump_json(), encoding="utf-8")
@@ -354,4 +379,6 @@ class WorkingFolder(NamedTuple):
         if announced is None:
             return changes
         old = chat.state(announced.old).tree
-        return [one for one in changes if one.new != trees.find(chat.store, old, one.path)]
+        return [
+            change for change in changes if change.new != trees.find(chat.store, old, change.path)
+        ]

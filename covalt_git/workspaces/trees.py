@@ -61,27 +61,29 @@ def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
 
 def find_entry(store: GitStore, tree: str | None, path: str) -> TreeEntry | None:
     """Return the file, link or folder at a path, or None; the empty path is the tree itself."""
-    found = None if tree is None else TreeEntry(b"", FOLDER, tree)
+    entry = None if tree is None else TreeEntry(b"", FOLDER, tree)
     for name in rules.encoded(path).split(b"/") if path else ():
-        if found is None or found.mode != FOLDER:
+        if entry is None or entry.mode != FOLDER:
             return None
-        found = store.find_in_tree(found.oid, name)
-    return found
+        entry = store.find_in_tree(entry.oid, name)
+    return entry
 
 
 def names(store: GitStore, tree: str | None, folder: str) -> list[str]:
     """Return the names in a folder; the empty path is the tree itself."""
-    found = find_entry(store, tree, folder)
-    if found is None or found.mode != FOLDER:
+    place = find_entry(store, tree, folder)
+    if place is None or place.mode != FOLDER:
         return []
-    return [_text(entry.name) for entry in store.read_tree(found.oid)]
+    return [_text(entry.name) for entry in store.read_tree(place.oid)]
 
 
 def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
     """Return the files and links that differ between two trees, sorted by path; equal subtrees are not read."""
     return [
-        FileChange(path=path, old=was and _state(was), new=now and _state(now))
-        for path, was, now in sorted(_differences(store, old, new))
+        FileChange(
+            path=path, old=old_entry and _state(old_entry), new=new_entry and _state(new_entry)
+        )
+        for path, old_entry, new_entry in sorted(_differences(store, old, new))
     ]
 
 
@@ -95,15 +97,15 @@ def _differences(
 ) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
     if old == new:
         return
-    for raw, was, now in store.tree_differences(old, new):
+    for raw, old_entry, new_entry in store.tree_differences(old, new):
         path = prefix + _text(raw)
-        was_folder = was.oid if was is not None and was.mode == FOLDER else None
-        now_folder = now.oid if now is not None and now.mode == FOLDER else None
-        if was_folder or now_folder:
-            yield from _differences(store, was_folder, now_folder, f"{path}/")
-        was_file, now_file = None if was_folder else was, None if now_folder else now
-        if was_file != now_file:
-            yield path, was_file, now_file
+        old_folder = old_entry.oid if old_entry is not None and old_entry.mode == FOLDER else None
+        new_folder = new_entry.oid if new_entry is not None and new_entry.mode == FOLDER else None
+        if old_folder or new_folder:
+            yield from _differences(store, old_folder, new_folder, f"{path}/")
+        old_file, new_file = None if old_folder else old_entry, None if new_folder else new_entry
+        if old_file != new_file:
+            yield path, old_file, new_file
 
 
 def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | None]) -> str | None:
@@ -125,11 +127,12 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
         else:
             entries[raw] = entry and entry._replace(name=raw)
     for raw, further in below.items():
-        before = entries.get(raw)
-        folder = before.oid if before is not None and before.mode == FOLDER else None
+        old = entries.get(raw)
+        folder = old.oid if old is not None and old.mode == FOLDER else None
         subtree = edited(store, folder, further)
         if subtree is not None:
             entries[raw] = TreeEntry(raw, FOLDER, subtree)
+        # A file or link in its place stays: an edit that removes a path below it has nothing to remove.
         elif folder is not None:
             entries[raw] = None
     left = [entry for entry in entries.values() if entry is not None]
@@ -180,10 +183,10 @@ def notes(
 
 def _stays(store: GitStore, before: str | None, after: FolderState, path: str) -> bool:
     """Return whether the content ``after`` has the same kind of entry at a path as the tree ``before``."""
-    was, now = find_entry(store, before, path), find_entry(store, after.tree, path)
-    if was is None or now is None:
-        return was is now and path in after.empty_folders
-    return was.mode == now.mode
+    old, new = find_entry(store, before, path), find_entry(store, after.tree, path)
+    if old is None or new is None:
+        return old is new and path in after.empty_folders
+    return old.mode == new.mode
 
 
 def _state(entry: TreeEntry) -> FileState:

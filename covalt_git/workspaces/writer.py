@@ -68,7 +68,6 @@ class Writer:
 
     @property
     def folder(self) -> WorkingFolder:
-        """The working folder."""
         return WorkingFolder(self.chat)
 
     # Commits
@@ -114,8 +113,8 @@ class Writer:
         if manifest_id is None or not missing:
             return
         at = self.chat.outline(manifest_id).record.at
-        removed = {one.path for one in changes if one.new is None}
-        now = self.snapshot.unstored_files(self.chat.workspace) if remaining else {}
+        removed = {change.path for change in changes if change.new is None}
+        left = self.snapshot.unstored_files(self.chat.workspace) if remaining else {}
         for note in missing:
             if paths and not any(f"{note.path}/".startswith(f"{path}/") for path in paths):
                 continue
@@ -123,7 +122,7 @@ class Writer:
                 what = "is removed"
             elif not os.path.lexists(self.chat.workspace / note.path):
                 what = "is not restored"
-            elif note.path in now and timestamps.of_ns(now[note.path].changed_ns) > at:
+            elif note.path in left and timestamps.of_ns(left[note.path].changed_ns) > at:
                 what = "stays as it is now"
             else:
                 continue
@@ -139,15 +138,15 @@ class Writer:
         }
         if not modes:
             return
-        written = {one.path for one in changes if one.new is not None}
+        written = {change.path for change in changes if change.new is not None}
         folders = {folder for path in written for folder in folders_above(path)}
         folders.update(self.chat.state(manifest_id).empty_folders)
         written |= folders - self.snapshot.scan.folder_paths()
         for path in sorted(written & modes.keys()):
             with contextlib.suppress(OSError), Folder.opened(self.chat.workspace) as root:
                 with root.parent_of(path) as (parent, name):
-                    now = os.lstat(name, dir_fd=parent).st_mode
-                if reason := narrow_modes.what_was_restored(now, modes[path]):
+                    mode = os.lstat(name, dir_fd=parent).st_mode
+                if reason := narrow_modes.what_was_restored(mode, modes[path]):
                     self._lost.append(WorkspaceNote(path=path, reason=reason))
 
     def snapshot_at(self, manifest_id: str | None) -> Snapshot:
@@ -172,8 +171,8 @@ class Writer:
         head = self._head
         state = self.chat.state(head)
         if not snapshot.holds(state) and self._is_behind(head, snapshot):
-            known = self.chat.stat_cache.head
-            self.switch(self.chat.active_branch(), old=known, before=head, new=head)
+            last = self.chat.stat_cache.head
+            self.switch(self.chat.active_branch(), old=last, before=head, new=head)
             snapshot = self.scan()
         if not snapshot.holds(state):
             if not subject:
@@ -181,6 +180,8 @@ class Writer:
                 subject = listed(paths) or "empty folders"
             head = self.commit(source, snapshot, subject=subject, **fields)
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
+        # At once, not only when the writer ends without an error.  Otherwise, if the operation then fails and plain
+        # git moves the branch, the next writer does not know whose files the folder has, and reverts git's commit.
         self.chat.stat_cache.head = head
         return head
 
@@ -189,10 +190,11 @@ class Writer:
 
         Then the folder still has the files of the previous commit, which are not a user's edit.
         """
-        known = self.chat.stat_cache.head
+        last = self.chat.stat_cache.head
         for manifest in self.chat.log(head):
-            if manifest.id == known:
-                return snapshot.holds(self.chat.state(known))
+            if manifest.id == last:
+                return snapshot.holds(self.chat.state(last))
+            # A commit by covalt-git moved the folder with the branch, so a difference is an edit.
             if manifest.source != "push":
                 break
         return False
@@ -206,9 +208,9 @@ class Writer:
             MovedError: if a push moved the branch meanwhile.
         """
         name = self.chat.active_branch() if branch is None else branch
-        before = self.chat.store.read_ref(HEADS + name)
-        oid = self.make(source, snapshot, before, **fields)
-        move_branch(self.chat.store, name, before, oid)
+        old = self.chat.store.read_ref(HEADS + name)
+        oid = self.make(source, snapshot, old, **fields)
+        move_branch(self.chat.store, name, old, oid)
         return oid
 
     def commit_files(
@@ -226,6 +228,9 @@ class Writer:
         chat = self.chat
         notes = trees.notes(chat.store, self.snapshot.notes, chat.state(head).tree, files)
         self.snapshot = replace(self.snapshot, tree=files.tree, notes=notes)
+        # On `head`, not on the branch's newest commit: the files are based on it, and on any later one they
+        # would revert the push that brought it
+        # (test_files_are_not_committed_on_a_commit_that_was_pushed_meanwhile).
         oid = self.make(source, self.snapshot, head, *merged, **fields)
         return oid, self.switch(chat.active_branch(), old=head, before=head, new=oid)
 
@@ -254,6 +259,8 @@ class Writer:
             subject=subject,
             message_id=message_id,
         )
+        # The record's large fields before the commit that refers to them; the flush makes all of it durable
+        # before any ref moves.
         chat.records.save()
         oid = store.write_commit(commit)
         store.flush()
@@ -295,6 +302,8 @@ class Writer:
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
         chat, moves = self.chat, before != new
+        # Without other files and another HEAD there is one step, the branch's compare-and-swap, which needs no
+        # journal.
         if name != chat.active_branch() or chat.state(old) != chat.state(new):
             journal = Journal(old=old, new=new, head=HEADS + name, moves=moves, before=before)
             changes = self.folder.switch(journal, self.snapshot.unstored())
@@ -339,6 +348,8 @@ class Writer:
         Decisions are stored only by this method, so an approval is decided once.
         """
         store, ref = self.chat.store, APPROVALS + approval.execution_id
+        # Compared and swapped from the same object: between two reads, another process could decide
+        # (test_approval_that_is_decided_meanwhile_is_not_decided_again).
         old = store.read_ref(ref)
         if before != (None if old is None else read_stored(store, old, Approval)):
             return False
@@ -384,5 +395,7 @@ class Writer:
             by=call.by,
             call=record,
         )
+        # After the commit: a process that is killed in between leaves a call that recovery finds in the
+        # history, and not one that has disappeared.
         self.drop_call(call.id)
         return oid

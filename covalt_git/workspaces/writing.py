@@ -22,7 +22,6 @@ from covalt_git.workspaces.writer import Writer
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chat import ChatStore
@@ -60,7 +59,8 @@ def writing(
         yield writer
         handover.note = writer.due
         chat.stat_cache.head = chat.head()
-        with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
+        # Last, because the caller's result does not depend on it, and the next writer tries again.
+        with contextlib.suppress(CovaltError, OSError):
             repacking.combine(chat.store)
 
 
@@ -85,13 +85,23 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
     ones do not slow each call down.  Only the holder of the chat's lock may call this.
     """
     chat = writer.chat
+    # Always: a push is received without the chat's lock, so the lock does not say whether it was killed.
     locked_folder.clear(chat.folder, INCOMING)
     chat.store.refresh()
     if unclean:
-        _make_private(chat.folder)
+        # Version 0.1 created the folder with access for other users.
+        mode = stat.S_IMODE(chat.folder.stat().st_mode)
+        if mode & 0o077:
+            # Another user of the project may own the folder.
+            with contextlib.suppress(PermissionError):
+                chat.folder.chmod(mode & ~0o077)
+        # Stale locks first, as they would stop each of the next steps from moving a ref.
         chat.store.clear_leftovers()
         branches.finish_rename(chat.store)
         writer.folder.clear_staging()
+    # Also after a clean end: an operation that continues after a failed switch, such as a push of several
+    # branches, may leave its journal.  Before the calls, whose commits scan the folder: half a switch would
+    # look like what a tool wrote.
     writer.folder.roll_forward()
     if unclean or due <= commits.now() or running_call.read(chat.store.path) is not None:
         _end_calls(writer)
@@ -99,6 +109,7 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
         writer.due = due
     if unclean:
         _expire_left(writer)
+    # Last, because the commit of an interrupted call records the removal of a workspace that its tool destroyed.
     if writer.folder.restore_if_missing():
         head = chat.head()
         writer.note_modes(head, chat.tree_changes(None, chat.state(head).tree))
@@ -113,6 +124,8 @@ def _end_calls(writer: Writer) -> None:
         if call.id in ended:
             writer.drop_call(call.id)
         elif call.status == "running":
+            # The tool may have replaced the whole workspace, and the chat must work again
+            # (test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works).
             writer.folder.remove_non_folder()
             snapshot = writer.scan() if chat.active_branch() == call.branch else None
             message = (
@@ -124,14 +137,6 @@ def _end_calls(writer: Writer) -> None:
             )
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
-
-
-def _make_private(folder: Path) -> None:
-    """Make a chat's folder private; version 0.1 created it with access for other users."""
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    if mode & 0o077:
-        with contextlib.suppress(PermissionError):  # another user of the project owns the file
-            folder.chmod(mode & ~0o077)
 
 
 def _expire_left(writer: Writer) -> None:
@@ -172,6 +177,7 @@ def _ended(chat: ChatStore, calls: Sequence[PendingCall]) -> set[str]:
                 if call.status == "running" and call.base is not None
             )
         while oid is not None and open_calls:
+            # The commit of a call is above the commit on which it was requested: there the search for it ends.
             for call in list(open_calls.values()):
                 if call.base == oid:
                     del open_calls[call.id]
