@@ -34,6 +34,7 @@ SHORTEST = 4
 _LEAST_OF_A_PART = 8
 """Characters of a value next to a cut that are masked: a message may be shortened before it is masked."""
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}(?:://|%3[Aa]%2[Ff]%2[Ff])")
 _CUT = re.compile(r"…|\.\.\.")
 _CUT_AFTER = re.compile(r"\ufffd?\n?(?:…|\.\.\.)")
 _CUT_BEFORE = re.compile(r"(?:…|\.\.\.)\n?\ufffd{0,3}\Z")
@@ -134,8 +135,11 @@ class Mask:
         if _CUT.search(text):
             # What shortened the text did not know the values, so that the rest of one is left beside the cut.
             for form in self._forms:
-                if len(form) > _LEAST_OF_A_PART:
-                    text = _without_rest(text, form)
+                # Every address has a scheme, so it is no part of a value.
+                scheme = _SCHEME.match(form)
+                least = _LEAST_OF_A_PART + (scheme.end() if scheme else 0)
+                if len(form) > least:
+                    text = _without_rest(text, form, least)
         return text
 
     def content(self, content: bytes) -> bytes:
@@ -159,14 +163,17 @@ class Mask:
         return value
 
 
-def _without_rest(text: str, form: str) -> str:
-    """Return a text without the beginning of a form before a cut, and without its end after one."""
-    start = text.find(form[:_LEAST_OF_A_PART])
+def _without_rest(text: str, form: str, least: int) -> str:
+    """Return a text without the beginning of a form before a cut, and without its end after one.
+
+    Beginnings of fewer than ``least`` characters stay.
+    """
+    start = text.find(form[:least])
     while start >= 0:
         end = start + _same_beginning(form, text[start : start + len(form)])
         if _CUT_AFTER.match(text, end):
             text = text[:start] + MASK + text[end:]
-        start = text.find(form[:_LEAST_OF_A_PART], start + 1)
+        start = text.find(form[:least], start + 1)
     start = text.find(form[-_LEAST_OF_A_PART:])
     while start >= 0:
         end = next_end = start + _LEAST_OF_A_PART
@@ -195,15 +202,18 @@ def _parts(value: str) -> Iterable[str]:
         if len(lines) > 1:
             yield content
             yield "\r\n".join(content.splitlines())
-            yield from (
-                line
-                for line in lines
-                if re.search(r"\s", line) is None and not _HEADING.fullmatch(line)
-            )
+            yield from filter(_is_secret_line, lines)
         if len(lines) > 1 or text != value:
             yield from (credential.value for credential in credentials(content))
             yield from (word for word in _WORD.findall(content) if is_token(word))
             yield from _PASSWORD.findall(content)
+
+
+def _is_secret_line(line: str) -> bool:
+    """Return whether a line of a file is no word, such as ``true``, and no heading, which results have too."""
+    has_both = re.search(r"[0-9]", line) is not None and re.search(r"[A-Za-z]", line) is not None
+    is_word = len(line) < _LEAST_OF_A_PART or not has_both
+    return not is_word and re.search(r"\s", line) is None and not _HEADING.fullmatch(line)
 
 
 def _texts_in_json(value: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +21,6 @@ SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
 """Version in the file's ``user_version``; a file of another schema or release is rebuilt."""
-
-_HEADER_BYTES = 100
-_USER_VERSION = slice(60, 64)
-"""Place of ``user_version`` in the header of a database (sqlite.org/fileformat.html, 1.3)."""
 
 BUSY_TIMEOUT_S = 30.0
 
@@ -73,13 +70,12 @@ def connect(path: Path, *, renew: bool = False) -> sqlite3.Connection:
 
 
 def is_current(path: Path) -> bool:
-    """Return whether a file looks like an index of this version, without opening it as a database."""
+    """Return whether a file looks like an index of this version, without creating it or waiting for a writer."""
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except OSError:
+        with contextlib.closing(_read_only(path, timeout_s=1)) as stored:
+            return _version(stored) == VERSION
+    except sqlite3.Error:  # missing, damaged, or locked by the process that builds it
         return False
-    return int.from_bytes(header[_USER_VERSION]) == VERSION
 
 
 def is_writable(path: Path) -> bool:
@@ -96,8 +92,7 @@ def _in_memory(path: Path | None) -> sqlite3.Connection:
     if path is None:
         return connection
     try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"  # another user may write it
-        with contextlib.closing(sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, uri=True)) as stored:
+        with contextlib.closing(_read_only(path, BUSY_TIMEOUT_S)) as stored:
             if _version(stored) == VERSION:
                 stored.backup(connection)
                 connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
@@ -105,6 +100,12 @@ def _in_memory(path: Path | None) -> sqlite3.Connection:
         connection.close()
         return _open(":memory:")
     return connection
+
+
+def _read_only(path: Path, timeout_s: float) -> sqlite3.Connection:
+    # Another user may write the file.  It is opened by SQLite only, see _make_private.
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, timeout=timeout_s, uri=True)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -236,14 +237,21 @@ def _open(path: Path | str) -> sqlite3.Connection:
 def _make_private(path: Path) -> None:
     """Create the file so that only its owner can read it: it has texts of chats, and SQLite uses the umask.
 
-    Its journal gets the same mode.
+    Its journal gets the same mode.  The file itself is never opened here: POSIX drops all locks of a process on a file
+    when it closes any of its descriptors, also those of a connection in another thread (sqlite.org/howtocorrupt.html,
+    2.2; ``test_to_open_the_index_again_keeps_the_locks_of_other_connections``).
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if os.fstat(handle).st_mode & 0o077:
-            os.fchmod(handle, 0o600)
-    finally:
-        os.close(handle)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except FileNotFoundError:
+        draft = path.with_name(f".{path.name}-{new_id()}")
+        try:
+            os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def _create_once(connection: sqlite3.Connection) -> None:

@@ -43,8 +43,15 @@ def _is_of_user(group_id: int) -> bool:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(group_id)
     except KeyError:
         return False
-    is_named_alike = (group_id, group.gr_name) == (user.pw_gid, user.pw_name)
-    return is_named_alike and set(group.gr_mem) <= {user.pw_name}
+    if (group_id, group.gr_name) != (user.pw_gid, user.pw_name):
+        return False
+    # A user whose primary group it is is not among the members that a group lists.
+    others = [
+        account.pw_name
+        for account in pwd.getpwall()
+        if account.pw_gid == group_id and account.pw_uid != user.pw_uid
+    ]
+    return not others and set(group.gr_mem) <= {user.pw_name}
 
 
 def _has_access_list(path: Path | str) -> bool:

@@ -157,6 +157,15 @@ def test_what_a_program_reads_from_a_file_is_masked_by_itself(name: str) -> None
         assert secret not in Mask([file]).text(json.dumps(whole))
 
 
+def test_addresses_and_words_that_a_value_has_too_are_not_masked() -> None:
+    address = "https://hooks.example.com/services/T00/B00/x7Kd9Qa2Wz5"
+    file = "enabled\ntrue\nclient_secret: a1b2c3d4e5f6\n"
+
+    assert Mask([address]).text("curl https://... -o x") == "curl https://... -o x"
+    assert Mask([address]).text(f"see {address[:30]}…") == "see ***…"
+    assert Mask([file]).value({"enabled": True, "a": "true"}) == {"enabled": True, "a": "true"}
+
+
 def test_ordinary_words_of_a_file_are_not_masked() -> None:
     file = "apiVersion: v1\nkind: Config\nclusters:\n- name: default\n[core]\nregion = eu-west-1\n"
     text = "kind default Config clusters: [core] region eu-west-1"

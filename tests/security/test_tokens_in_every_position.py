@@ -933,6 +933,10 @@ PASSWORDS = [
     ),
     *("UID=app;SERVER=h;PWD={CANARY}", "jdbc:sqlserver://h:1433;user=app;password={CANARY}"),
     *("jdbc:oracle:thin:app/CANARY@h:1521/XE", "app:CANARY@tcp(h:3306)/db"),
+    *("app:CANARY@unix(/run/mysqld/mysqld.sock)/db", "app:CANARY@(h:3306)/db"),
+    *("postgres://u:<%= ENV['X'] || 'CANARY' %>@db/x", "postgres://u:#{ENV['X'] || 'CANARY'}@db/x"),
+    *("postgres://u:pre${X:-CANARY}@db/x", "postgres://u:${X:-CANARY}x@db/x"),
+    *("postgres://h/db?user=u&password=CANARY", "jdbc:mysql://h/db?password=CANARY&user=u"),
 ]
 
 
@@ -961,6 +965,11 @@ def test_a_password_in_the_address_of_a_database_needs_no_name(text: str, value:
             "postgres://app:{{ lookup('file', 'run/secret') }}@h/db",
         ),
         *("jdbc:oracle:thin:app/${ORACLE_PASS}@h:1521/XE", "app:<password>@tcp(h:3306)/db"),
+        *(
+            "jdbc:mysql://h/db?password=${DB_PASS}",
+            "mail ann:secret77@home(2)",
+            "https://h/?q=password=abc",
+        ),
     ],
 )
 def test_a_reference_in_the_address_of_a_database_is_no_password(text: str) -> None:
