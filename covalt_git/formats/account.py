@@ -54,6 +54,8 @@ def account(
 ) -> dict[Loc, str | None]:
     """Return for each value of the input: CONSUMED, None if it is carried, or the reason why it is lost.
 
+    A part that the reader cannot import is one value.
+
     ``used`` has the parts of the toolsets that the writer has read, or the reasons why it cannot write them.  An
     extension or an example that the writer does not read is one value.
     """
@@ -66,6 +68,7 @@ def account(
             for loc in leaves(reading.document.value)
         }
     read = {loc[:end] for loc in used for end in (_EXTENSION, _EXAMPLE)}
+    above = {place[:end] for place in imported.places for end in range(len(place) + 1)}
     fates: dict[Loc, str | None] = {}
 
     def inner(parts: Sequence[_Target], key: str | int) -> list[_Target]:
@@ -85,6 +88,9 @@ def account(
             found = [functools.reduce(inner, one, toolsets) for one in imported.places[loc]]
             parts = [part for one in found for part in one]
         lost = imported.lost.get(loc, lost)
+        if loc in imported.lost and loc not in above:
+            fates[loc] = lost
+            return
         stored = stored or loc in stored_at
         if not _has_parts(value):
             parts = [one for one in parts if not _has_parts(one.value)]
@@ -100,7 +106,7 @@ def account(
             fates[loc] = None
         else:
             reasons = [one.fate for one in parts if one.fate]
-            fates[loc] = lost or min(reasons, default=f"{target.title} has no field for it")
+            fates[loc] = lost or min(reasons, default=no_field(target))
 
     def is_one_value(part: _Target) -> bool:
         loc = part.loc
@@ -111,6 +117,11 @@ def account(
 
     visit(reading.document.value, (), (), "", stored=False)
     return fates
+
+
+def no_field(target: Format) -> str:
+    """Return the reason why a format cannot have a value that no other reason is known for."""
+    return f"{target.title} has no field for it"
 
 
 def _has_parts(value: Any) -> bool:

@@ -12,7 +12,7 @@ from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats import carried
-from covalt_git.formats.account import CONSUMED, DocumentReading, account
+from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.documents import FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
@@ -145,18 +145,36 @@ def read(document: Document, source: Format) -> DocumentReading:
     for manifest in imported.toolsets:
         _declare_secrets(manifest)
     if source.write is None or source.kind == "folder":
-        return DocumentReading(source, clean, imported, Carried(), is_complete=False)
+        reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
+        return reading if source.write else reading._replace(carried=_rest(reading))
     plain = source.write(imported.parts({}), imported)
     edits = carried.difference(value, plain)
     return DocumentReading(source, clean, imported, edits, is_complete=True)
 
 
+def _rest(reading: DocumentReading) -> Carried:
+    """Return the values that a format without a writer has beside its tools, such as links and descriptions."""
+    rest = Carried()
+    value, toolsets = reading.document.value, reading.imported.toolsets
+    fates = account(reading, {(at,): CONSUMED for at in range(len(toolsets))}, TOOLSET)
+    left = [loc for loc, why in fates.items() if why == no_field(TOOLSET)] if toolsets else []
+    above = {loc[:end] for loc in fates.keys() - {*left} for end in range(len(loc) + 1)}
+    for loc in left:
+        end = next(end for end in range(1, len(loc) + 1) if loc[:end] not in above)
+        rest.places.add(loc[:end])
+        rest.values[pointer_text(loc[:end])] = _at(value, loc[:end])
+    return rest
+
+
 def _declare_secrets(manifest: JsonObject) -> None:
-    """Add the names of all references to the toolset's ``secrets``."""
-    values = [manifest.get(key) for key in ("mcp_servers", "sources", "auth")]
+    """Add the names of all references to the toolset's ``secrets``, except for a server's variables of the environment."""
+    values = [manifest.get(key) for key in ("sources", "auth")]
     values += [tool.get("http") for tool in manifest.get("tools", ())]
     declared = manifest.get("secrets", [])
-    names = {one.name for _, one in references(values)}.difference(declared)
+    names = {one.name for _, one in references(values)}
+    servers = references(manifest.get("mcp_servers"))
+    names |= {one.name for _, one in servers if one.place != "env"}
+    names = names.difference(declared)
     if names:
         manifest["secrets"] = [*declared, *sorted(names)]
 
@@ -234,11 +252,15 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
 
 
 def _loss(document: Document, loc: Loc, reason: str) -> LostValue:
-    value = document.value
-    for part in loc:
-        value = value[part]
+    value = _at(document.value, loc)
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
     return LostValue(pointer_text(loc), shown, reason)
+
+
+def _at(value: Any, loc: Loc) -> Any:
+    for part in loc:
+        value = value[part]
+    return value
 
 
 def _lost_files(imported: Imported, target: Format) -> list[LostValue]:
