@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic_core import to_json
@@ -32,6 +33,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))')
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>,)(?=\s*[\]}])')
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$|^(\d+):(\d+): ")
+_YAML_START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -65,20 +67,27 @@ class Document:
         self, loc: Loc, message: str, hint: str = "", code: str = codes.BAD_VALUE
     ) -> Problem:
         """Return a problem at a place of the document."""
-        line, col = self._places.locate(loc) if self._places else (0, 0)
+        line, col = self._place(loc)
         pointer = "/".join(str(part) for part in loc)
         return Problem(
             self.path, line, col, code, f"{pointer}: {message}" if loc else message, hint
         )
 
+    def _place(self, loc: Loc) -> tuple[int, int]:
+        """Return the line and the column of a value; 0 if they are not known."""
+        if len(self._yaml_documents) > 1 and loc:
+            return self._yaml_documents[int(loc[0])].locate(loc[1:])
+        return next((one.locate(loc) for one in self._yaml_documents), (0, 0))
+
     @cached_property
-    def _places(self) -> yaml_text.YamlDocument | None:
-        """The places of a JSON or YAML document; YAML 1.2 includes JSON."""
+    def _yaml_documents(self) -> list[yaml_text.YamlDocument]:
+        """The documents of JSON or YAML with the places of their values; YAML 1.2 includes JSON."""
+        texts = [without_comments(self.text)] if self.kind == "json" else _yaml_texts(self.text)
+        limits = {"max_bytes": MAX_BYTES, "max_nodes": _MAX_JSON_VALUES}
         try:
-            text = without_comments(self.text) if self.kind == "json" else self.text
-            return yaml_text.load(text, self.path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
+            return [yaml_text.load(one, self.path, **limits) for one in texts]
         except yaml_text.YamlProblems:
-            return None
+            return []
 
 
 def refuse(path: str, problems: Iterable[Problem]) -> FormatError:
@@ -106,6 +115,9 @@ def parse(content: bytes, path: str) -> Document:
     if is_json:
         return _json(content, path)
     try:
+        several = _objects_by_document(content, path)
+        if several is not None:
+            return several
         document = yaml_text.load(content, path)
         if isinstance(document.data, dict | list):
             return Document(path, "yaml", document.data, document.text)
@@ -113,6 +125,32 @@ def parse(content: bytes, path: str) -> Document:
         if path.endswith((".yaml", ".yml")):
             raise refuse(path, error.problems) from None
     return _toml(content, path)
+
+
+def _objects_by_document(content: bytes, path: str) -> Document | None:
+    """Return a document whose value is a list, of a YAML file with an object of some ``kind`` in each document.
+
+    Raises:
+        YamlProblems: with the problems of one of them.
+    """
+    text = content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
+    texts = _yaml_texts(text)
+    if len(texts) == 1 or not all(re.search(r"^kind:", one, re.MULTILINE) for one in texts):
+        return None
+    found = [yaml_text.load(one, path).data for one in texts]
+    are_objects = all(isinstance(one, dict) for one in found)
+    return Document(path, "yaml", found, text) if are_objects else None
+
+
+def _yaml_texts(text: str) -> list[str]:
+    """Return the YAML documents of a text, each after as many line breaks as there are lines before it."""
+    starts = [0, *(found.start() for found in _YAML_START.finditer(text)), len(text)]
+    found = []
+    for start, end in pairwise(starts):
+        lines = text[start:end].splitlines()
+        if any(one.strip() and not one.startswith(("#", "---")) for one in lines):
+            found.append("\n" * text.count("\n", 0, start) + text[start:end])
+    return found or [text]
 
 
 def _text(content: bytes, path: str) -> str:
