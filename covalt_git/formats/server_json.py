@@ -12,7 +12,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from covalt_git.formats.http_texts import escaped, is_url
+from covalt_git.formats.http_texts import escaped, is_server_url
 from covalt_git.formats.model import Imported, Part, unused, variable_name
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
@@ -120,8 +120,8 @@ def read(document: Document, imported: Imported) -> None:
 
 
 def _read_remote(toolset: Node, remote: Part, imported: Imported) -> None:
-    if not is_url(remote.peek("url")):
-        imported.lost[remote.loc] = "the URL is not of http or https"
+    if not is_server_url(remote.peek("url")):
+        imported.lost[remote.loc] = "the URL is not of http or https, or has a login"
         return
     server = toolset.item("mcp_servers", id=_server_id(toolset))
     inputs = _Inputs(toolset.value["id"])

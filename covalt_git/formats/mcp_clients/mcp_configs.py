@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.http_texts import escaped, is_url, with_references
+from covalt_git.formats.http_texts import escaped, is_server_url, with_references
 from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.names import suggest_id
@@ -90,7 +90,7 @@ class Host(NamedTuple):
         key = self.url_key(server)
         if key is None:
             return "command" in server
-        return "command" not in server and is_url(server[key]) and "@" not in server[key]
+        return "command" not in server and is_server_url(server[key])
 
 
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}

@@ -103,3 +103,25 @@ def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
     (content,) = done.files.values()
     (server,) = yaml_text.load(content, "toolset.yaml").data["mcp_servers"]
     assert server == {"id": "far", "url": "https://far.example/mcp"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://servers.example/@acme/search/mcp?api_key={}&profile=a",
+        "https://servers.example/mcp?user=ann@acme.example&api_key={}",
+        "https://servers.example/mcp?api_key={}",
+    ],
+)
+@pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "sse"}])
+def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
+    url: str, kind: dict[str, str]
+) -> None:
+    server = {**kind, "url": url.format("7fK2mZq9xT4vB8nL1cR5wY3d")}
+    content = json.dumps({"mcpServers": {"search": server}}).encode()
+    for name in ("claude-code", "cursor"):
+        done = laws.converted(content, conversion.find_format(name), TOOLSET)
+        manifest = yaml_text.load(done.files["toolset.yaml"], "t").data
+
+        assert [one["url"] for one in manifest["mcp_servers"]] == [url.format("${SEARCH_API_KEY}")]
+        assert manifest["secrets"] == ["SEARCH_API_KEY"]
