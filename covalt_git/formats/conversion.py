@@ -14,7 +14,7 @@ from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats import carried
 from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
-from covalt_git.formats.documents import FormatError, json_text, refuse, toml_text
+from covalt_git.formats.documents import Document, FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.formats.model import Format, Imported, Note, pointer_text
 from covalt_git.formats.shapes import duplicates
@@ -28,7 +28,6 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.formats.documents import Document
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -207,6 +206,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         value = target.write(imported.parts(used), imported)
     if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
+        used |= dict.fromkeys(_implied(target, imported), CONSUMED)
     if target is TOOLSET:
         imported.notes += _hidden_characters(imported.toolsets)
     else:
@@ -226,6 +226,25 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         sum(len(one.get("tools", ())) for one in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
     )
+
+
+def _implied(target: Format, imported: Imported) -> Iterator[Loc]:
+    """Yield the names and versions that a conversion of the output to a toolset gives again.
+
+    A document without them gets them from its conversion, so they are not lost on the way back.
+    """
+    for position, part in enumerate(imported.parts({})):
+        if target.read is None or target.write is None or target.kind == "folder":
+            return
+        again = Imported()
+        try:
+            document = Document(target.file_name, target.kind, target.write([part], imported))
+            target.read(document, again)
+        except FormatError:
+            continue
+        for key in ("name", "version"):
+            if [one[key] for one in again.toolsets] == [imported.toolsets[position][key]]:
+                yield (position, key)
 
 
 def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:

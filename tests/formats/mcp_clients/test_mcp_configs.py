@@ -125,3 +125,18 @@ def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
 
         assert [one["url"] for one in manifest["mcp_servers"]] == [url.format("${SEARCH_API_KEY}")]
         assert manifest["secrets"] == ["SEARCH_API_KEY"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "vscode", "cursor", "codex", "gemini-cli"])
+def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -> None:
+    server = {"command": "npx", "args": ["-y", "files-mcp"]}
+    for servers in ({"files": server}, {"files": server, "more": server}):
+        content = json.dumps({"mcpServers": servers}).encode()
+        stored = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+        text = stored.files["toolset.yaml"]
+        target = conversion.find_format(name)
+        renamed = text.replace(b'version: "0"', b'version: "2"')
+
+        assert laws.converted(text, TOOLSET, target, "toolset.yaml").lost == ()
+        lost = laws.converted(renamed, TOOLSET, target, "toolset.yaml").lost
+        assert [one.pointer for one in lost] == ["/version"]
