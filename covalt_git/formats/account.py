@@ -88,7 +88,8 @@ def account(
             found = [functools.reduce(inner, one, toolsets) for one in imported.places[loc]]
             parts = [part for one in found for part in one]
         lost = imported.lost.get(loc, lost)
-        if loc in imported.lost and loc not in above:
+        is_stored = stored or loc in stored_at
+        if loc in imported.lost and loc not in above and not is_stored:
             fates[loc] = lost
             return
         stored = stored or loc in stored_at

@@ -11,7 +11,7 @@ from covalt_git import yaml_text
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
-from covalt_git.formats import carried
+from covalt_git.formats import carried, toolset_yaml
 from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.documents import Document, FormatError, json_text, refuse, toml_text
@@ -21,7 +21,7 @@ from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
-from covalt_git.manifests.skills import names_of_skills, skill_path
+from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
 from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
@@ -47,7 +47,7 @@ class LostValue:
 class Conversion(NamedTuple):
     """The files of the output by path, and what became of each value of the input.
 
-    ``destructive`` is the number of tools whose calls need approval because of their effects.
+    ``executable`` are the paths of files that can be executed.  ``destructive`` is the number of tools whose calls need approval because of their effects.
     """
 
     source: Format
@@ -60,6 +60,7 @@ class Conversion(NamedTuple):
     toolsets: int
     tools: int
     destructive: int
+    executable: frozenset[str] = frozenset()
 
 
 def find_format(name: str, *, writes: bool = False) -> Format:
@@ -213,7 +214,10 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         imported.notes += imported.doubts  # no source is beside the schemas
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
-    lost += [*_lost_files(imported, target), *_lost_of_source(imported, used)]
+    lost += [
+        *_lost_files(imported, target, is_bundle=bool(document.files) and source is not TOOLSET),
+        *_lost_of_source(imported, used),
+    ]
     return Conversion(
         source,
         target,
@@ -225,6 +229,15 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         len(imported.toolsets),
         sum(len(one.get("tools", ())) for one in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
+        _executable(imported) if target is TOOLSET else frozenset(),
+    )
+
+
+def _executable(imported: Imported) -> frozenset[str]:
+    is_alone = len(imported.toolsets) == 1
+    return frozenset(
+        toolset_yaml.prefix(imported.toolsets[position], is_alone=is_alone) + path
+        for position, path in imported.executable
     )
 
 
@@ -282,12 +295,16 @@ def _at(value: Any, loc: Loc) -> Any:
     return value
 
 
-def _lost_files(imported: Imported, target: Format) -> list[LostValue]:
+def _lost_files(imported: Imported, target: Format, *, is_bundle: bool) -> list[LostValue]:
     """Return the files that the reader cannot place, and the skills that the target does not have."""
     found = dict(imported.lost_files)
     for files in imported.files if target.kind != "folder" else ():
-        paths = map(skill_path, names_of_skills(files))
+        skill_files = {one for one in files if one.startswith(f"{SKILLS}/")}
+        paths = [*map(skill_path, names_of_skills(files))]
         found |= dict.fromkeys(paths, f"{target.title} has no skills")
+        others = {"".join(one.partition("/")[:2]) for one in files if one not in skill_files}
+        if is_bundle:
+            found |= dict.fromkeys(sorted(others), f"{target.title} has no files of a server")
     return [LostValue(pointer_text((path,)), "", reason) for path, reason in found.items()]
 
 

@@ -19,7 +19,7 @@ from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from covalt_git.json_values.pointer import Loc
 
@@ -48,7 +48,8 @@ class FormatError(CovaltError):
 class Document:
     """A parsed document, or the files of a folder or ZIP.
 
-    ``path`` is the path in messages.  ``files`` are the files of a folder by path.
+    ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
+    that can be executed.
     """
 
     path: str
@@ -56,6 +57,7 @@ class Document:
     value: Any
     text: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+    executable: Collection[str] = ()
 
     @property
     def stem(self) -> str:

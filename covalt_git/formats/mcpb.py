@@ -1,27 +1,50 @@
-"""The formats of published MCP servers: manifests of MCP bundles (MCPB), and ``server.json`` of the registry.
+"""The format of MCP bundles (MCPB, before DXT): a manifest, in an archive or a folder with the server's files.
 
-Settings that a user makes become secrets and variables.  A manifest names its own folder ``${__dirname}``,
-which is the folder of the toolset.
+Settings that a user makes have their default, or become references: those that are ``sensitive`` to secrets, the
+others to variables of the environment.  A manifest names its own folder ``${__dirname}``, which is ``$toolset``.
+Source: ``MANIFEST.md`` of the project, versions 0.1 to 0.4.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.formats.documents import FormatError
+from covalt_git.formats.documents import Document, FormatError, parse
 from covalt_git.formats.http_texts import escaped, with_references
-from covalt_git.formats.model import Imported, Part, changed, variable_name
+from covalt_git.formats.model import Imported, Note, Part, changed, owned_variable, variable_name
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
+from covalt_git.manifests.toolset_files import BYTECODE, PYCACHE, is_bytecode
+from covalt_git.templating.references import references
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from covalt_git.formats.documents import Document
+    from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
+    from covalt_git.templating.references import Reference
+
+MANIFEST: Final = "manifest.json"
+EXTENSIONS: Final = frozenset({".mcpb", ".dxt"})
+
+_SIGNATURE, _SIGNATURE_END = b"MCPB_SIG_V1", b"MCPB_SIG_END"
+_ZIP_END: Final = b"PK\5\6"
+_ZIP_END_BYTES: Final = 22
 
 _SETTING = re.compile(r"\$\{user_config\.([^{}]+)\}")
-_FOLDER: Final = "${__dirname}/"
+_FOLDER = re.compile(r"\$\{__dirname\}")
+_PLACES: Final = {
+    "HOME": "${env:HOME}",
+    "DESKTOP": "${env:HOME}/Desktop",
+    "DOCUMENTS": "${env:HOME}/Documents",
+    "DOWNLOADS": "${env:HOME}/Downloads",
+    "pathSeparator": "/",
+    "/": "/",
+}
+_PLACE = re.compile(r"\$\{(HOME|DESKTOP|DOCUMENTS|DOWNLOADS|pathSeparator|/)\}")
 _TYPES: Final = {
     "node": "node",
     "npx": "node",
@@ -30,28 +53,62 @@ _TYPES: Final = {
     "uv": "uv",
     "uvx": "uv",
 }
+_OPTIONAL: Final = (
+    "left out, as its setting is optional and has no default: add it to args if you need it"
+)
 
 _CONFIG: Final = {key: key for key in ("command", "args", "env")}
-_CONFIG_SHAPE: Final = {"command": str, "args": [str], "env": {str: str}}
+_SETTING_SHAPE: Final = {"type": str, "required": bool, "multiple": bool, "sensitive": bool}
 MANIFEST_SCHEMA: Final = schema_of(
     {
         "name!": TEXT,
         "display_name": str,
         "version!": str,
         "description": str,
-        "user_config": {str: dict},
-        "server!": {"mcp_config": _CONFIG_SHAPE},
+        "user_config": {str: _SETTING_SHAPE},
+        "server!": {
+            "type": str,
+            "entry_point": str,
+            "mcp_config": {"command": str, "args": [str], "env": {str: str}},
+        },
     }
 )
 
 
+def bundle_document(path: str, files: Mapping[str, bytes], executable: Collection[str]) -> Document | None:  # fmt: skip
+    """Return the document of a bundle's files; None if they are of something else.
+
+    Raises:
+        FormatError: if the manifest is not valid JSON.
+    """
+    if MANIFEST not in files:
+        return None
+    found = parse(files[MANIFEST], f"{path}/{MANIFEST}")
+    others = {name: content for name, content in files.items() if name != MANIFEST}
+    document = Document(found.path, found.kind, found.value, found.text, others, {*executable})
+    return document if recognize_manifest(document) else None
+
+
+def without_signature(content: bytes) -> bytes:
+    """Return the ZIP of a signed bundle, whose signature is after it."""
+    at = content.rfind(_SIGNATURE)
+    if at < 0 or not content.endswith(_SIGNATURE_END):
+        return content
+    end = content.rfind(_ZIP_END, 0, at)
+    # Some programs declare the signature as the ZIP's comment, by the last two bytes.
+    return content[: end + _ZIP_END_BYTES - 2] + b"\0\0" if end >= 0 else content[:at]
+
+
 def recognize_manifest(document: Document) -> bool:
     """Return whether a document is an MCPB manifest."""
-    return are_objects([document.value], "manifest_version", "name", "server")
+    value = [document.value]
+    return are_objects(value, "manifest_version", "name", "server") or are_objects(
+        value, "dxt_version", "name", "server"
+    )
 
 
 def read_manifest(document: Document, imported: Imported) -> None:
-    """Add the toolset of an MCPB manifest."""
+    """Add the toolset of an MCPB manifest, with the files of its bundle."""
     source = Part(document.value)
     toolset = imported.toolset(source.peek("name"), name=source.peek("display_name", ""))
     toolset.trace(("id",), ("name",))
@@ -59,18 +116,150 @@ def read_manifest(document: Document, imported: Imported) -> None:
         toolset.trace(("name",), ("display_name",))
     toolset.copy_texts(source, {"version": "version"})
     toolset.copy(source, {"description": "description"})
-    settings = [name for name, _ in source.entries("user_config")]
-    if settings:
-        toolset.value["secrets"] = list(dict.fromkeys(map(variable_name, settings)))
+    _add_files(document, imported)
     config = source["server"].get("mcp_config")
     if config is not None and "command" in config:
         server = toolset.item("mcp_servers", id=toolset.value["id"])
-        server.copy(config, _CONFIG, _setting_to_reference)
+        _Settings(server, source, imported).read(config)
+    elif source["server"].peek("type") == "uv" and "entry_point" in source["server"]:
+        server = toolset.item("mcp_servers", id=toolset.value["id"], command="uv")
+        server.trace(("command",), source["server"]["type"].loc)
+        _read_uv(server, source["server"]["entry_point"], document.files)
 
 
-def _setting_to_reference(text: str) -> str:
-    text = _SETTING.sub(lambda found: f"${{{variable_name(found[1])}}}", text.replace(_FOLDER, ""))
-    return escaped(text)
+def _add_files(document: Document, imported: Imported) -> None:
+    for path, content in document.files.items():
+        if PYCACHE in path.split("/"):
+            continue  # a cache, which covalt-git never copies
+        if is_bytecode(path):
+            imported.lost_files[path] = BYTECODE
+        else:
+            imported.files[0][path] = content
+            if path in document.executable:
+                imported.executable.add((0, path))
+
+
+def _read_uv(server: Node, entry: Part, files: Mapping[str, bytes]) -> None:
+    """Set the arguments of uv, which runs the server without writing into the folder of the bundle."""
+    args = ["run", "--no-project"]
+    try:
+        project = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("project", {})
+    except (ValueError, RecursionError):
+        project = {}
+    if isinstance(project.get("requires-python"), str):
+        args += ["--python", escaped(project["requires-python"])]
+    for one in project.get("dependencies", ()):
+        args += ["--with", escaped(one)] if isinstance(one, str) else []
+    server.value["args"] = [*args, f"$toolset/{escaped(entry.value)}"]
+    server.trace(("args", len(args)), entry.loc)
+
+
+class _Settings:
+    """Reader of the command of a bundle, in which settings of a user have their values or references."""
+
+    def __init__(self, server: Node, source: Part, imported: Imported) -> None:
+        self._server = server
+        self._imported = imported
+        self._settings = dict(source.entries("user_config"))
+        self._owner = source.peek("name")
+
+    def read(self, config: Part) -> None:
+        """Set the command, its arguments and its environment."""
+        server = self._server
+        text, settings = self._filled(config.peek("command"))
+        self._set(("command",), text, config["command"], settings)
+        if "args" in config:
+            server.value["args"] = []
+        before = ""
+        for argument in config.parts("args"):
+            self._read_argument(argument, before)
+            before = argument.value
+        for name, value in config.entries("env"):
+            text, settings = self._filled(value.value)
+            server.node("env")
+            self._set(("env", name), text, value, settings)
+
+    def _read_argument(self, argument: Part, before: str) -> None:
+        args = self._server.value["args"]
+        whole = _SETTING.fullmatch(argument.value)
+        setting = self._settings.get(whole[1]) if whole else None
+        default = None if setting is None else setting.peek("default")
+        if setting is not None and isinstance(default, list) and setting.peek("multiple"):
+            for one in default:
+                args.append(_plain(str(one)))
+                self._trace(("args", len(args) - 1), argument, [setting["default"], setting])
+            return
+        text, settings = self._filled(argument.value)
+        is_missing = any(map(self._is_missing, settings))
+        if is_missing and not (whole and before.startswith("-") and "=" not in before):
+            self._imported.notes.append(Note(argument.loc, _OPTIONAL))
+            return
+        args.append(text)
+        self._trace(("args", len(args) - 1), argument, settings)
+        if setting is not None and setting.peek("multiple"):
+            message = "the setting can have several values: write an argument for each of them"
+            self._imported.notes.append(Note(argument.loc, message))
+
+    def _set(self, path: tuple[str, ...], text: str, origin: Part, settings: list[Part]) -> None:
+        value = self._server.value
+        for key in path[:-1]:
+            value = value[key]
+        value[path[-1]] = text
+        self._trace(path, origin, settings)
+
+    def _trace(self, path: Loc, origin: Part, settings: list[Part]) -> None:
+        """Record the origins of a text: the properties of settings that it has too."""
+        self._server.trace(path, origin.loc)
+        for setting in settings:
+            if not isinstance(setting.value, dict):
+                self._server.trace(path, setting.loc)
+                continue
+            for key in ("sensitive", "required", "default"):
+                if key in setting:
+                    self._server.trace(path, setting[key].loc)
+
+    def _is_missing(self, setting: Part) -> bool:
+        known = "default" in setting or setting.peek("required") or setting.peek("sensitive")
+        return not known
+
+    def _filled(self, text: str) -> tuple[str, list[Part]]:
+        """Return a text with references in place of settings and places, and its settings."""
+        pieces: list[str] = []
+        settings: list[Part] = []
+        end = 0
+        for found in _SETTING.finditer(text):
+            setting = self._settings.get(found[1])
+            pieces += [_plain(text[end : found.start()]), self._value(found[1], setting)]
+            settings += [] if setting is None else [setting]
+            end = found.end()
+        return "".join([*pieces, _plain(text[end:])]), settings
+
+    def _value(self, key: str, setting: Part | None) -> str:
+        """Return the default of a setting, or a reference."""
+        name = variable_name(key)
+        if setting is None:
+            return f"${{{name}}}"
+        default = setting.peek("default")
+        is_optional = not setting.peek("required")
+        if setting.peek("sensitive"):
+            return f"${{{name}{':-' if is_optional else ''}}}"
+        if default is not None:
+            values = default if isinstance(default, list) else [default]
+            return ",".join(_plain(one if isinstance(one, str) else json.dumps(one)) for one in values)  # fmt: skip
+        name = owned_variable(self._owner, key)
+        return f"${{env:{name}{':-' if is_optional else ''}}}"
+
+
+def _plain(text: str) -> str:
+    """Return a text with the folder of the toolset and the places of a user."""
+    pieces: list[str] = []
+    end = 0
+    for found in re.finditer(rf"{_FOLDER.pattern}|{_PLACE.pattern}", text):
+        folder = "$toolset" if text[found.end() : found.end() + 1] in ("", "/") else "${toolset}"
+        place = _PLACES[found[1]] if found[1] else folder
+        pieces += [escaped(text[end : found.start()]), place]
+        end = found.end()
+    return "".join([*pieces, escaped(text[end:])])
 
 
 def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
@@ -78,6 +267,7 @@ def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
     if len(toolsets) != 1 or len(toolsets[0].peek("mcp_servers", [])) > 1:
         raise FormatError("an MCPB manifest has one server", hint="convert each toolset on its own")
     manifest = toolsets[0]
+    settings: JsonObject = {}
     made: JsonObject = {
         "manifest_version": "0.3",
         "name": manifest.take("id"),
@@ -85,31 +275,49 @@ def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
         "version": manifest.take("version"),
         "description": manifest.take("description", ""),
         "author": {"name": "unknown"},
-        "server": _manifest_server(manifest),
+        "server": _manifest_server(manifest, settings),
     }
-    secrets = manifest.take("secrets", [])
-    if secrets:
-        fields = {"type": "string", "sensitive": True, "required": True}
-        made["user_config"] = {
-            name.lower(): {**fields, "title": name, "description": f"The value of {name}."}
-            for name in secrets
-        }
+    for name in manifest.take("secrets", []):
+        settings.setdefault(name.lower(), _setting(name, is_secret=True, is_required=True))
+    if settings:
+        made["user_config"] = settings
     return made
 
 
-def _manifest_server(manifest: Part) -> JsonObject:
+def _setting(name: str, *, is_secret: bool, is_required: bool) -> JsonObject:
+    fields: JsonObject = {"type": "string", "sensitive": is_secret, "required": is_required}
+    return {**fields, "title": name, "description": f"The value of {name}."}
+
+
+def _manifest_server(manifest: Part, settings: JsonObject) -> JsonObject:
     servers = manifest.parts("mcp_servers")
     if not servers or "command" not in servers[0]:
         manifest.drop_keys("an MCPB manifest has a program, not a URL", "mcp_servers")
         return {"type": "binary", "entry_point": ""}
     server = servers[0]
     server.take("id")
-    config = changed({"args": [], **server.taken(_CONFIG)}, _reference_to_setting)
+    taken = server.taken(_CONFIG)
+    for _, one in references(taken):
+        if one.name != "HOME":
+            is_secret, is_required = one.place != "env", one.default is None
+            settings[one.name.lower()] = _setting(one.name, is_secret=is_secret, is_required=is_required)  # fmt: skip
+    config = changed({"args": [], **taken}, _reference_to_setting)
     command, args = config["command"], config["args"]
     kind = _TYPES.get(command.rpartition("/")[2], "binary")
     entry = next((one for one in args if re.search(r"\.(?:js|mjs|cjs|py)$", one)), command)
-    return {"type": kind, "entry_point": entry, "mcp_config": config}
+    return {
+        "type": kind,
+        "entry_point": entry.removeprefix("${__dirname}/"),
+        "mcp_config": config,
+    }
 
 
 def _reference_to_setting(text: str) -> str:
-    return with_references(text, lambda one: f"${{user_config.{one.name.lower()}}}")
+    marked = re.sub(r"(\$\$)|\$(?:toolset\b|\{toolset\})", lambda found: found[1] or "\0", text)
+    return with_references(marked, _setting_of).replace("\0", "${__dirname}")
+
+
+def _setting_of(reference: Reference) -> str:
+    if reference.name == "HOME" and reference.place == "env":
+        return "${HOME}"
+    return f"${{user_config.{reference.name.lower()}}}"

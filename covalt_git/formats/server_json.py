@@ -13,7 +13,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.http_texts import escaped, is_server_url
-from covalt_git.formats.model import Imported, Part, unused, variable_name
+from covalt_git.formats.model import Imported, Part, owned_variable, unused
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ _TAG: Final = re.compile(r"(?<=[\w.-])(@[^/]*|:[^/]*|==.*)\Z")
 """The version or digest at the end of a package's name."""
 
 _LONG: Final = {"--yes": "-y", "--interactive": "-i", "-it": "-i", "-ti": "-i"}
-_NO_OWNER: Final = frozenset({"MCP", "SERVER"})
-"""Words that names of many servers have, so that they do not distinguish their variables."""
-
 _OPTIONAL: Final = "the argument is optional and has no value: add it to args if you need it"
 
 _INPUT: Final = {"name": str, "value": str, "variables": {str: dict}}
@@ -342,14 +339,15 @@ class _Inputs:
     """
 
     def __init__(self, owner: str) -> None:
-        words = [word.upper() for word in re.split(r"[^A-Za-z0-9]+", owner) if word]
-        self._owner = [word for word in words if word not in _NO_OWNER] or words
+        self._owner = owner
 
     def setting(self, source: Part, *, is_env: bool = False) -> _Word:
         """Return the value of a variable or a header; an optional one has an empty default."""
         name = source.peek("name")
         found = self.value(source, name, variable=name if is_env else "")
-        found = found or self._reference(source, name if is_env else self._variable(name), ":-")
+        found = found or self._reference(
+            source, name if is_env else owned_variable(self._owner, name), ":-"
+        )
         return _Word(found.text, (source["name"], *found.origins))
 
     def value(self, source: Part, name: str, *, variable: str = "") -> _Word | None:
@@ -367,7 +365,7 @@ class _Inputs:
             return _Word(escaped(shown), (source["default"], *_flags(source)))
         if not _peek(source, "is_required") and "value" not in source:
             return None
-        return self._reference(source, variable or self._variable(name))
+        return self._reference(source, variable or owned_variable(self._owner, name))
 
     def filled(self, part: Part, source: Part, variable: str = "") -> _Word:
         """Return a text in which ``{name}`` of the ``variables`` of its source has a value.
@@ -388,7 +386,7 @@ class _Inputs:
             if found[1] in variables:
                 value = self.value(variables[found[1]], found[1], variable=variable)
                 value = value or self._reference(
-                    variables[found[1]], variable or self._variable(found[1])
+                    variables[found[1]], variable or owned_variable(self._owner, found[1])
                 )
                 pieces += [escaped(text[end : found.start()]), value.text]
                 origins += value.origins
@@ -399,12 +397,6 @@ class _Inputs:
         place = "" if _peek(source, "is_secret") else "env:"
         origins = tuple(source[key] for key in ("value",) if key in source)
         return _Word(f"${{{place}{name}{default}}}", (*origins, *_flags(source)))
-
-    def _variable(self, name: str) -> str:
-        """Return the name of a variable of this server, which no other one has by chance."""
-        found = variable_name(name)
-        is_owned = not {*found.split("_")}.isdisjoint(self._owner)
-        return found if is_owned else variable_name(*self._owner, found)
 
 
 def _flags(source: Part) -> tuple[Part, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
+from covalt_git.formats.mcpb import bundle_document
 from covalt_git.formats.model import Imported, Note, Part, leaves
 from covalt_git.formats.shapes import are_objects
 from covalt_git.formats.skills import headers
@@ -20,15 +21,18 @@ from covalt_git.problems import codes
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from covalt_git.json_values.pointer import Loc
 
 
-def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
+def folder_document(
+    path: str, files: Mapping[str, bytes], executable: Collection[str] = ()
+) -> Document:
     """Return the document of the files of a folder or ZIP.
 
-    Its value is the manifest, the manifests by path, or the headers of skills by path.
+    Its value is the manifest, the manifests by path, or the headers of skills by path.  The document of an MCP bundle
+    is that of its manifest.
 
     Raises:
         FormatError: if a manifest is not valid YAML, or a skill is not valid.
@@ -41,9 +45,12 @@ def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
         raise refuse(path, error.problems) from None
     if MANIFEST in found:
         document = manifests[MANIFEST]
-        return Document(path, "folder", document.data, document.text, files)
+        return Document(path, "folder", document.data, document.text, files, executable)
+    bundle = None if manifests else bundle_document(path, files, executable)
+    if bundle is not None:
+        return bundle
     values = {one: document.data for one, document in manifests.items()} or headers(path, files)
-    return Document(path, "folder", values, "", files)
+    return Document(path, "folder", values, "", files, executable)
 
 
 def recognize(document: Document) -> bool:
@@ -61,6 +68,7 @@ def read(document: Document, imported: Imported) -> None:
     """Add the toolsets of a document."""
     if document.kind != "folder" or MANIFEST in document.files:
         _add(document, document.value, (), document.files, imported)
+        imported.executable |= {(0, one) for one in document.executable}
         return
     for path in sorted(document.value, key=lambda one: (_order(document.value[one]), one)):
         folder = path.removesuffix(MANIFEST)
@@ -70,6 +78,9 @@ def read(document: Document, imported: Imported) -> None:
             if name.startswith(folder)
         }
         _add(document, document.value[path], (path,), files, imported)
+        position = len(imported.toolsets) - 1
+        below = [one for one in document.executable if one.startswith(folder)]
+        imported.executable |= {(position, one.removeprefix(folder)) for one in below}
 
 
 def _text(manifest: Any) -> bytes:
@@ -118,6 +129,11 @@ def _add(
     imported.files.append({path: content for path, content in files.items() if path != MANIFEST})
 
 
+def prefix(manifest: Mapping[str, Any], *, is_alone: bool) -> str:
+    """Return what the paths of a toolset's files begin with in the output."""
+    return "" if is_alone else f"{manifest['id']}/"
+
+
 def write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
     """Return the document of toolsets."""
     found: dict[str, bytes] = {}
@@ -137,7 +153,7 @@ def write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
         checked = read_text(text, f"{manifest['id']}/{MANIFEST}", ToolsetManifest)
         if checked.problems:
             raise refuse("the output", checked.problems)
-        folder = f"{manifest['id']}/" if len(toolsets) > 1 else ""
+        folder = prefix(manifest, is_alone=len(toolsets) == 1)
         found[f"{folder}{MANIFEST}"] = text
         found |= {f"{folder}{path}": content for path, content in imported.files[position].items()}
     return found

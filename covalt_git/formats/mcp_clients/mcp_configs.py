@@ -32,6 +32,7 @@ _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(
     r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
+_FOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$(?:(?:toolset|workspace)\b|\{(?:toolset|workspace)\})")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -240,6 +241,8 @@ def _from_reference(host: Host, part: Part) -> str:
         part.drop(
             f"{host.title} does not replace variables here: write the value of {names} into its file"
         )
+    elif _FOLDER.search(text):
+        part.drop(f"{host.title} does not know this folder: write its path into the file")
     return with_references(text, partial(_reference, host))
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import conversion, documents, mcpb
 from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import FORMATS
@@ -174,14 +174,16 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
 def is_document(path: Path) -> bool:
     """Return whether a path is a document in another format, by its extension, or a folder of skills; not a bundle."""
     if not path.is_dir():
-        return path.suffix in _DOCUMENTS or path.name == SKILL
+        return path.suffix in _DOCUMENTS | mcpb.EXTENSIONS or path.name == SKILL
     is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
-    return is_skills and not (path / MANIFEST).exists()
+    return (is_skills or (path / mcpb.MANIFEST).exists()) and not (path / MANIFEST).exists()
 
 
 def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
-    if bundle.content.startswith(_ZIP) or Path(bundle.name).suffix not in _DOCUMENTS:
+    suffix = Path(bundle.name).suffix
+    is_own = bundle.content.startswith(_ZIP) and suffix not in mcpb.EXTENSIONS
+    if is_own or suffix not in _DOCUMENTS | mcpb.EXTENSIONS:
         return bundle
     document = _document(bundle.content, bundle.name)
     return bundle_of(document, source, bundle.name, bundle.source_ref).bundle
@@ -210,7 +212,9 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
 
 
 def _packed(done: Conversion) -> bytes:
-    return pack_files((path, content, False) for path, content in sorted(done.files.items()))
+    return pack_files(
+        (path, content, path in done.executable) for path, content in sorted(done.files.items())
+    )
 
 
 def _convert(document: Document, source: str | None, target: str) -> Conversion:
@@ -241,12 +245,15 @@ def document_at(path: Path) -> Document:
 
 def _document(content: bytes, path: str) -> Document:
     if content.startswith(_ZIP):
-        return _folder(unpack(content, path), path)
+        is_bundle = Path(path).suffix in mcpb.EXTENSIONS
+        content = mcpb.without_signature(content) if is_bundle else content
+        return _folder(unpack(content, path, allow_bytecode=is_bundle), path)
     return documents.parse(content, path)
 
 
 def _folder(entries: list[Entry], path: str) -> Document:
-    return folder_document(path, {one.path: one.content for one in entries})
+    executable = {one.path for one in entries if one.executable}
+    return folder_document(path, {one.path: one.content for one in entries}, executable)
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:
@@ -276,7 +283,8 @@ def _write(done: Conversion, output: Path) -> tuple[str, ...]:
         elif len(done.files) == 1 and is_file:
             atomic_write.replace(output, *done.files.values())
         else:
-            write_entries(unfinished, [Entry(*one, executable=False) for one in done.files.items()])
+            entries = [Entry(*one, one[0] in done.executable) for one in done.files.items()]
+            write_entries(unfinished, entries)
             atomic_write.rename(unfinished, output)
             return tuple(str(output / path) for path in sorted(done.files))
     except OSError as error:
@@ -333,7 +341,9 @@ def bundle_at(
     """
     if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
-    return bundle_or_folder(source, signature)
+    found = bundle_or_folder(source, signature)
+    is_signed = isinstance(found, Bundle) and found.signature is not None
+    return found if is_signed or isinstance(found, Path) else converted_upload(found, source_format)
 
 
 def source_at(context: Context, text: str) -> Path | str:
