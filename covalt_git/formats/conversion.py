@@ -86,7 +86,7 @@ def _names(*, writes: bool = False) -> list[str]:
 def recognize(document: Document, name: str | None = None) -> Format:
     """Return the format of a document, from its content, or the format with this name.
 
-    If several formats match, the name of the file decides.
+    If several formats match, the name of the file decides.  Formats of clients that make the same toolset of it are one.
 
     Raises:
         FormatError: if no format matches, or several do, or the document has not the syntax of the named format.
@@ -102,13 +102,26 @@ def recognize(document: Document, name: str | None = None) -> Format:
     named = [one for one in found if f"/{path}".endswith(f"/{one.file_name}")]
     if len(found) > 1 and len(named) == 1:
         found = named
-    if len(found) == 1:
+    if len(found) == 1 or _is_same_in_all(document, found):
         return found[0]
     if found:
         names = ", ".join(one.name for one in found)
         raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0].name}")
     hint = f"add --from, with one of: {', '.join(_names())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
+
+
+def _is_same_in_all(document: Document, found: list[Format]) -> bool:
+    """Return whether a client's file means the same in all formats that it can have."""
+    meanings = []
+    for one in found:
+        imported = Imported()
+        problems = value_problems(one.schema, document.value)
+        if one.is_host_config and one.read and not problems:
+            one.read(document, imported)
+        meaning = [{**toolset, "extensions": None} for toolset in imported.toolsets]
+        meanings.append((one.is_host_config, len(problems), meaning))
+    return bool(found) and found[0].is_host_config and all(one == meanings[0] for one in meanings)
 
 
 def _named(document: Document, wanted: Format) -> Format:

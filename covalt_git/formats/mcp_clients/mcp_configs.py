@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url, with_references
 from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
-from covalt_git.formats.shapes import Schema, are_objects, schema_of
+from covalt_git.formats.shapes import Schema, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references
 
@@ -75,12 +75,10 @@ class Host(NamedTuple):
         return servers
 
     def servers(self, document: Any) -> JsonObject | None:
-        """Return the servers of a document, if all of them are objects."""
+        """Return the servers of a document, of which some can be wrong; None if it has no object for them."""
         for key in self.path:
             document = document.get(key) if isinstance(document, dict) else None
-        return (
-            document if isinstance(document, dict) and are_objects([*document.values()]) else None
-        )
+        return document if isinstance(document, dict) else None
 
     def url_key(self, server: JsonObject | Part) -> str | None:
         """Return the key of a server's URL; None if it has none."""
@@ -138,16 +136,34 @@ def _schema(host: Host) -> JsonObject:
 
 
 def _recognize(host: Host, document: Document) -> bool:
-    """Return whether the file has the host's name for it, or all servers have only keys that the host knows."""
+    """Return whether the file has the host's name for it, or its servers have as few unknown keys as for any host.
+
+    A wrong server does not hide the format of its file: reading it reports the place.
+    """
     servers = host.servers(document.value)
-    if servers is None:
+    if servers is None or document.kind != host.kind:
         return False
     if host.kind == "toml" or not servers:
         return bool(host.path)
+    objects = [one for one in servers.values() if isinstance(one, dict)]
+    known = [one for one in objects if "command" in one or any(map(one.__contains__, _URLS))]
+    if not host.path:  # the document itself, which can be anything
+        keys = {*_server_shape(host), *host.more}
+        return len(known) == len(servers) and all(one.keys() <= keys for one in known)
+    if f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS:
+        return bool(known)
+    others = [one for one in HOSTS if (one.path, one.kind) == (host.path, host.kind)]
+    fewest = min(_unknown_keys(one, known) for one in others)
+    return bool(known) and _unknown_keys(host, known) == fewest
+
+
+def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
+    """Return how many keys of servers a host does not know; Gemini CLI reads ``url`` as the URL of SSE only itself."""
     known = {*_server_shape(host), *host.more}
-    have_server = all("command" in one or host.url_key(one) for one in servers.values())
-    is_named = f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS
-    return have_server and (is_named or all(one.keys() <= known for one in servers.values()))
+    own = {key for key, transport in host.urls.items() if transport == "sse"}
+    shows_host = any((host.more | host.urls.keys()) - own & one.keys() for one in servers)
+    hidden = () if shows_host else own
+    return sum(key not in known or key in hidden for one in servers for key in one)
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
@@ -355,6 +371,7 @@ def _format(host: Host) -> Format:
     )
 
 
+_URLS: Final = frozenset(key for host in HOSTS for key in host.urls)
 _OWN_KEYS: Final = frozenset({("servers",), ("mcp",)})
 """Keys that only one host has."""
 

@@ -88,10 +88,49 @@ def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> No
         found = conversion.recognize(documents.parse(content, path))
         assert found.name == name
 
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "npx", "args": ["-y", "a"], "env": {"B": "${B}"}},
+        {"url": "https://a.example/mcp"},
+        {"type": "sse", "url": "https://a.example/mcp", "headers": {"A": "b"}},
+        {"command": "npx", "unheard": True},
+    ],
+)
+def test_a_file_that_means_the_same_for_several_clients_is_converted(server: Any) -> None:
+    content = json.dumps({"mcpServers": {"a": server}}).encode()
+    document = documents.parse(content, "other.json")
+    done = conversion.convert(document, conversion.recognize(document), TOOLSET)
+
+    assert done.lost == ()
+    assert b"mcp_servers" in done.files["toolset.yaml"]
+
+
+def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
+    content = b'{"mcpServers": {"a": {"url": "https://a.example", "timeout": 5}}}'
     with pytest.raises(CovaltError) as caught:
         conversion.recognize(documents.parse(content, "other.json"))
-    assert "claude-desktop, claude-code, cursor" in caught.value.message
-    assert caught.value.hint == "add --from claude-desktop"
+    assert "claude-code, gemini-cli" in caught.value.message
+    assert caught.value.hint == "add --from claude-code"
+
+
+@pytest.mark.parametrize(
+    ("server", "column"),
+    [
+        ('{"command": 5}', 57),
+        ('"npx"', 45),
+        ('{"command": "a", "env": {"B": 1}}', 75),
+        ("null", 45),
+    ],
+)
+def test_one_wrong_server_in_a_file_has_its_place(server: str, column: int) -> None:
+    content = f'{{"mcpServers": {{"a": {{"command": "b"}}, "c": {server}}}}}'
+    for path in ("other.json", ".mcp.json"):
+        document = documents.parse(content.encode(), path)
+        with pytest.raises(CovaltError) as caught:
+            conversion.read(document, conversion.recognize(document))
+        assert [(one.line, one.col) for one in caught.value.problems] == [(1, column)]
 
 
 def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
