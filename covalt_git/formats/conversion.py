@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
-from covalt_git.errors import UnknownNameError, nearest_name
+from covalt_git.errors import Problem, UnknownNameError, nearest_name
 from covalt_git.formats import carried, toolset_yaml
 from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
-from covalt_git.formats.documents import Document, FormatError, json_text, refuse, toml_text
+from covalt_git.formats.documents import (
+    BadPartsError,
+    Document,
+    FormatError,
+    json_text,
+    refuse,
+    toml_text,
+)
 from covalt_git.formats.literal_credentials import replace_credentials
-from covalt_git.formats.model import Format, Imported, Note, pointer_text
+from covalt_git.formats.model import Format, Imported, Note, pointer_text, with_values
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
@@ -136,10 +143,11 @@ def _named(document: Document, wanted: Format) -> Format:
     return wanted
 
 
-def read(document: Document, source: Format) -> DocumentReading:
-    """Read a document.
+def read(document: Document, source: Format, *, skip_bad: bool = False) -> DocumentReading:
+    """Read a document; with ``skip_bad``, without its wrong parts.
 
     Raises:
+        BadPartsError: if some of several parts are wrong.
         FormatError: with all problems of the document.
     """
     assert source.read is not None
@@ -150,9 +158,8 @@ def read(document: Document, source: Format) -> DocumentReading:
     if not problems:
         problems = [one for path in source.unique for one in duplicates(value, path)]
     if problems:
-        raise refuse(
-            document.path, [document.problem(loc, masked(message)) for loc, message in problems]
-        )
+        found = {loc: document.problem(loc, masked(message)) for loc, message in problems}
+        clean = _without_parts(clean, source, found, skip_bad=skip_bad)
     imported = Imported(notes=[*notes, *corrected])
     source.read(clean, imported)
     for manifest in imported.toolsets:
@@ -161,8 +168,37 @@ def read(document: Document, source: Format) -> DocumentReading:
         reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
         return reading if source.write else reading._replace(carried=_rest(reading))
     plain = source.write(imported.parts({}), imported)
-    edits = carried.difference(value, plain)
+    edits = carried.difference(clean.value, plain)
     return DocumentReading(source, clean, imported, edits, is_complete=True)
+
+
+def _without_parts(
+    document: Document, source: Format, problems: dict[Loc, Problem], *, skip_bad: bool
+) -> Document:
+    """Return a document without the parts that have problems.
+
+    Raises:
+        BadPartsError: if the caller does not skip these parts.
+        FormatError: if a problem is in no part, or no part has none.
+    """
+    path = source.parts or ()
+    are_parts = [source.parts is not None and loc[: len(path)] == path and len(loc) > len(path) for loc in problems]  # fmt: skip
+    if not all(are_parts):
+        raise refuse(document.path, problems.values())
+    names = {loc[len(path)] for loc in problems}
+    parts: JsonObject = _at(document.value, path)
+    if len(names) == len(parts):
+        raise refuse(document.path, problems.values())
+    pointers = {name: pointer_text((*path, name)) for name in names}
+    if not skip_bad:
+        raise BadPartsError(document.path, pointers.values(), problems.values())
+    rest = {name: one for name, one in parts.items() if name not in names}
+    reasons = {
+        pointers[loc[len(path)]]: f"left out: {one.line}:{one.col} {one.message}"
+        for loc, one in problems.items()
+    }
+    value = with_values(document.value, {path: rest})
+    return replace(document, value=value, left_out={**document.left_out, **reasons})
 
 
 def _rest(reading: DocumentReading) -> Carried:
@@ -192,10 +228,18 @@ def _declare_secrets(manifest: JsonObject) -> None:
         manifest["secrets"] = [*declared, *sorted(names)]
 
 
-def convert(document: Document, source: Format, target: Format, *, output: str = "") -> Conversion:
+def convert(
+    document: Document,
+    source: Format,
+    target: Format,
+    *,
+    output: str = "",
+    skip_bad: bool = False,
+) -> Conversion:
     """Convert a document to another format, or to its own.
 
-    ``output`` is the name of the output file without its extension, which a lock file contains.
+    ``output`` is the name of the output file without its extension, which a lock file contains.  With ``skip_bad``, wrong
+    parts are left out, and are lost.
 
     Raises:
         FormatError: with all problems of the document, or if the output would be too large.
@@ -203,7 +247,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
     if target.write is None:
         hint = f"use one of: {', '.join(_names(writes=True))}"
         raise FormatError(f"covalt-git reads {target.title}, but does not write it", hint=hint)
-    reading = read(document, source)
+    reading = read(document, source, skip_bad=skip_bad)
     imported = reading.imported
     imported.output = output
     if target is TOOLSET:
@@ -227,6 +271,7 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         imported.notes += imported.doubts  # no source is beside the schemas
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
+    lost += [LostValue(one, "", why) for one, why in reading.document.left_out.items()]
     lost += [
         *_lost_files(imported, target, is_bundle=bool(document.files) and source is not TOOLSET),
         *_lost_of_source(imported, used),

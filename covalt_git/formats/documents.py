@@ -44,12 +44,29 @@ class FormatError(CovaltError):
     http_status = 422
 
 
+class BadPartsError(FormatError):
+    """A document with wrong servers or skills, and others that could be converted without them.
+
+    ``parts`` are the wrong ones, as JSON pointers or paths.
+    """
+
+    def __init__(self, path: str, parts: Collection[str], problems: Iterable[Problem]) -> None:
+        found = in_order(problems)
+        count = "1 part is" if len(parts) == 1 else f"{len(parts)} parts are"
+        them = "it" if len(parts) == 1 else "them"
+        hint = f"correct {them}, or leave {them} out: covalt-git convert --skip-bad"
+        super().__init__(
+            f"{count} wrong in {path!r}; nothing was written", hint=hint, problems=found
+        )
+        self.parts = tuple(sorted(parts))
+
+
 @dataclass
 class Document:
     """A parsed document, or the files of a folder or ZIP.
 
     ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
-    that can be executed.
+    that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.
     """
 
     path: str
@@ -58,6 +75,7 @@ class Document:
     text: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
     executable: Collection[str] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:

@@ -259,6 +259,7 @@ class Format:
         correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
     """
 
     name: str
@@ -273,6 +274,7 @@ class Format:
     correct: Callable[[Any], tuple[Any, list[Note]]] = lambda value: (value, [])
     experimental: bool = False
     is_host_config: bool = False
+    parts: tuple[str, ...] | None = None
 
 
 def is_short(value: Any) -> bool:

@@ -5,34 +5,63 @@ Skills become the folder ``skills/`` of a toolset.  Their files are copied uncha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.text_files import check_text
-from covalt_git.formats.documents import FormatError, refuse
+from covalt_git.formats.documents import BadPartsError, FormatError, refuse
 from covalt_git.formats.model import Imported, Part, is_short
 from covalt_git.manifests.skills import SKILL, SKILLS, read_skill, skill_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from covalt_git.errors import Problem
     from covalt_git.formats.documents import Document
 
 
-def headers(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the YAML of each skill in a folder, by the path of its file.
+class SkillFiles(NamedTuple):
+    """The headers of skills, all files without those of wrong skills, and why these are left out, by path."""
+
+    headers: dict[str, Any]
+    files: Mapping[str, bytes]
+    left_out: dict[str, str]
+
+
+def headers(path: str, files: Mapping[str, bytes], *, skip_bad: bool = False) -> SkillFiles:
+    """Return the YAML of each skill in a folder, by the path of its file; with ``skip_bad``, without wrong skills.
 
     Raises:
+        BadPartsError: if some of several skills are wrong.
         FormatError: with all problems of the files.
     """
     below = sorted(one for one in files if one.count("/") == 1 and one.endswith(f"/{SKILL}"))
-    readings = {
-        file: read_skill(files[file], f"{path}/{file}", file.rpartition("/")[0])
-        for file in ([SKILL] if SKILL in files else below)
-    }
-    problems = [problem for one in readings.values() for problem in one.problems]
-    if problems:
+    found: dict[str, Any] = {}
+    wrong: dict[str, list[Problem]] = {}
+    for file in [SKILL] if SKILL in files else below:
+        folder = file.removesuffix(SKILL)
+        reading = read_skill(files[file], f"{path}/{file}", folder.rstrip("/"))
+        problems = [*reading.problems]
+        for name, content in files.items() if not problems else ():
+            if name.startswith(folder):
+                text = content.decode("utf-8", "replace") if b"\0" not in content else ""
+                problems += check_text(text, f"{path}/{name}")[0]
+        errors = [one for one in problems if one.severity == "error"]
+        if errors or reading.document is None:
+            wrong[folder] = errors
+        else:
+            found[file] = reading.document.data
+    problems = [one for errors in wrong.values() for one in errors]
+    if wrong and not found:
         raise refuse(path, problems)
-    return {file: one.document.data for file, one in readings.items() if one.document is not None}
+    if wrong and not skip_bad:
+        raise BadPartsError(path, wrong, problems)
+    rest = {name: one for name, one in files.items() if not name.startswith((*wrong,))}
+    left_out = {f"/{folder.rstrip('/')}": _reason(errors[0]) for folder, errors in wrong.items()}
+    return SkillFiles(found, rest if wrong else files, left_out)
+
+
+def _reason(problem: Problem) -> str:
+    return f"left out: {problem.path}:{problem.line}:{problem.col} {problem.message}"
 
 
 def recognize(document: Document) -> bool:
@@ -45,12 +74,6 @@ def recognize(document: Document) -> bool:
 def read(document: Document, imported: Imported) -> None:
     """Add the toolsets of a document."""
     source = Part(document.value)
-    problems = []
-    for path, content in document.files.items():
-        text = content.decode("utf-8", "replace") if b"\0" not in content else ""
-        problems += check_text(text, f"{document.path}/{path}")[0]
-    if any(one.severity == "error" for one in problems):
-        raise refuse(document.path, [one for one in problems if one.severity == "error"])
     skills = [source[path] for path in source.value]
     only = skills[0] if len(skills) == 1 else None
     title = only.peek("name") if only is not None else document.stem

@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 
 
 def folder_document(
-    path: str, files: Mapping[str, bytes], executable: Collection[str] = ()
+    path: str,
+    files: Mapping[str, bytes],
+    executable: Collection[str] = (),
+    *,
+    skip_bad: bool = False,
 ) -> Document:
     """Return the document of the files of a folder or ZIP.
 
     Its value is the manifest, the manifests by path, or the headers of skills by path.  The document of an MCP bundle
-    is that of its manifest.
+    is that of its manifest.  With ``skip_bad``, wrong skills are left out.
 
     Raises:
+        BadPartsError: if some of several skills are wrong.
         FormatError: if a manifest is not valid YAML, or a skill is not valid.
     """
     found = sorted(one for one in files if one.endswith(f"/{MANIFEST}"))
@@ -49,8 +54,11 @@ def folder_document(
     bundle = None if manifests else bundle_document(path, files, executable)
     if bundle is not None:
         return bundle
-    values = {one: document.data for one, document in manifests.items()} or headers(path, files)
-    return Document(path, "folder", values, "", files, executable)
+    if manifests:
+        values = {one: document.data for one, document in manifests.items()}
+        return Document(path, "folder", values, "", files, executable)
+    skills = headers(path, files, skip_bad=skip_bad)
+    return Document(path, "folder", skills.headers, "", skills.files, executable, skills.left_out)
 
 
 def recognize(document: Document) -> bool:

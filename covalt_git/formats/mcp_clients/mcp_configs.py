@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url, with_references
-from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
+from covalt_git.formats.model import Format, Imported, Note, Part, changed, unused, variable_name
 from covalt_git.formats.shapes import Schema, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references
@@ -179,6 +179,9 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             _read_server(host, toolset.item("mcp_servers", id=server_id), server)
+        else:
+            message = "it has no command and no URL that a server can have: it is not a server of the output"
+            imported.notes.append(Note(server.loc, message))
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
@@ -368,6 +371,7 @@ def _format(host: Host) -> Format:
         write=partial(_write, host),
         schema=_schema(host),
         is_host_config=True,
+        parts=host.path,
     )
 
 

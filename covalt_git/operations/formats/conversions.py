@@ -73,6 +73,9 @@ class ConvertFile(Request):
     force: bool = Field(default=False, description="Replace an existing file.")
     strict: bool = Field(default=False, description="Write nothing if a value is lost.")
     dry_run: bool = Field(default=False, description="Write nothing.")
+    skip_bad: bool = Field(
+        default=False, description="Leave out wrong servers and skills, and report them as lost."
+    )
 
 
 class FormatRow(Result):
@@ -162,10 +165,10 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
-    document = document_at(request.path)
+    document = document_at(request.path, skip_bad=request.skip_bad)
     source = conversion.recognize(document, request.source_format)
     name = output.stem if output else ""
-    done = conversion.convert(document, source, target, output=name)
+    done = conversion.convert(document, source, target, output=name, skip_bad=request.skip_bad)
     if output is None or (request.strict and done.lost):
         return _result(done)
     return _result(done, written=_write(done, output))
@@ -222,8 +225,8 @@ def _convert(document: Document, source: str | None, target: str) -> Conversion:
     return conversion.convert(document, conversion.recognize(document, source), wanted)
 
 
-def document_at(path: Path) -> Document:
-    """Return the document of a file or folder.
+def document_at(path: Path, *, skip_bad: bool = False) -> Document:
+    """Return the document of a file or folder; with ``skip_bad``, without wrong skills.
 
     Raises:
         FormatError: with all problems of the text.
@@ -231,29 +234,32 @@ def document_at(path: Path) -> Document:
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
-        return _folder(read_folder(path.resolve()), str(path))
+        return _folder(read_folder(path.resolve()), str(path), skip_bad=skip_bad)
     if not os.path.lexists(path):
         folder = path.parent
         known = [str(one) for one in folder.iterdir()] if folder.is_dir() else ()
         list_with = f"ls {shlex.quote(str(folder))}"
         raise UnknownNameError("file", str(path), known, list_with=list_with)
     try:
-        return _document(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
+        content = read_file(path, str(path), max_bytes=documents.MAX_BYTES)
+        return _document(content, str(path), skip_bad=skip_bad)
     except YamlProblems as error:
         raise documents.refuse(str(path), error.problems) from None
 
 
-def _document(content: bytes, path: str) -> Document:
+def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
     if content.startswith(_ZIP):
         is_bundle = Path(path).suffix in mcpb.EXTENSIONS
         content = mcpb.without_signature(content) if is_bundle else content
-        return _folder(unpack(content, path, allow_bytecode=is_bundle), path)
+        entries = unpack(content, path, allow_bytecode=is_bundle)
+        return _folder(entries, path, skip_bad=skip_bad)
     return documents.parse(content, path)
 
 
-def _folder(entries: list[Entry], path: str) -> Document:
+def _folder(entries: list[Entry], path: str, *, skip_bad: bool = False) -> Document:
     executable = {one.path for one in entries if one.executable}
-    return folder_document(path, {one.path: one.content for one in entries}, executable)
+    files = {one.path: one.content for one in entries}
+    return folder_document(path, files, executable, skip_bad=skip_bad)
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:

@@ -133,6 +133,20 @@ def test_one_wrong_server_in_a_file_has_its_place(server: str, column: int) -> N
         assert [(one.line, one.col) for one in caught.value.problems] == [(1, column)]
 
 
+def test_wrong_servers_are_left_out_with_their_place() -> None:
+    content = b'{"mcpServers": {"a": {"command": "b"},\n "c": 5,\n "d": {"command": []}}}'
+    document = documents.parse(content, ".mcp.json")
+    source = conversion.recognize(document)
+    with pytest.raises(documents.BadPartsError) as caught:
+        conversion.convert(document, source, TOOLSET)
+    assert caught.value.parts == ("/mcpServers/c", "/mcpServers/d")
+
+    done = conversion.convert(document, source, TOOLSET, skip_bad=True)
+    lost = [(one.pointer, one.reason[:14]) for one in done.lost]
+    assert lost == [("/mcpServers/c", "left out: 2:7 "), ("/mcpServers/d", "left out: 3:19")]
+    assert b"command: b" in done.files["toolset.yaml"]
+
+
 def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
     server = {"url": "https://far.example/mcp", "args": ["-y"], "cwd": "/x", "env": {"A": "b"}}
     document = json.dumps({"mcpServers": {"far": server}}).encode()
