@@ -53,6 +53,7 @@ _TYPES: Final = {
     "uv": "uv",
     "uvx": "uv",
 }
+_PROGRAMS: Final = {"node": "node", "python": "python3", "uv": "uv", "binary": ""}
 _OPTIONAL: Final = (
     "left out, as its setting is optional and has no default: add it to args if you need it"
 )
@@ -121,10 +122,8 @@ def read_manifest(document: Document, imported: Imported) -> None:
     if config is not None and "command" in config:
         server = toolset.item("mcp_servers", id=toolset.value["id"])
         _Settings(server, source, imported).read(config)
-    elif source["server"].peek("type") == "uv" and "entry_point" in source["server"]:
-        server = toolset.item("mcp_servers", id=toolset.value["id"], command="uv")
-        server.trace(("command",), source["server"]["type"].loc)
-        _read_uv(server, source["server"]["entry_point"], document.files)
+    elif source["server"].peek("type") in _PROGRAMS and "entry_point" in source["server"]:
+        _read_entry_point(toolset, source["server"], document.files)
 
 
 def _add_files(document: Document, imported: Imported) -> None:
@@ -139,8 +138,23 @@ def _add_files(document: Document, imported: Imported) -> None:
                 imported.executable.add((0, path))
 
 
-def _read_uv(server: Node, entry: Part, files: Mapping[str, bytes]) -> None:
-    """Set the arguments of uv, which runs the server without writing into the folder of the bundle."""
+def _read_entry_point(toolset: Node, source: Part, files: Mapping[str, bytes]) -> None:
+    """Add the server of a manifest that leaves its command to the client."""
+    kind, entry = source.peek("type"), source["entry_point"]
+    command = _PROGRAMS[kind]
+    server = toolset.item("mcp_servers", id=toolset.value["id"], command=command)
+    file = f"$toolset/{escaped(entry.value)}"
+    if not command:
+        server.set("command", entry, file)
+    else:
+        args = _uv_options(files) if kind == "uv" else []
+        server.value["args"] = [*args, file]
+        server.trace(("args", len(args)), entry.loc)
+    server.trace(("command",), source["type"].loc)
+
+
+def _uv_options(files: Mapping[str, bytes]) -> list[str]:
+    """Return the options of uv that run a bundle's server without writing into its folder."""
     args = ["run", "--no-project"]
     try:
         project = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("project", {})
@@ -150,8 +164,7 @@ def _read_uv(server: Node, entry: Part, files: Mapping[str, bytes]) -> None:
         args += ["--python", escaped(project["requires-python"])]
     for one in project.get("dependencies", ()):
         args += ["--with", escaped(one)] if isinstance(one, str) else []
-    server.value["args"] = [*args, f"$toolset/{escaped(entry.value)}"]
-    server.trace(("args", len(args)), entry.loc)
+    return args
 
 
 class _Settings:

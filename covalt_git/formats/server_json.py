@@ -12,8 +12,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.http_texts import escaped, is_server_url
-from covalt_git.formats.model import Imported, Part, owned_variable, unused
+from covalt_git.formats.model import Imported, Note, Part, owned_variable, unused
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _TAG: Final = re.compile(r"(?<=[\w.-])(@[^/]*|:[^/]*|==.*)\Z")
 """The version or digest at the end of a package's name."""
 
 _LONG: Final = {"--yes": "-y", "--interactive": "-i", "-it": "-i", "-ti": "-i"}
-_OPTIONAL: Final = "the argument is optional and has no value: add it to args if you need it"
 
 _INPUT: Final = {"name": str, "value": str, "variables": {str: dict}}
 _INPUTS: Final = [_INPUT]
@@ -165,8 +165,12 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
             server.trace(("args", at), origin.loc)
     for origin in command_line.implied:
         server.trace(("command",), origin.loc)
-    for origin in command_line.left_out:
-        imported.lost[origin.loc] = _OPTIONAL
+    if command_line.left_out:
+        names = ", ".join(command_line.left_out)
+        message = (
+            f"optional arguments without a value are left out: {names}; add to args what you need"
+        )
+        imported.notes.append(Note(package.loc, message))
 
 
 def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
@@ -197,13 +201,13 @@ class _CommandLine:
     Attributes:
         words: the arguments so far.
         implied: parts that the command has without an argument.
-        left_out: optional arguments without a value.
+        left_out: the names of optional arguments without a value.
     """
 
     def __init__(self, package: Part, registry: str, command: str, inputs: _Inputs) -> None:
         self.words: list[_Word] = []
         self.implied: list[Part] = []
-        self.left_out: list[Part] = []
+        self.left_out: list[str] = []
         self._package = package
         self._is_image = registry in {"oci", "docker"}
         self._program = command.replace("\\", "/").rpartition("/")[2]
@@ -292,7 +296,7 @@ class _CommandLine:
         hint = _peek(argument, "value_hint")
         found = self._inputs.value(argument, str(hint or name or "value"))
         if found is None:
-            self.left_out.append(argument)
+            self.left_out.append(str(name or hint or "a value"))
         elif flag.endswith("="):
             self.words.append(_Word(flag + found.text, (*origins, *found.origins)))
         elif flag:
@@ -355,15 +359,15 @@ class _Inputs:
 
         ``variable`` is the name of the variable that a user sets, if it is not made of ``name``.
         """
-        is_secret = bool(_peek(source, "is_secret"))
+        is_hidden = _is_secret(source, variable or name)
         text = source.peek("value")
-        if isinstance(text, str) and (not is_secret or re.search(r"\{.+\}", text)):
+        if isinstance(text, str) and (not is_hidden or re.search(r"\{.+\}", text)):
             return self.filled(source["value"], source, variable)
         default = source.peek("default")
-        if isinstance(default, str | int | float) and not is_secret:
+        if isinstance(default, str | int | float) and not _peek(source, "is_secret"):
             shown = default if isinstance(default, str) else json.dumps(default)
             return _Word(escaped(shown), (source["default"], *_flags(source)))
-        if not _peek(source, "is_required") and "value" not in source:
+        if not _peek(source, "is_required", "required") and "value" not in source:
             return None
         return self._reference(source, variable or owned_variable(self._owner, name))
 
@@ -394,15 +398,21 @@ class _Inputs:
         return _Word("".join([*pieces, escaped(text[end:])]), tuple(origins))
 
     def _reference(self, source: Part, name: str, default: str = "") -> _Word:
-        place = "" if _peek(source, "is_secret") else "env:"
+        place = "" if _is_secret(source, name) else "env:"
         origins = tuple(source[key] for key in ("value",) if key in source)
         return _Word(f"${{{place}{name}{default}}}", (*origins, *_flags(source)))
 
 
 def _flags(source: Part) -> tuple[Part, ...]:
-    """Return the properties of a value that a reference, or the lack of one, says too."""
-    parts = (_part(source, key) for key in ("is_required", "is_secret"))
+    """Return the properties of a value that a reference, or the lack of one, says too; some files write ``required``."""
+    parts = (_part(source, key) for key in ("is_required", "required", "is_secret"))
     return tuple(one for one in parts if one is not None)
+
+
+def _is_secret(source: Part, name: str) -> bool:
+    """Return whether a value is a secret: if the document does not say it, by its name."""
+    found = _peek(source, "is_secret")
+    return is_secret(name) if found is None else bool(found)
 
 
 def _part(source: Part, *keys: str) -> Part | None:

@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from covalt_git.bundles.archive_reader import unpack
+from covalt_git.formats import conversion
+from covalt_git.formats.table import TOOLSET
+from covalt_git.installs.pending_imports import Bundle
+from covalt_git.operations.formats.conversions import converted_upload
+from tests.formats import laws
 from tests.operations_client import Operations
 
 MANIFEST: dict[str, Any] = {
@@ -119,6 +125,34 @@ def test_a_bundle_is_imported(operate: Operations, folder: Path) -> None:
 
     assert found["toolset_id"] == "harbor-mcp"
     assert (operate.root / "toolsets/harbor-mcp/server/run").stat().st_mode & 0o111
+
+
+def test_an_uploaded_or_downloaded_bundle_is_converted(folder: Path) -> None:
+    content = packed(folder, "harbor.mcpb").read_bytes()
+    found = converted_upload(Bundle(content, "harbor.mcpb", "url", "https://a.example"), None)
+
+    assert {one.path: one.executable for one in unpack(found.content, "t")} == {
+        "server/help.txt": False,
+        "server/run": True,
+        "toolset.yaml": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("node", ["node", "$toolset/a.js"]),
+        ("python", ["python3", "$toolset/a.js"]),
+        ("binary", ["$toolset/a.js"]),
+    ],
+)
+def test_a_manifest_without_a_command_has_that_of_its_type(kind: str, words: list[str]) -> None:
+    value = {**MANIFEST, "server": {"type": kind, "entry_point": "a.js"}}
+    mcpb = conversion.find_format("mcpb")
+    done = laws.converted(laws.as_json(value), mcpb, TOOLSET, "manifest.json")
+    (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    assert [server["command"], *server.get("args", [])] == words
 
 
 def test_a_bundle_for_uv_gets_the_packages_of_its_project(

@@ -39,7 +39,10 @@ def test_an_image_and_a_remote_get_their_arguments_variables_and_headers() -> No
     }
     assert manifest["secrets"] == ["HARBOR_TOKEN"]
     lost = {one.pointer: one.reason for one in done.lost}
-    assert [*lost] == ["/packages/0/packageArguments/2", "/packages/1"]
+    assert [*lost] == ["/packages/1"]
+    (note,) = done.notes
+    assert note.pointer == "/packages/0"
+    assert "--berths" in note.message
     assert "bundle import https://harbor.example/harbor.mcpb" in lost["/packages/1"]
 
 
@@ -68,3 +71,23 @@ def test_descriptions_and_links_are_carried() -> None:
     assert carried["/repository"] == {"url": "https://git.example/harbor", "source": "git"}
     assert carried["/remotes/0/headers/1/description"] == "Id of a trace"
     assert all("no field" not in one.reason for one in done.lost)
+
+
+def test_a_name_says_that_a_value_is_secret_if_the_document_does_not() -> None:
+    variables = [
+        {"name": "RUN_API_TOKEN", "required": True},
+        {"name": "RUN_URL", "required": False},
+        {"name": "RUN_KEY", "isSecret": False, "isRequired": True},
+    ]
+    package = {"registryType": "pypi", "identifier": "run", "environmentVariables": variables}
+    content = laws.as_json({"name": "run", "packages": [package]})
+    done = laws.converted(content, SERVER_JSON, TOOLSET)
+    manifest = yaml.safe_load(done.files["toolset.yaml"])
+
+    env = {
+        "RUN_API_TOKEN": "${RUN_API_TOKEN}",
+        "RUN_URL": "${env:RUN_URL:-}",
+        "RUN_KEY": "${env:RUN_KEY}",
+    }
+    assert manifest["mcp_servers"][0]["env"] == env
+    assert manifest["secrets"] == ["RUN_API_TOKEN"]
