@@ -73,20 +73,20 @@ def account(
 
     def inner(parts: Sequence[_Target], key: str | int) -> list[_Target]:
         """Return the parts at a key that exist; a text has all parts of its origin."""
-        found = []
+        result = []
         for part in parts:
             if not isinstance(part.value, dict | list):
-                found.append(part)
+                result.append(part)
             elif key in (part.value if isinstance(part.value, dict) else range(len(part.value))):
                 loc = (*part.loc, key)
                 value: Any = part.value
-                found.append(_Target(loc, value[key], used.get(loc, part.fate)))
-        return found
+                result.append(_Target(loc, value[key], used.get(loc, part.fate)))
+        return result
 
     def visit(value: Any, loc: Loc, parts: Sequence[_Target], lost: str, *, stored: bool) -> None:
         if loc in imported.places:
-            found = [functools.reduce(inner, one, toolsets) for one in imported.places[loc]]
-            parts = [part for one in found for part in one]
+            result = [functools.reduce(inner, item, toolsets) for item in imported.places[loc]]
+            parts = [part for item in result for part in item]
         lost = imported.lost.get(loc, lost)
         is_stored = stored or loc in stored_at
         if loc in imported.lost and loc not in above and not is_stored:
@@ -94,19 +94,19 @@ def account(
             return
         stored = stored or loc in stored_at
         if not _has_parts(value):
-            parts = [one for one in parts if not _has_parts(one.value)]
+            parts = [item for item in parts if not _has_parts(item.value)]
         elif not any(map(is_one_value, parts)):
-            for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-                visit(one, (*loc, key), inner(parts, key), lost, stored=stored)
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                visit(item, (*loc, key), inner(parts, key), lost, stored=stored)
             return
         # The format and the toolsets imply a value that has no part, as the ``schema`` of CJSON.
         is_implied = reading.is_complete and not parts and not stored
-        if is_implied or any(one.fate == CONSUMED for one in parts):
+        if is_implied or any(item.fate == CONSUMED for item in parts):
             fates[loc] = CONSUMED
         elif stored and target.name == "toolset":
             fates[loc] = None
         else:
-            reasons = [one.fate for one in parts if one.fate]
+            reasons = [item.fate for item in parts if item.fate]
             fates[loc] = lost or min(reasons, default=no_field(target))
 
     def is_one_value(part: _Target) -> bool:

@@ -76,9 +76,9 @@ def find_format(name: str, *, writes: bool = False) -> Format:
     Raises:
         UnknownNameError: with the most similar name, or else all formats that can be read (``writes``: written).
     """
-    for one in FORMATS:
-        if one.name == name:
-            return one
+    for item in FORMATS:
+        if item.name == name:
+            return item
     names = _names(writes=writes)
     error = UnknownNameError("format", name, names, list_with="covalt-git formats")
     if nearest_name(name, names, cutoff=0.6) is None:
@@ -100,35 +100,41 @@ def recognize(document: Document, name: str | None = None) -> Format:
     """
     if name is not None:
         return _named(document, find_format(name))
-    found = [
-        one
-        for one in FORMATS
-        if one.read and one.kind in (document.kind, "folder") and one.recognize(document)
+    formats = [
+        candidate
+        for candidate in FORMATS
+        if candidate.read
+        and candidate.kind in (document.kind, "folder")
+        and candidate.recognize(document)
     ]
     path = document.path
-    named = [one for one in found if f"/{path}".endswith(f"/{one.file_name}")]
-    if len(found) > 1 and len(named) == 1:
-        found = named
-    if len(found) == 1 or _is_same_in_all(document, found):
-        return found[0]
-    if found:
-        names = ", ".join(one.name for one in found)
-        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0].name}")
+    named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
+    if len(formats) > 1 and len(named) == 1:
+        formats = named
+    if len(formats) == 1 or _is_same_in_all(document, formats):
+        return formats[0]
+    if formats:
+        names = ", ".join(candidate.name for candidate in formats)
+        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {formats[0].name}")
     hint = f"add --from, with one of: {', '.join(_names())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
 
 
-def _is_same_in_all(document: Document, found: list[Format]) -> bool:
+def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
     """Return whether a client's file means the same in all formats that it can have."""
     meanings = []
-    for one in found:
+    for candidate in formats:
         imported = Imported()
-        problems = value_problems(one.schema, document.value)
-        if one.is_host_config and one.read and not problems:
-            one.read(document, imported)
+        problems = value_problems(candidate.schema, document.value)
+        if candidate.is_host_config and candidate.read and not problems:
+            candidate.read(document, imported)
         meaning = [{**toolset, "extensions": None} for toolset in imported.toolsets]
-        meanings.append((one.is_host_config, len(problems), meaning))
-    return bool(found) and found[0].is_host_config and all(one == meanings[0] for one in meanings)
+        meanings.append((candidate.is_host_config, len(problems), meaning))
+    return (
+        bool(formats)
+        and formats[0].is_host_config
+        and all(meaning == meanings[0] for meaning in meanings)
+    )
 
 
 def _named(document: Document, wanted: Format) -> Format:
@@ -156,10 +162,10 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     clean = replace(document, value=value)
     problems = value_problems(source.schema, value) if source.schema else []
     if not problems:
-        problems = [one for path in source.unique for one in duplicates(value, path)]
+        problems = [item for path in source.unique for item in duplicates(value, path)]
     if problems:
-        found = {loc: document.problem(loc, masked(message)) for loc, message in problems}
-        clean = _without_parts(clean, source, found, skip_bad=skip_bad)
+        places = {loc: document.problem(loc, masked(message)) for loc, message in problems}
+        clean = _without_parts(clean, source, places, skip_bad=skip_bad)
     imported = Imported(notes=[*notes, *corrected])
     source.read(clean, imported)
     for manifest in imported.toolsets:
@@ -192,10 +198,10 @@ def _without_parts(
     pointers = {name: pointer_text((*path, name)) for name in names}
     if not skip_bad:
         raise BadPartsError(document.path, pointers.values(), problems.values())
-    rest = {name: one for name, one in parts.items() if name not in names}
+    rest = {name: item for name, item in parts.items() if name not in names}
     reasons = {
-        pointers[loc[len(path)]]: f"left out: {one.line}:{one.col} {one.message}"
-        for loc, one in problems.items()
+        pointers[loc[len(path)]]: f"left out: {problem.line}:{problem.col} {problem.message}"
+        for loc, problem in problems.items()
     }
     value = with_values(document.value, {path: rest})
     return replace(document, value=value, left_out={**document.left_out, **reasons})
@@ -220,9 +226,9 @@ def _declare_secrets(manifest: JsonObject) -> None:
     values = [manifest.get(key) for key in ("sources", "auth")]
     values += [tool.get("http") for tool in manifest.get("tools", ())]
     declared = manifest.get("secrets", [])
-    names = {one.name for _, one in references(values)}
+    names = {item.name for _, item in references(values)}
     servers = references(manifest.get("mcp_servers"))
-    names |= {one.name for _, one in servers if one.place != "env"}
+    names |= {item.name for _, item in servers if item.place != "env"}
     names = names.difference(declared)
     if names:
         manifest["secrets"] = [*declared, *sorted(names)]
@@ -253,7 +259,7 @@ def convert(
     if target is TOOLSET:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
-        stored = reading.carried.stored([one["id"] for one in imported.toolsets])
+        stored = reading.carried.stored([item["id"] for item in imported.toolsets])
         for manifest, own in zip(imported.toolsets, stored, strict=True):
             if own:
                 extensions = manifest.setdefault("extensions", {})
@@ -271,7 +277,7 @@ def convert(
         imported.notes += imported.doubts  # no source is beside the schemas
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
-    lost += [LostValue(one, "", why) for one, why in reading.document.left_out.items()]
+    lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
     lost += [
         *_lost_files(imported, target, is_bundle=bool(document.files) and source is not TOOLSET),
         *_lost_of_source(imported, used),
@@ -285,7 +291,7 @@ def convert(
         tuple(loc for loc, why in fates.items() if why == CONSUMED),
         tuple(loc for loc, why in fates.items() if why is None),
         len(imported.toolsets),
-        sum(len(one.get("tools", ())) for one in imported.toolsets),
+        sum(len(item.get("tools", ())) for item in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
         _executable(imported) if target is TOOLSET else frozenset(),
     )
@@ -314,7 +320,7 @@ def _implied(target: Format, imported: Imported) -> Iterator[Loc]:
         except FormatError:
             continue
         for key in ("name", "version"):
-            if [one[key] for one in again.toolsets] == [imported.toolsets[position][key]]:
+            if [item[key] for item in again.toolsets] == [imported.toolsets[position][key]]:
                 yield (position, key)
 
 
@@ -322,10 +328,10 @@ def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[
     """Restore what the toolsets carry from an earlier document of the target's format."""
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
     value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
-    for position, one in enumerate(stored):
-        if one:
+    for position, item in enumerate(stored):
+        if item:
             used[position, "extensions", target.name] = CONSUMED
-        for pointer in set(missing) & set(one.get("set", {})):
+        for pointer in set(missing) & set(item.get("set", {})):
             reason = "the part of the document that it belongs to was removed"
             used[position, "extensions", target.name, "set", pointer] = reason
     return value
@@ -355,35 +361,35 @@ def _at(value: Any, loc: Loc) -> Any:
 
 def _lost_files(imported: Imported, target: Format, *, is_bundle: bool) -> list[LostValue]:
     """Return the files that the reader cannot place, and the skills that the target does not have."""
-    found = dict(imported.lost_files)
+    result = dict(imported.lost_files)
     for files in imported.files if target.kind != "folder" else ():
-        skill_files = {one for one in files if one.startswith(f"{SKILLS}/")}
+        skill_files = {item for item in files if item.startswith(f"{SKILLS}/")}
         paths = [*map(skill_path, names_of_skills(files))]
-        found |= dict.fromkeys(paths, f"{target.title} has no skills")
-        others = {"".join(one.partition("/")[:2]) for one in files if one not in skill_files}
+        result |= dict.fromkeys(paths, f"{target.title} has no skills")
+        others = {"".join(item.partition("/")[:2]) for item in files if item not in skill_files}
         if is_bundle:
-            found |= dict.fromkeys(sorted(others), f"{target.title} has no files of a server")
-    return [LostValue(pointer_text((path,)), "", reason) for path, reason in found.items()]
+            result |= dict.fromkeys(sorted(others), f"{target.title} has no files of a server")
+    return [LostValue(pointer_text((path,)), "", reason) for path, reason in result.items()]
 
 
 def _lost_of_source(imported: Imported, used: dict[Loc, str]) -> list[LostValue]:
     """Return what is lost of values that come from the tools' source, and are not in the document."""
     origins = {parts[0]: loc for loc, parts in imported.places.items() if len(parts) == 1}
-    found = []
+    result = []
     for loc, reason in used.items():
-        known = imported.known.get(loc[:3], {})
+        values = imported.known.get(loc[:3], {})
         position, is_tool = loc[0], len(loc) > 3  # noqa: PLR2004 - toolset, "tools", number of the tool, key
-        if not reason or not is_tool or loc[3] not in known:
+        if not reason or not is_tool or loc[3] not in values:
             continue
         if loc[3] in imported.toolsets[int(position)]["tools"][loc[2]]:
             continue  # the manifest has the key too
-        value: Any = known
+        value: Any = values
         for part in loc[3:]:
             value = value[part]
-        shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
+        text = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
         place = (*origins.get((position,), (position,)), *loc[1:])
-        found.append(LostValue(pointer_text(place), shown, reason))
-    return found
+        result.append(LostValue(pointer_text(place), text, reason))
+    return result
 
 
 def _hidden_characters(manifests: list[JsonObject]) -> Iterator[Note]:

@@ -51,12 +51,12 @@ class BadPartsError(FormatError):
     """
 
     def __init__(self, path: str, parts: Collection[str], problems: Iterable[Problem]) -> None:
-        found = in_order(problems)
+        result = in_order(problems)
         count = "1 part is" if len(parts) == 1 else f"{len(parts)} parts are"
         them = "it" if len(parts) == 1 else "them"
         hint = f"correct {them}, or leave {them} out: covalt-git convert --skip-bad"
         super().__init__(
-            f"{count} wrong in {path!r}; nothing was written", hint=hint, problems=found
+            f"{count} wrong in {path!r}; nothing was written", hint=hint, problems=result
         )
         self.parts = tuple(sorted(parts))
 
@@ -105,7 +105,7 @@ class Document:
         texts = [without_comments(self.text)] if self.kind == "json" else _yaml_texts(self.text)
         limits = {"max_bytes": MAX_BYTES, "max_nodes": _MAX_JSON_VALUES}
         try:
-            return [yaml_text.load(one, self.path, **limits) for one in texts]
+            return [yaml_text.load(item, self.path, **limits) for item in texts]
         except yaml_text.YamlProblems:
             return []
 
@@ -155,22 +155,22 @@ def _objects_by_document(content: bytes, path: str) -> Document | None:
     """
     text = content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
     texts = _yaml_texts(text)
-    if len(texts) == 1 or not all(re.search(r"^kind:", one, re.MULTILINE) for one in texts):
+    if len(texts) == 1 or not all(re.search(r"^kind:", item, re.MULTILINE) for item in texts):
         return None
-    found = [yaml_text.load(one, path).data for one in texts]
-    are_objects = all(isinstance(one, dict) for one in found)
-    return Document(path, "yaml", found, text) if are_objects else None
+    result = [yaml_text.load(item, path).data for item in texts]
+    are_objects = all(isinstance(item, dict) for item in result)
+    return Document(path, "yaml", result, text) if are_objects else None
 
 
 def _yaml_texts(text: str) -> list[str]:
     """Return the YAML documents of a text, each after as many line breaks as there are lines before it."""
-    starts = [0, *(found.start() for found in _YAML_START.finditer(text)), len(text)]
-    found = []
+    starts = [0, *(result.start() for result in _YAML_START.finditer(text)), len(text)]
+    result = []
     for start, end in pairwise(starts):
         lines = text[start:end].splitlines()
-        if any(one.strip() and not one.startswith(("#", "---")) for one in lines):
-            found.append("\n" * text.count("\n", 0, start) + text[start:end])
-    return found or [text]
+        if any(item.strip() and not item.startswith(("#", "---")) for item in lines):
+            result.append("\n" * text.count("\n", 0, start) + text[start:end])
+    return result or [text]
 
 
 def _text(content: bytes, path: str) -> str:
@@ -202,15 +202,15 @@ def _json_problems(text: str, path: str, error: canonical_json.NotJsonError) -> 
     if _AT_LINE.search(error.message) is None:
         try:
             yaml_text.load(text, path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
-        except yaml_text.YamlProblems as found:
-            return refuse(path, found.problems)
+        except yaml_text.YamlProblems as result:
+            return refuse(path, result.problems)
     return _syntax_error(path, error.message)
 
 
 def _syntax_error(path: str, message: str) -> FormatError:
     """Return the error of a parser, whose message can have a line and a column."""
     place = _AT_LINE.search(message)
-    line, col = (int(one) for one in place.groups() if one) if place else (0, 0)
+    line, col = (int(item) for item in place.groups() if item) if place else (0, 0)
     message = _AT_LINE.sub("", message)
     return refuse(path, [Problem(path, line, col, codes.SYNTAX, message[:1].lower() + message[1:])])
 
@@ -230,8 +230,8 @@ def _toml(content: bytes, path: str) -> Document:
 def without_comments(text: str) -> str:
     """Return JSON with spaces in place of comments and of commas before a closing bracket."""
 
-    def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
+    def blank(result: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", result[0]) if result["blank"] else result[0]
 
     return _LAST_COMMAS.sub(blank, _COMMENTS.sub(blank, text))
 
@@ -240,14 +240,14 @@ def _checked(document: Document) -> Document:
     """Return a document, unless it has too many levels."""
     waiting = [(document.value, 1)]
     while waiting:
-        one, depth = waiting.pop()
-        if isinstance(one, dict | list):
+        entry, depth = waiting.pop()
+        if isinstance(entry, dict | list):
             if depth > MAX_DEPTH:
                 message = f"more than {MAX_DEPTH} nested mappings and lists"
                 raise refuse(
                     document.path, [Problem(document.path, 0, 0, codes.TOO_LARGE, message)]
                 )
-            inner = one.values() if isinstance(one, dict) else one
+            inner = entry.values() if isinstance(entry, dict) else entry
             waiting += [(item, depth + 1) for item in inner if isinstance(item, dict | list)]
     return document
 

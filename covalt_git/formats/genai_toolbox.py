@@ -98,8 +98,8 @@ def recognize(document: Document) -> bool:
     """Return whether a document has this format."""
     value = document.value
     flat = value if isinstance(value, list) else [value]
-    if are_objects(flat, "kind", "name") and all(isinstance(one["kind"], str) for one in flat):
-        return any(_KINDS.get(one["kind"], one["kind"]) in {"sources", "tools"} for one in flat)
+    if are_objects(flat, "kind", "name") and all(isinstance(item["kind"], str) for item in flat):
+        return any(_KINDS.get(item["kind"], item["kind"]) in {"sources", "tools"} for item in flat)
     tools = value.get("tools") if isinstance(value, dict) else None
     if not isinstance(tools, dict) or not tools:
         return False
@@ -117,8 +117,8 @@ def read(document: Document, imported: Imported) -> None:
         else:
             imported.lost[entry.part.loc] = f"covalt-git has no {kind} of this format"
     toolset = imported.toolset(document.stem)
-    names = local_names(one.name for one in entries["tools"])
-    sources = {one.name: one for one in entries["sources"]}
+    names = local_names(element.name for element in entries["tools"])
+    sources = {element.name: element for element in entries["sources"]}
     unused = {**sources}
     for tool in entries["tools"]:
         source_name = str(tool.part.peek("source"))
@@ -128,10 +128,10 @@ def read(document: Document, imported: Imported) -> None:
             imported.lost[tool.part.loc] = reason
         else:
             unused.pop(source_name, None)
-            made = toolset.item("tools", id=names[tool.name])
-            _Reader(made, tool, source, imported).read()
-    for one in unused.values():
-        imported.lost[one.part.loc] = "no tool of the type http uses this source"
+            output = toolset.item("tools", id=names[tool.name])
+            _Reader(output, tool, source, imported).read()
+    for element in unused.values():
+        imported.lost[element.part.loc] = "no tool of the type http uses this source"
 
 
 def _entries(root: Part) -> Iterator[tuple[str, _Entry]]:
@@ -163,13 +163,13 @@ def _refusal(tool: _Entry, source: _Entry, source_name: str) -> str:
     ):
         return f"the source {source_name!r} has no baseUrl of http or https"
     for key in _PLACES:
-        for one in tool.part.parts(key):
-            if one.peek("authServices"):
-                name = one.peek("name")
+        for item in tool.part.parts(key):
+            if item.peek("authServices"):
+                name = item.peek("name")
                 return (
                     f"the parameter {name!r} is filled from a login, which covalt-git does not have"
                 )
-    foreign = [one for one in re.findall(r"\{\{.*?\}\}", tool.part.peek("requestBody", "")) if not _TEMPLATE.fullmatch(one)]  # fmt: skip
+    foreign = [item for item in re.findall(r"\{\{.*?\}\}", tool.part.peek("requestBody", "")) if not _TEMPLATE.fullmatch(item)]  # fmt: skip
     return f"requestBody has {foreign[0]!r}, and covalt-git only inserts values" if foreign else ""
 
 
@@ -196,9 +196,9 @@ class _Reader:
         path = _TEMPLATE.sub(r"{\g<name>}", tool.peek("path", ""))
         in_path = [name for name, place in self._places.items() if place == "path"]
         self._http.value["url"] = _text(base.peek("baseUrl", "")) + with_arguments(path, in_path)
-        for one in (*self._labels, tool.get("source"), tool.get("path"), base.get("baseUrl")):
-            if one is not None:
-                self._http.trace(("url",), one.loc)
+        for item in (*self._labels, tool.get("source"), tool.get("path"), base.get("baseUrl")):
+            if item is not None:
+                self._http.trace(("url",), item.loc)
         for name, value in base.entries("queryParams"):
             if isinstance(value.value, str | int | float):
                 text = _text(value.value) if isinstance(value.value, str) else value.value
@@ -233,7 +233,7 @@ class _Reader:
     def _read_parameters(self) -> None:
         tool, required = self._tool, list[str]()
         properties = self._schema.node("properties")
-        used = {found["name"] for found in _TEMPLATE.finditer(tool.peek("requestBody", ""))}
+        used = {result["name"] for result in _TEMPLATE.finditer(tool.peek("requestBody", ""))}
         for key, place in _PLACES.items():
             for parameter in tool.parts(key):
                 name = parameter.peek("name")
@@ -257,12 +257,12 @@ class _Reader:
 
     def _read_body(self, source: Part) -> None:
         """Set the body: JSON if the template is JSON once values are inserted, else a text."""
-        types = {name: one.get("type") for name, one in self._schema.value["properties"].items()}
+        types = {name: item.get("type") for name, item in self._schema.value["properties"].items()}
         body = self._http.node("body")
         self._http.trace(("url",), source.loc)  # an expression has the value in another form
-        found = _json_template(source.value, types)
-        if found is not None:
-            body.value["json"] = found
+        result = _json_template(source.value, types)
+        if result is not None:
+            body.value["json"] = result
         else:
             text = _TEMPLATE.sub(_marked_name, source.value.replace(_MARK, ""))
             body.value["text"] = _with_expressions(text)
@@ -291,7 +291,7 @@ def _read_schema(made: Node, parameter: Part) -> None:
 
 def _read_values(made: Node, source: Part) -> None:
     """Set the values that a parameter can have; a text with other signs than names have is a pattern."""
-    texts = [one for one in source.value if isinstance(one, str)]
+    texts = [item for item in source.value if isinstance(item, str)]
     if len(texts) < len(source.value) or all(map(_PLAIN_VALUE.fullmatch, texts)):
         made.set("enum", source)
         return
@@ -303,8 +303,8 @@ def _read_values(made: Node, source: Part) -> None:
 def _json_template(text: str, types: dict[str, Any]) -> Any:
     """Return a template as JSON with expressions; None if it is not JSON with values as its types have them."""
 
-    def marked(found: re.Match[str]) -> str:
-        return f'"{_marked_name(found)}"'
+    def marked(result: re.Match[str]) -> str:
+        return f'"{_marked_name(result)}"'
 
     # A value between quotes is a text; one without has its type, or is JSON by the function `json`.
     pieces = re.split(r'("(?:[^"\\]|\\.)*")', text.replace(_MARK, ""))
@@ -312,11 +312,11 @@ def _json_template(text: str, types: dict[str, Any]) -> Any:
         if not at % 2:
             pieces[at] = _TEMPLATE.sub(marked, piece)
             continue
-        inner = [found["name"] for found in _TEMPLATE.finditer(piece)]
+        inner = [result["name"] for result in _TEMPLATE.finditer(piece)]
         is_whole = _TEMPLATE.fullmatch(piece[1:-1]) is not None
         if is_whole and types.get(inner[0]) != "string":
             return None
-        if any(found["function"] for found in _TEMPLATE.finditer(piece)):
+        if any(result["function"] for result in _TEMPLATE.finditer(piece)):
             return None
         pieces[at] = _TEMPLATE.sub(_marked_name, piece)
     try:

@@ -84,9 +84,9 @@ def bundle_document(path: str, files: Mapping[str, bytes], executable: Collectio
     """
     if MANIFEST not in files:
         return None
-    found = parse(files[MANIFEST], f"{path}/{MANIFEST}")
+    result = parse(files[MANIFEST], f"{path}/{MANIFEST}")
     others = {name: content for name, content in files.items() if name != MANIFEST}
-    document = Document(found.path, found.kind, found.value, found.text, others, {*executable})
+    document = Document(result.path, result.kind, result.value, result.text, others, {*executable})
     return document if recognize_manifest(document) else None
 
 
@@ -162,8 +162,8 @@ def _uv_options(files: Mapping[str, bytes]) -> list[str]:
         project = {}
     if isinstance(project.get("requires-python"), str):
         args += ["--python", escaped(project["requires-python"])]
-    for one in project.get("dependencies", ()):
-        args += ["--with", escaped(one)] if isinstance(one, str) else []
+    for item in project.get("dependencies", ()):
+        args += ["--with", escaped(item)] if isinstance(item, str) else []
     return args
 
 
@@ -183,10 +183,10 @@ class _Settings:
         self._set(("command",), text, config["command"], settings)
         if "args" in config:
             server.value["args"] = []
-        before = ""
+        previous = ""
         for argument in config.parts("args"):
-            self._read_argument(argument, before)
-            before = argument.value
+            self._read_argument(argument, previous)
+            previous = argument.value
         for name, value in config.entries("env"):
             text, settings = self._filled(value.value)
             server.node("env")
@@ -198,8 +198,8 @@ class _Settings:
         setting = self._settings.get(whole[1]) if whole else None
         default = None if setting is None else setting.peek("default")
         if setting is not None and isinstance(default, list) and setting.peek("multiple"):
-            for one in default:
-                args.append(_plain(str(one)))
+            for item in default:
+                args.append(_plain(str(item)))
                 self._trace(("args", len(args) - 1), argument, [setting["default"], setting])
             return
         text, settings = self._filled(argument.value)
@@ -240,11 +240,11 @@ class _Settings:
         pieces: list[str] = []
         settings: list[Part] = []
         end = 0
-        for found in _SETTING.finditer(text):
-            setting = self._settings.get(found[1])
-            pieces += [_plain(text[end : found.start()]), self._value(found[1], setting)]
+        for result in _SETTING.finditer(text):
+            setting = self._settings.get(result[1])
+            pieces += [_plain(text[end : result.start()]), self._value(result[1], setting)]
             settings += [] if setting is None else [setting]
-            end = found.end()
+            end = result.end()
         return "".join([*pieces, _plain(text[end:])]), settings
 
     def _value(self, key: str, setting: Part | None) -> str:
@@ -258,7 +258,7 @@ class _Settings:
             return f"${{{name}{':-' if is_optional else ''}}}"
         if default is not None:
             values = default if isinstance(default, list) else [default]
-            return ",".join(_plain(one if isinstance(one, str) else json.dumps(one)) for one in values)  # fmt: skip
+            return ",".join(_plain(item if isinstance(item, str) else json.dumps(item)) for item in values)  # fmt: skip
         name = owned_variable(self._owner, key)
         return f"${{env:{name}{':-' if is_optional else ''}}}"
 
@@ -267,11 +267,11 @@ def _plain(text: str) -> str:
     """Return a text with the folder of the toolset and the places of a user."""
     pieces: list[str] = []
     end = 0
-    for found in re.finditer(rf"{_FOLDER.pattern}|{_PLACE.pattern}", text):
-        folder = "$toolset" if text[found.end() : found.end() + 1] in ("", "/") else "${toolset}"
-        place = _PLACES[found[1]] if found[1] else folder
-        pieces += [escaped(text[end : found.start()]), place]
-        end = found.end()
+    for result in re.finditer(rf"{_FOLDER.pattern}|{_PLACE.pattern}", text):
+        folder = "$toolset" if text[result.end() : result.end() + 1] in ("", "/") else "${toolset}"
+        place = _PLACES[result[1]] if result[1] else folder
+        pieces += [escaped(text[end : result.start()]), place]
+        end = result.end()
     return "".join([*pieces, escaped(text[end:])])
 
 
@@ -281,7 +281,7 @@ def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
         raise FormatError("an MCPB manifest has one server", hint="convert each toolset on its own")
     manifest = toolsets[0]
     settings: JsonObject = {}
-    made: JsonObject = {
+    output: JsonObject = {
         "manifest_version": "0.3",
         "name": manifest.take("id"),
         "display_name": manifest.take("name"),
@@ -293,8 +293,8 @@ def write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
     for name in manifest.take("secrets", []):
         settings.setdefault(name.lower(), _setting(name, is_secret=True, is_required=True))
     if settings:
-        made["user_config"] = settings
-    return made
+        output["user_config"] = settings
+    return output
 
 
 def _setting(name: str, *, is_secret: bool, is_required: bool) -> JsonObject:
@@ -310,14 +310,14 @@ def _manifest_server(manifest: Part, settings: JsonObject) -> JsonObject:
     server = servers[0]
     server.take("id")
     taken = server.taken(_CONFIG)
-    for _, one in references(taken):
-        if one.name != "HOME":
-            is_secret, is_required = one.place != "env", one.default is None
-            settings[one.name.lower()] = _setting(one.name, is_secret=is_secret, is_required=is_required)  # fmt: skip
+    for _, item in references(taken):
+        if item.name != "HOME":
+            is_secret, is_required = item.place != "env", item.default is None
+            settings[item.name.lower()] = _setting(item.name, is_secret=is_secret, is_required=is_required)  # fmt: skip
     config = changed({"args": [], **taken}, _reference_to_setting)
     command, args = config["command"], config["args"]
     kind = _TYPES.get(command.rpartition("/")[2], "binary")
-    entry = next((one for one in args if re.search(r"\.(?:js|mjs|cjs|py)$", one)), command)
+    entry = next((item for item in args if re.search(r"\.(?:js|mjs|cjs|py)$", item)), command)
     return {
         "type": kind,
         "entry_point": entry.removeprefix("${__dirname}/"),

@@ -159,7 +159,7 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
             _set(server.node("env"), variable.peek("name"), inputs.setting(variable, is_env=True))
     command_line = _CommandLine(package, registry, command, inputs)
     command_line.read(identifier, list(server.value.get("env", ())))
-    server.value["args"] = [one.text for one in command_line.words]
+    server.value["args"] = [entry.text for entry in command_line.words]
     for at, word in enumerate(command_line.words):
         for origin in word.origins:
             server.trace(("args", at), origin.loc)
@@ -221,16 +221,16 @@ class _CommandLine:
         """
         for argument in _items(self._package, "runtime_arguments"):
             self._read_argument(argument)
-        own = {_LONG.get(one.text, one.text): one for one in self.words}
-        first = [own.get(one, _Word(one)) for one in self._runner.first]
-        rest = [one for one in self.words if one not in first]
+        own = {_LONG.get(item.text, item.text): item for item in self.words}
+        first = [own.get(item, _Word(item)) for item in self._runner.first]
+        rest = [item for item in self.words if item not in first]
         name = self._name(identifier.value, first)
         self.words = [*first, *rest]
         at = self._position(identifier.value)
         if self._program in _CONTAINERS:
-            texts = " ".join(one.text for one in self.words[:at])
-            missing = [one for one in variables if not re.search(rf"\b{one}\b", texts)]
-            options = [_Word(text) for one in missing for text in ("-e", one)]
+            texts = " ".join(item.text for item in self.words[:at])
+            missing = [item for item in variables if not re.search(rf"\b{item}\b", texts)]
+            options = [_Word(text) for item in missing for text in ("-e", item)]
             start = len(self.words) if at is None else at
             self.words[start:start] = options
             at = at if at is None else at + len(options)
@@ -259,9 +259,13 @@ class _CommandLine:
         """Return the position of the package in any version; None if no argument has it."""
         plain = re.escape(_TAG.sub("", identifier))
         named = re.compile(rf"([\w.:-]+/)?{plain}([@:=~<>!\[].*)?")
-        words = enumerate(self.words)
+        numbered = enumerate(self.words)
         return next(
-            (at for at, one in words if named.fullmatch(one.text) and self._before(at) != "--from"),
+            (
+                at
+                for at, item in numbered
+                if named.fullmatch(item.text) and self._before(at) != "--from"
+            ),
             None,
         )
 
@@ -294,20 +298,20 @@ class _CommandLine:
             self._add_switch(flag, argument, origins)
             return
         hint = _peek(argument, "value_hint")
-        found = self._inputs.value(argument, str(hint or name or "value"))
-        if found is None:
+        result = self._inputs.value(argument, str(hint or name or "value"))
+        if result is None:
             self.left_out.append(str(name or hint or "a value"))
         elif flag.endswith("="):
-            self.words.append(_Word(flag + found.text, (*origins, *found.origins)))
+            self.words.append(_Word(flag + result.text, (*origins, *result.origins)))
         elif flag:
-            self.words += [_Word(flag, origins), found]
+            self.words += [_Word(flag, origins), result]
         else:
-            self.words.append(_Word(found.text, (*origins, *found.origins)))
+            self.words.append(_Word(result.text, (*origins, *result.origins)))
 
     def _add_switch(self, flag: str, argument: Part, origins: tuple[Part, ...]) -> None:
         keys = ("value", "default", "format", "is_required")
         parts = (_part(argument, key) for key in keys)
-        origins += tuple(one for one in parts if one is not None)
+        origins += tuple(item for item in parts if item is not None)
         text = str(_peek(argument, "value", "default") or "true").lower()
         if text == "true":
             self.words.append(_Word(flag, origins))
@@ -348,11 +352,11 @@ class _Inputs:
     def setting(self, source: Part, *, is_env: bool = False) -> _Word:
         """Return the value of a variable or a header; an optional one has an empty default."""
         name = source.peek("name")
-        found = self.value(source, name, variable=name if is_env else "")
-        found = found or self._reference(
+        result = self.value(source, name, variable=name if is_env else "")
+        result = result or self._reference(
             source, name if is_env else owned_variable(self._owner, name), ":-"
         )
-        return _Word(found.text, (source["name"], *found.origins))
+        return _Word(result.text, (source["name"], *result.origins))
 
     def value(self, source: Part, name: str, *, variable: str = "") -> _Word | None:
         """Return a value; None if it is optional and not known.
@@ -365,8 +369,8 @@ class _Inputs:
             return self.filled(source["value"], source, variable)
         default = source.peek("default")
         if isinstance(default, str | int | float) and not _peek(source, "is_secret"):
-            shown = default if isinstance(default, str) else json.dumps(default)
-            return _Word(escaped(shown), (source["default"], *_flags(source)))
+            excerpt = default if isinstance(default, str) else json.dumps(default)
+            return _Word(escaped(excerpt), (source["default"], *_flags(source)))
         if not _peek(source, "is_required", "required") and "value" not in source:
             return None
         return self._reference(source, variable or owned_variable(self._owner, name))
@@ -386,15 +390,15 @@ class _Inputs:
         origins = [part, *_flags(source)]
         pieces: list[str] = []
         end = 0
-        for found in _BRACES.finditer(text):
-            if found[1] in variables:
-                value = self.value(variables[found[1]], found[1], variable=variable)
+        for result in _BRACES.finditer(text):
+            if result[1] in variables:
+                value = self.value(variables[result[1]], result[1], variable=variable)
                 value = value or self._reference(
-                    variables[found[1]], variable or owned_variable(self._owner, found[1])
+                    variables[result[1]], variable or owned_variable(self._owner, result[1])
                 )
-                pieces += [escaped(text[end : found.start()]), value.text]
+                pieces += [escaped(text[end : result.start()]), value.text]
                 origins += value.origins
-                end = found.end()
+                end = result.end()
         return _Word("".join([*pieces, escaped(text[end:])]), tuple(origins))
 
     def _reference(self, source: Part, name: str, default: str = "") -> _Word:
@@ -418,9 +422,9 @@ def _is_secret(source: Part, name: str) -> bool:
 def _part(source: Part, *keys: str) -> Part | None:
     """Return the first part with one of these keys, which are in snake_case, in either case."""
     for key in keys:
-        for one in (key, re.sub(r"_(\w)", lambda found: found[1].upper(), key)):
-            if one in source:
-                return source[one]
+        for item in (key, re.sub(r"_(\w)", lambda result: result[1].upper(), key)):
+            if item in source:
+                return source[item]
     return None
 
 

@@ -34,8 +34,8 @@ def headers(path: str, files: Mapping[str, bytes], *, skip_bad: bool = False) ->
         BadPartsError: if some of several skills are wrong.
         FormatError: with all problems of the files.
     """
-    below = sorted(one for one in files if one.count("/") == 1 and one.endswith(f"/{SKILL}"))
-    found: dict[str, Any] = {}
+    below = sorted(item for item in files if item.count("/") == 1 and item.endswith(f"/{SKILL}"))
+    result: dict[str, Any] = {}
     wrong: dict[str, list[Problem]] = {}
     for file in [SKILL] if SKILL in files else below:
         folder = file.removesuffix(SKILL)
@@ -45,19 +45,19 @@ def headers(path: str, files: Mapping[str, bytes], *, skip_bad: bool = False) ->
             if name.startswith(folder):
                 text = content.decode("utf-8", "replace") if b"\0" not in content else ""
                 problems += check_text(text, f"{path}/{name}")[0]
-        errors = [one for one in problems if one.severity == "error"]
+        errors = [item for item in problems if item.severity == "error"]
         if errors or reading.document is None:
             wrong[folder] = errors
         else:
-            found[file] = reading.document.data
-    problems = [one for errors in wrong.values() for one in errors]
-    if wrong and not found:
+            result[file] = reading.document.data
+    problems = [item for errors in wrong.values() for item in errors]
+    if wrong and not result:
         raise refuse(path, problems)
     if wrong and not skip_bad:
         raise BadPartsError(path, wrong, problems)
-    rest = {name: one for name, one in files.items() if not name.startswith((*wrong,))}
+    rest = {name: item for name, item in files.items() if not name.startswith((*wrong,))}
     left_out = {f"/{folder.rstrip('/')}": _reason(errors[0]) for folder, errors in wrong.items()}
-    return SkillFiles(found, rest if wrong else files, left_out)
+    return SkillFiles(result, rest if wrong else files, left_out)
 
 
 def _reason(problem: Problem) -> str:
@@ -80,9 +80,9 @@ def read(document: Document, imported: Imported) -> None:
     toolset = imported.toolset(title, name=title)
     if only is not None and is_short(only.peek("description")):
         toolset.copy(only, {"description": "description"})
-    folders = {str(one.loc[0]).removesuffix(SKILL): one.peek("name") for one in skills}
+    folders = {str(item.loc[0]).removesuffix(SKILL): item.peek("name") for item in skills}
     for path, content in document.files.items():
-        folder = next((one for one in folders if path.startswith(one)), None)
+        folder = next((item for item in folders if path.startswith(item)), None)
         if folder is None:
             imported.lost_files[path] = "the file is not in a folder with a SKILL.md"
         else:
@@ -94,16 +94,18 @@ def read(document: Document, imported: Imported) -> None:
 
 def write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
     """Return the document of toolsets."""
-    found: dict[str, bytes] = {}
+    result: dict[str, bytes] = {}
     for manifest in toolsets:
-        files = [(path, one) for path, one in manifest.entries("files") if path.startswith(SKILLS)]
+        files = [
+            (path, item) for path, item in manifest.entries("files") if path.startswith(SKILLS)
+        ]
         for path, content in files:
             target = path.removeprefix(f"{SKILLS}/")
-            if target in found:
+            if target in result:
                 name = target.partition("/")[0]
                 hint = "convert each toolset on its own"
                 raise FormatError(f"two toolsets have the skill {name!r}", hint=hint)
-            found[target] = content.use()
-    if not found:
+            result[target] = content.use()
+    if not result:
         raise FormatError("the input has no skills", hint=f"a skill is a file {skill_path('NAME')}")
-    return found
+    return result

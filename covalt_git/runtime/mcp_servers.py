@@ -61,8 +61,10 @@ def definition(
         texts: Mapping[str, str], value_of: Callable[[Reference], str | None] = lookup.lookup
     ) -> dict[str, str]:
         """Return variables or headers, without those that are optional and not set, as in HTTP tools."""
-        found = {key: filled(text, value_of) for key, text in texts.items()}
-        return {key: value for key, value in found.items() if value or not _is_optional(texts[key])}
+        result = {key: filled(text, value_of) for key, text in texts.items()}
+        return {
+            key: value for key, value in result.items() if value or not _is_optional(texts[key])
+        }
 
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is None:

@@ -145,16 +145,18 @@ def _recognize(host: Host, document: Document) -> bool:
         return False
     if host.kind == "toml" or not servers:
         return bool(host.path)
-    objects = [one for one in servers.values() if isinstance(one, dict)]
-    known = [one for one in objects if "command" in one or any(map(one.__contains__, _URLS))]
+    objects = [item for item in servers.values() if isinstance(item, dict)]
+    names_known = [
+        item for item in objects if "command" in item or any(map(item.__contains__, _URLS))
+    ]
     if not host.path:  # the document itself, which can be anything
         keys = {*_server_shape(host), *host.more}
-        return len(known) == len(servers) and all(one.keys() <= keys for one in known)
+        return len(names_known) == len(servers) and all(item.keys() <= keys for item in names_known)
     if f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS:
-        return bool(known)
-    others = [one for one in HOSTS if (one.path, one.kind) == (host.path, host.kind)]
-    fewest = min(_unknown_keys(one, known) for one in others)
-    return bool(known) and _unknown_keys(host, known) == fewest
+        return bool(names_known)
+    others = [item for item in HOSTS if (item.path, item.kind) == (host.path, host.kind)]
+    fewest = min(_unknown_keys(item, names_known) for item in others)
+    return bool(names_known) and _unknown_keys(host, names_known) == fewest
 
 
 def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:

@@ -324,15 +324,15 @@ def _file(path: str, content: bytes) -> ConvertedFile:
 
 def _converted(context: Context, source: Path, source_format: str | None) -> Bundle:
     """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of(document_at(source), source_format, source.name, shown_source(source))
-    if found.secrets:
-        context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
-    if found.lost:
+    result = bundle_of(document_at(source), source_format, source.name, shown_source(source))
+    if result.secrets:
+        context.report(f"credentials became references to secrets: {', '.join(result.secrets)}")
+    if result.lost:
         command = f"covalt-git convert {shlex.quote(str(source))} --to toolset --dry-run"
         context.report(
-            f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
+            f"number of values that toolset.yaml cannot hold: {len(result.lost)}; see {command}"
         )
-    return found.bundle
+    return result.bundle
 
 
 def bundle_at(
@@ -347,9 +347,11 @@ def bundle_at(
     """
     if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
-    found = bundle_or_folder(source, signature)
-    is_signed = isinstance(found, Bundle) and found.signature is not None
-    return found if is_signed or isinstance(found, Path) else converted_upload(found, source_format)
+    result = bundle_or_folder(source, signature)
+    is_signed = isinstance(result, Bundle) and result.signature is not None
+    return (
+        result if is_signed or isinstance(result, Path) else converted_upload(result, source_format)
+    )
 
 
 def source_at(context: Context, text: str) -> Path | str:
