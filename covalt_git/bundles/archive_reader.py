@@ -126,8 +126,10 @@ def read_archive(path: Path) -> bytes:
         raise BadBundleError(f"{str(path)!r} cannot be read: {reason}") from None
 
 
-def unpack(content: bytes, shown: str) -> list[Entry]:
+def unpack(content: bytes, shown: str, *, allow_bytecode: bool = False) -> list[Entry]:
     """Return the files of a ZIP, sorted by path; ``shown`` is the name of the ZIP in messages.
+
+    With ``allow_bytecode``, the caller leaves compiled Python out.
 
     Raises:
         BadBundleError: with the problems of the ZIP.
@@ -140,7 +142,7 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
         wrong += [
             _Wrong(one.filename, codes.FORBIDDEN_FILE, BYTECODE, "leave it out")
             for one in found
-            if is_bytecode(one.filename.rstrip("/"))
+            if is_bytecode(one.filename.rstrip("/")) and not allow_bytecode
         ]
         if wrong:
             raise _refused(shown, _as_problems(wrong, shown))

@@ -78,7 +78,7 @@ def definition(
         workspace=workspace,
         chat_id=chat_id,
         may=may,
-        lookup=Lookup(_declared(toolset, names), store),
+        lookup=Lookup(_declared(toolset, server), store),
     )
     if found.toolset is not None:
         found.toolset.make()  # here, because the event loop of the connections must not wait for the disk
@@ -154,12 +154,16 @@ def _server_of_call(job: ToolRun) -> Definition:
     )
 
 
-def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
-    """Return the secrets that a toolset declares; all ``names`` if it has no such list."""
+def _declared(toolset: Toolset, server: McpServer) -> frozenset[str]:
+    """Return the names that a server may refer to: all of them if its toolset has no list of secrets.
+
+    Variables of the environment need no declaration, because the server's grant covers their names.
+    """
+    used = references_of(server)
     manifest = toolset.manifest
     if manifest is None or "secrets" not in manifest.model_fields_set:
-        return frozenset(names)
-    return frozenset(manifest.secrets)
+        return frozenset(one.name for one in used)
+    return frozenset({*manifest.secrets, *(one.name for one in used if one.place == "env")})
 
 
 def _grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], bool]:

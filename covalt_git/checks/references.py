@@ -31,8 +31,12 @@ def reference_problems(
     declared: tuple[str, ...] | None,
     *,
     severity: str = "error",
+    env_is_granted: bool = False,
 ) -> Iterator[Problem]:
-    """Find malformed and undeclared references in ``value``, which is at the place of ``reading``."""
+    """Find malformed and undeclared references in ``value``, which is at the place of ``reading``.
+
+    With ``env_is_granted``, variables of the environment need no declaration, because a grant covers them.
+    """
     for loc, text in texts(value):
         for wrong in malformed(text):
             message = f"{wrong[:60]!r} is not a valid reference"
@@ -46,6 +50,8 @@ def reference_problems(
     known = frozenset(declared or ())
     for loc, reference in references(value):
         if declared is None or reference.name in known:
+            continue
+        if env_is_granted and reference.place == "env":
             continue
         near = nearest_name(reference.name, declared)
         hint = f"add {reference.name} to secrets"
@@ -64,4 +70,10 @@ def check_references(reading: Reading[ToolsetManifest]) -> Iterator[Problem]:
     declared = manifest.secrets if "secrets" in manifest.model_fields_set else None
     for key in _KEYS:
         value = reading.document.data.get(key, [])
-        yield from reference_problems(reading.below(key), value, declared, severity="warning")
+        yield from reference_problems(
+            reading.below(key),
+            value,
+            declared,
+            severity="warning",
+            env_is_granted=key == "mcp_servers",
+        )

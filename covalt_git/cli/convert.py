@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import print_json, project
-from covalt_git.cli.groups import JsonCommand
+from covalt_git.cli.context import can_ask, print_json, project
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
+from covalt_git.formats.documents import BadPartsError
 from covalt_git.manifests.machine_folders import check_output
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import conversions
@@ -52,6 +53,9 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the report to this file, as JSON.",
 )
+@click.option(
+    "--skip-bad", is_flag=True, help="Leave out wrong servers and skills, and report them as lost."
+)
 @click.option("--dry-run", is_flag=True, help="Only report; write nothing.")
 def command(*, report: Path | None, **how: Any) -> None:
     """Convert tools from one format to another, and report what the target cannot hold.
@@ -63,7 +67,7 @@ def command(*, report: Path | None, **how: Any) -> None:
     """
     if str(how["output"]) == "-":
         how["output"] = None
-    done = perform(conversions.convert_file, **how)
+    done = _converted(how)
     if report is not None:
         text = json.dumps(
             done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
@@ -75,6 +79,18 @@ def command(*, report: Path | None, **how: Any) -> None:
     _print(done, dry_run=how["dry_run"] or failed)
     if failed:
         raise SystemExit(1)
+
+
+def _converted(how: dict[str, Any]) -> Converted:
+    """Convert the input; a user at a terminal can leave out its wrong parts."""
+    try:
+        return perform(conversions.convert_file, **how)
+    except BadPartsError as error:
+        if not can_ask() or wants_json():
+            raise
+        output.error(error, as_json=False)
+        output.confirm(f"leave out {', '.join(error.parts)}?", abort=True)
+    return perform(conversions.convert_file, **{**how, "skip_bad": True})
 
 
 def _print(done: Converted, *, dry_run: bool) -> None:

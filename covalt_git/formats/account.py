@@ -54,6 +54,8 @@ def account(
 ) -> dict[Loc, str | None]:
     """Return for each value of the input: CONSUMED, None if it is carried, or the reason why it is lost.
 
+    A part that the reader cannot import is one value.
+
     ``used`` has the parts of the toolsets that the writer has read, or the reasons why it cannot write them.  An
     extension or an example that the writer does not read is one value.
     """
@@ -66,41 +68,46 @@ def account(
             for loc in leaves(reading.document.value)
         }
     read = {loc[:end] for loc in used for end in (_EXTENSION, _EXAMPLE)}
+    above = {place[:end] for place in imported.places for end in range(len(place) + 1)}
     fates: dict[Loc, str | None] = {}
 
     def inner(parts: Sequence[_Target], key: str | int) -> list[_Target]:
         """Return the parts at a key that exist; a text has all parts of its origin."""
-        found = []
+        result = []
         for part in parts:
             if not isinstance(part.value, dict | list):
-                found.append(part)
+                result.append(part)
             elif key in (part.value if isinstance(part.value, dict) else range(len(part.value))):
                 loc = (*part.loc, key)
                 value: Any = part.value
-                found.append(_Target(loc, value[key], used.get(loc, part.fate)))
-        return found
+                result.append(_Target(loc, value[key], used.get(loc, part.fate)))
+        return result
 
     def visit(value: Any, loc: Loc, parts: Sequence[_Target], lost: str, *, stored: bool) -> None:
         if loc in imported.places:
-            found = [functools.reduce(inner, one, toolsets) for one in imported.places[loc]]
-            parts = [part for one in found for part in one]
+            result = [functools.reduce(inner, item, toolsets) for item in imported.places[loc]]
+            parts = [part for item in result for part in item]
         lost = imported.lost.get(loc, lost)
+        is_stored = stored or loc in stored_at
+        if loc in imported.lost and loc not in above and not is_stored:
+            fates[loc] = lost
+            return
         stored = stored or loc in stored_at
         if not _has_parts(value):
-            parts = [one for one in parts if not _has_parts(one.value)]
+            parts = [item for item in parts if not _has_parts(item.value)]
         elif not any(map(is_one_value, parts)):
-            for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-                visit(one, (*loc, key), inner(parts, key), lost, stored=stored)
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                visit(item, (*loc, key), inner(parts, key), lost, stored=stored)
             return
         # The format and the toolsets imply a value that has no part, as the ``schema`` of CJSON.
         is_implied = reading.is_complete and not parts and not stored
-        if is_implied or any(one.fate == CONSUMED for one in parts):
+        if is_implied or any(item.fate == CONSUMED for item in parts):
             fates[loc] = CONSUMED
         elif stored and target.name == "toolset":
             fates[loc] = None
         else:
-            reasons = [one.fate for one in parts if one.fate]
-            fates[loc] = lost or min(reasons, default=f"{target.title} has no field for it")
+            reasons = [item.fate for item in parts if item.fate]
+            fates[loc] = lost or min(reasons, default=no_field(target))
 
     def is_one_value(part: _Target) -> bool:
         loc = part.loc
@@ -111,6 +118,11 @@ def account(
 
     visit(reading.document.value, (), (), "", stored=False)
     return fates
+
+
+def no_field(target: Format) -> str:
+    """Return the reason why a format cannot have a value that no other reason is known for."""
+    return f"{target.title} has no field for it"
 
 
 def _has_parts(value: Any) -> bool:

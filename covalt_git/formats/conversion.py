@@ -10,25 +10,31 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
-from covalt_git.errors import UnknownNameError, nearest_name
-from covalt_git.formats import carried
-from covalt_git.formats.account import CONSUMED, DocumentReading, account
+from covalt_git.errors import Problem, UnknownNameError, nearest_name
+from covalt_git.formats import carried, toolset_yaml
+from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
-from covalt_git.formats.documents import FormatError, json_text, refuse, toml_text
+from covalt_git.formats.documents import (
+    BadPartsError,
+    Document,
+    FormatError,
+    json_text,
+    refuse,
+    toml_text,
+)
 from covalt_git.formats.literal_credentials import replace_credentials
-from covalt_git.formats.model import Format, Imported, Note, pointer_text
+from covalt_git.formats.model import Format, Imported, Note, pointer_text, with_values
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
-from covalt_git.manifests.skills import names_of_skills, skill_path
+from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
 from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.formats.documents import Document
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -48,7 +54,7 @@ class LostValue:
 class Conversion(NamedTuple):
     """The files of the output by path, and what became of each value of the input.
 
-    ``destructive`` is the number of tools whose calls need approval because of their effects.
+    ``executable`` are the paths of files that can be executed.  ``destructive`` is the number of tools whose calls need approval because of their effects.
     """
 
     source: Format
@@ -61,6 +67,7 @@ class Conversion(NamedTuple):
     toolsets: int
     tools: int
     destructive: int
+    executable: frozenset[str] = frozenset()
 
 
 def find_format(name: str, *, writes: bool = False) -> Format:
@@ -69,9 +76,9 @@ def find_format(name: str, *, writes: bool = False) -> Format:
     Raises:
         UnknownNameError: with the most similar name, or else all formats that can be read (``writes``: written).
     """
-    for one in FORMATS:
-        if one.name == name:
-            return one
+    for item in FORMATS:
+        if item.name == name:
+            return item
     names = _names(writes=writes)
     error = UnknownNameError("format", name, names, list_with="covalt-git formats")
     if nearest_name(name, names, cutoff=0.6) is None:
@@ -86,29 +93,48 @@ def _names(*, writes: bool = False) -> list[str]:
 def recognize(document: Document, name: str | None = None) -> Format:
     """Return the format of a document, from its content, or the format with this name.
 
-    If several formats match, the name of the file decides.
+    If several formats match, the name of the file decides.  Formats of clients that make the same toolset of it are one.
 
     Raises:
         FormatError: if no format matches, or several do, or the document has not the syntax of the named format.
     """
     if name is not None:
         return _named(document, find_format(name))
-    found = [
-        one
-        for one in FORMATS
-        if one.read and one.kind in (document.kind, "folder") and one.recognize(document)
+    formats = [
+        candidate
+        for candidate in FORMATS
+        if candidate.read
+        and candidate.kind in (document.kind, "folder")
+        and candidate.recognize(document)
     ]
     path = document.path
-    named = [one for one in found if f"/{path}".endswith(f"/{one.file_name}")]
-    if len(found) > 1 and len(named) == 1:
-        found = named
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(one.name for one in found)
-        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0].name}")
+    named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
+    if len(formats) > 1 and len(named) == 1:
+        formats = named
+    if len(formats) == 1 or _is_same_in_all(document, formats):
+        return formats[0]
+    if formats:
+        names = ", ".join(candidate.name for candidate in formats)
+        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {formats[0].name}")
     hint = f"add --from, with one of: {', '.join(_names())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
+
+
+def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
+    """Return whether a client's file means the same in all formats that it can have."""
+    meanings = []
+    for candidate in formats:
+        imported = Imported()
+        problems = value_problems(candidate.schema, document.value)
+        if candidate.is_host_config and candidate.read and not problems:
+            candidate.read(document, imported)
+        meaning = [{**toolset, "extensions": None} for toolset in imported.toolsets]
+        meanings.append((candidate.is_host_config, len(problems), meaning))
+    return (
+        bool(formats)
+        and formats[0].is_host_config
+        and all(meaning == meanings[0] for meaning in meanings)
+    )
 
 
 def _named(document: Document, wanted: Format) -> Format:
@@ -123,10 +149,11 @@ def _named(document: Document, wanted: Format) -> Format:
     return wanted
 
 
-def read(document: Document, source: Format) -> DocumentReading:
-    """Read a document.
+def read(document: Document, source: Format, *, skip_bad: bool = False) -> DocumentReading:
+    """Read a document; with ``skip_bad``, without its wrong parts.
 
     Raises:
+        BadPartsError: if some of several parts are wrong.
         FormatError: with all problems of the document.
     """
     assert source.read is not None
@@ -135,36 +162,90 @@ def read(document: Document, source: Format) -> DocumentReading:
     clean = replace(document, value=value)
     problems = value_problems(source.schema, value) if source.schema else []
     if not problems:
-        problems = [one for path in source.unique for one in duplicates(value, path)]
+        problems = [item for path in source.unique for item in duplicates(value, path)]
     if problems:
-        raise refuse(
-            document.path, [document.problem(loc, masked(message)) for loc, message in problems]
-        )
+        places = {loc: document.problem(loc, masked(message)) for loc, message in problems}
+        clean = _without_parts(clean, source, places, skip_bad=skip_bad)
     imported = Imported(notes=[*notes, *corrected])
     source.read(clean, imported)
     for manifest in imported.toolsets:
         _declare_secrets(manifest)
     if source.write is None or source.kind == "folder":
-        return DocumentReading(source, clean, imported, Carried(), is_complete=False)
+        reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
+        return reading if source.write else reading._replace(carried=_rest(reading))
     plain = source.write(imported.parts({}), imported)
-    edits = carried.difference(value, plain)
+    edits = carried.difference(clean.value, plain)
     return DocumentReading(source, clean, imported, edits, is_complete=True)
 
 
+def _without_parts(
+    document: Document, source: Format, problems: dict[Loc, Problem], *, skip_bad: bool
+) -> Document:
+    """Return a document without the parts that have problems.
+
+    Raises:
+        BadPartsError: if the caller does not skip these parts.
+        FormatError: if a problem is in no part, or no part has none.
+    """
+    path = source.parts or ()
+    are_parts = [source.parts is not None and loc[: len(path)] == path and len(loc) > len(path) for loc in problems]  # fmt: skip
+    if not all(are_parts):
+        raise refuse(document.path, problems.values())
+    names = {loc[len(path)] for loc in problems}
+    parts: JsonObject = _at(document.value, path)
+    if len(names) == len(parts):
+        raise refuse(document.path, problems.values())
+    pointers = {name: pointer_text((*path, name)) for name in names}
+    if not skip_bad:
+        raise BadPartsError(document.path, pointers.values(), problems.values())
+    rest = {name: item for name, item in parts.items() if name not in names}
+    reasons = {
+        pointers[loc[len(path)]]: f"left out: {problem.line}:{problem.col} {problem.message}"
+        for loc, problem in problems.items()
+    }
+    value = with_values(document.value, {path: rest})
+    return replace(document, value=value, left_out={**document.left_out, **reasons})
+
+
+def _rest(reading: DocumentReading) -> Carried:
+    """Return the values that a format without a writer has beside its tools, such as links and descriptions."""
+    rest = Carried()
+    value, toolsets = reading.document.value, reading.imported.toolsets
+    fates = account(reading, {(at,): CONSUMED for at in range(len(toolsets))}, TOOLSET)
+    left = [loc for loc, why in fates.items() if why == no_field(TOOLSET)] if toolsets else []
+    above = {loc[:end] for loc in fates.keys() - {*left} for end in range(len(loc) + 1)}
+    for loc in left:
+        end = next(end for end in range(1, len(loc) + 1) if loc[:end] not in above)
+        rest.places.add(loc[:end])
+        rest.values[pointer_text(loc[:end])] = _at(value, loc[:end])
+    return rest
+
+
 def _declare_secrets(manifest: JsonObject) -> None:
-    """Add the names of all references to the toolset's ``secrets``."""
-    values = [manifest.get(key) for key in ("mcp_servers", "sources", "auth")]
+    """Add the names of all references to the toolset's ``secrets``, except for a server's variables of the environment."""
+    values = [manifest.get(key) for key in ("sources", "auth")]
     values += [tool.get("http") for tool in manifest.get("tools", ())]
     declared = manifest.get("secrets", [])
-    names = {one.name for _, one in references(values)}.difference(declared)
+    names = {item.name for _, item in references(values)}
+    servers = references(manifest.get("mcp_servers"))
+    names |= {item.name for _, item in servers if item.place != "env"}
+    names = names.difference(declared)
     if names:
         manifest["secrets"] = [*declared, *sorted(names)]
 
 
-def convert(document: Document, source: Format, target: Format, *, output: str = "") -> Conversion:
+def convert(
+    document: Document,
+    source: Format,
+    target: Format,
+    *,
+    output: str = "",
+    skip_bad: bool = False,
+) -> Conversion:
     """Convert a document to another format, or to its own.
 
-    ``output`` is the name of the output file without its extension, which a lock file contains.
+    ``output`` is the name of the output file without its extension, which a lock file contains.  With ``skip_bad``, wrong
+    parts are left out, and are lost.
 
     Raises:
         FormatError: with all problems of the document, or if the output would be too large.
@@ -172,13 +253,13 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
     if target.write is None:
         hint = f"use one of: {', '.join(_names(writes=True))}"
         raise FormatError(f"covalt-git reads {target.title}, but does not write it", hint=hint)
-    reading = read(document, source)
+    reading = read(document, source, skip_bad=skip_bad)
     imported = reading.imported
     imported.output = output
     if target is TOOLSET:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
-        stored = reading.carried.stored([one["id"] for one in imported.toolsets])
+        stored = reading.carried.stored([item["id"] for item in imported.toolsets])
         for manifest, own in zip(imported.toolsets, stored, strict=True):
             if own:
                 extensions = manifest.setdefault("extensions", {})
@@ -189,13 +270,18 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         value = target.write(imported.parts(used), imported)
     if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
+        used |= dict.fromkeys(_implied(target, imported), CONSUMED)
     if target is TOOLSET:
         imported.notes += _hidden_characters(imported.toolsets)
     else:
         imported.notes += imported.doubts  # no source is beside the schemas
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
-    lost += [*_lost_files(imported, target), *_lost_of_source(imported, used)]
+    lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
+    lost += [
+        *_lost_files(imported, target, is_bundle=bool(document.files) and source is not TOOLSET),
+        *_lost_of_source(imported, used),
+    ]
     return Conversion(
         source,
         target,
@@ -205,19 +291,47 @@ def convert(document: Document, source: Format, target: Format, *, output: str =
         tuple(loc for loc, why in fates.items() if why == CONSUMED),
         tuple(loc for loc, why in fates.items() if why is None),
         len(imported.toolsets),
-        sum(len(one.get("tools", ())) for one in imported.toolsets),
+        sum(len(item.get("tools", ())) for item in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
+        _executable(imported) if target is TOOLSET else frozenset(),
     )
+
+
+def _executable(imported: Imported) -> frozenset[str]:
+    is_alone = len(imported.toolsets) == 1
+    return frozenset(
+        toolset_yaml.prefix(imported.toolsets[position], is_alone=is_alone) + path
+        for position, path in imported.executable
+    )
+
+
+def _implied(target: Format, imported: Imported) -> Iterator[Loc]:
+    """Yield the names and versions that a conversion of the output to a toolset gives again.
+
+    A document without them gets them from its conversion, so they are not lost on the way back.
+    """
+    for position, part in enumerate(imported.parts({})):
+        if target.read is None or target.write is None or target.kind == "folder":
+            return
+        again = Imported()
+        try:
+            document = Document(target.file_name, target.kind, target.write([part], imported))
+            target.read(document, again)
+        except FormatError:
+            continue
+        for key in ("name", "version"):
+            if [item[key] for item in again.toolsets] == [imported.toolsets[position][key]]:
+                yield (position, key)
 
 
 def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:
     """Restore what the toolsets carry from an earlier document of the target's format."""
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
     value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
-    for position, one in enumerate(stored):
-        if one:
+    for position, item in enumerate(stored):
+        if item:
             used[position, "extensions", target.name] = CONSUMED
-        for pointer in set(missing) & set(one.get("set", {})):
+        for pointer in set(missing) & set(item.get("set", {})):
             reason = "the part of the document that it belongs to was removed"
             used[position, "extensions", target.name, "set", pointer] = reason
     return value
@@ -234,40 +348,48 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
 
 
 def _loss(document: Document, loc: Loc, reason: str) -> LostValue:
-    value = document.value
-    for part in loc:
-        value = value[part]
+    value = _at(document.value, loc)
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
     return LostValue(pointer_text(loc), shown, reason)
 
 
-def _lost_files(imported: Imported, target: Format) -> list[LostValue]:
+def _at(value: Any, loc: Loc) -> Any:
+    for part in loc:
+        value = value[part]
+    return value
+
+
+def _lost_files(imported: Imported, target: Format, *, is_bundle: bool) -> list[LostValue]:
     """Return the files that the reader cannot place, and the skills that the target does not have."""
-    found = dict(imported.lost_files)
+    result = dict(imported.lost_files)
     for files in imported.files if target.kind != "folder" else ():
-        paths = map(skill_path, names_of_skills(files))
-        found |= dict.fromkeys(paths, f"{target.title} has no skills")
-    return [LostValue(pointer_text((path,)), "", reason) for path, reason in found.items()]
+        skill_files = {item for item in files if item.startswith(f"{SKILLS}/")}
+        paths = [*map(skill_path, names_of_skills(files))]
+        result |= dict.fromkeys(paths, f"{target.title} has no skills")
+        others = {"".join(item.partition("/")[:2]) for item in files if item not in skill_files}
+        if is_bundle:
+            result |= dict.fromkeys(sorted(others), f"{target.title} has no files of a server")
+    return [LostValue(pointer_text((path,)), "", reason) for path, reason in result.items()]
 
 
 def _lost_of_source(imported: Imported, used: dict[Loc, str]) -> list[LostValue]:
     """Return what is lost of values that come from the tools' source, and are not in the document."""
     origins = {parts[0]: loc for loc, parts in imported.places.items() if len(parts) == 1}
-    found = []
+    result = []
     for loc, reason in used.items():
-        known = imported.known.get(loc[:3], {})
+        values = imported.known.get(loc[:3], {})
         position, is_tool = loc[0], len(loc) > 3  # noqa: PLR2004 - toolset, "tools", number of the tool, key
-        if not reason or not is_tool or loc[3] not in known:
+        if not reason or not is_tool or loc[3] not in values:
             continue
         if loc[3] in imported.toolsets[int(position)]["tools"][loc[2]]:
             continue  # the manifest has the key too
-        value: Any = known
+        value: Any = values
         for part in loc[3:]:
             value = value[part]
-        shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
+        text = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
         place = (*origins.get((position,), (position,)), *loc[1:])
-        found.append(LostValue(pointer_text(place), shown, reason))
-    return found
+        result.append(LostValue(pointer_text(place), text, reason))
+    return result
 
 
 def _hidden_characters(manifests: list[JsonObject]) -> Iterator[Note]:

@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic_core import to_json
@@ -18,7 +19,7 @@ from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from covalt_git.json_values.pointer import Loc
 
@@ -32,6 +33,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))')
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>,)(?=\s*[\]}])')
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$|^(\d+):(\d+): ")
+_YAML_START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -42,11 +44,29 @@ class FormatError(CovaltError):
     http_status = 422
 
 
+class BadPartsError(FormatError):
+    """A document with wrong servers or skills, and others that could be converted without them.
+
+    ``parts`` are the wrong ones, as JSON pointers or paths.
+    """
+
+    def __init__(self, path: str, parts: Collection[str], problems: Iterable[Problem]) -> None:
+        result = in_order(problems)
+        count = "1 part is" if len(parts) == 1 else f"{len(parts)} parts are"
+        them = "it" if len(parts) == 1 else "them"
+        hint = f"correct {them}, or leave {them} out: covalt-git convert --skip-bad"
+        super().__init__(
+            f"{count} wrong in {path!r}; nothing was written", hint=hint, problems=result
+        )
+        self.parts = tuple(sorted(parts))
+
+
 @dataclass
 class Document:
     """A parsed document, or the files of a folder or ZIP.
 
-    ``path`` is the path in messages.  ``files`` are the files of a folder by path.
+    ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
+    that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.
     """
 
     path: str
@@ -54,6 +74,8 @@ class Document:
     value: Any
     text: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+    executable: Collection[str] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
@@ -65,20 +87,27 @@ class Document:
         self, loc: Loc, message: str, hint: str = "", code: str = codes.BAD_VALUE
     ) -> Problem:
         """Return a problem at a place of the document."""
-        line, col = self._places.locate(loc) if self._places else (0, 0)
+        line, col = self._place(loc)
         pointer = "/".join(str(part) for part in loc)
         return Problem(
             self.path, line, col, code, f"{pointer}: {message}" if loc else message, hint
         )
 
+    def _place(self, loc: Loc) -> tuple[int, int]:
+        """Return the line and the column of a value; 0 if they are not known."""
+        if len(self._yaml_documents) > 1 and loc:
+            return self._yaml_documents[int(loc[0])].locate(loc[1:])
+        return next((one.locate(loc) for one in self._yaml_documents), (0, 0))
+
     @cached_property
-    def _places(self) -> yaml_text.YamlDocument | None:
-        """The places of a JSON or YAML document; YAML 1.2 includes JSON."""
+    def _yaml_documents(self) -> list[yaml_text.YamlDocument]:
+        """The documents of JSON or YAML with the places of their values; YAML 1.2 includes JSON."""
+        texts = [without_comments(self.text)] if self.kind == "json" else _yaml_texts(self.text)
+        limits = {"max_bytes": MAX_BYTES, "max_nodes": _MAX_JSON_VALUES}
         try:
-            text = without_comments(self.text) if self.kind == "json" else self.text
-            return yaml_text.load(text, self.path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
+            return [yaml_text.load(item, self.path, **limits) for item in texts]
         except yaml_text.YamlProblems:
-            return None
+            return []
 
 
 def refuse(path: str, problems: Iterable[Problem]) -> FormatError:
@@ -106,6 +135,9 @@ def parse(content: bytes, path: str) -> Document:
     if is_json:
         return _json(content, path)
     try:
+        several = _objects_by_document(content, path)
+        if several is not None:
+            return several
         document = yaml_text.load(content, path)
         if isinstance(document.data, dict | list):
             return Document(path, "yaml", document.data, document.text)
@@ -113,6 +145,32 @@ def parse(content: bytes, path: str) -> Document:
         if path.endswith((".yaml", ".yml")):
             raise refuse(path, error.problems) from None
     return _toml(content, path)
+
+
+def _objects_by_document(content: bytes, path: str) -> Document | None:
+    """Return a document whose value is a list, of a YAML file with an object of some ``kind`` in each document.
+
+    Raises:
+        YamlProblems: with the problems of one of them.
+    """
+    text = content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
+    texts = _yaml_texts(text)
+    if len(texts) == 1 or not all(re.search(r"^kind:", item, re.MULTILINE) for item in texts):
+        return None
+    result = [yaml_text.load(item, path).data for item in texts]
+    are_objects = all(isinstance(item, dict) for item in result)
+    return Document(path, "yaml", result, text) if are_objects else None
+
+
+def _yaml_texts(text: str) -> list[str]:
+    """Return the YAML documents of a text, each after as many line breaks as there are lines before it."""
+    starts = [0, *(result.start() for result in _YAML_START.finditer(text)), len(text)]
+    result = []
+    for start, end in pairwise(starts):
+        lines = text[start:end].splitlines()
+        if any(item.strip() and not item.startswith(("#", "---")) for item in lines):
+            result.append("\n" * text.count("\n", 0, start) + text[start:end])
+    return result or [text]
 
 
 def _text(content: bytes, path: str) -> str:
@@ -144,15 +202,15 @@ def _json_problems(text: str, path: str, error: canonical_json.NotJsonError) -> 
     if _AT_LINE.search(error.message) is None:
         try:
             yaml_text.load(text, path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
-        except yaml_text.YamlProblems as found:
-            return refuse(path, found.problems)
+        except yaml_text.YamlProblems as result:
+            return refuse(path, result.problems)
     return _syntax_error(path, error.message)
 
 
 def _syntax_error(path: str, message: str) -> FormatError:
     """Return the error of a parser, whose message can have a line and a column."""
     place = _AT_LINE.search(message)
-    line, col = (int(one) for one in place.groups() if one) if place else (0, 0)
+    line, col = (int(item) for item in place.groups() if item) if place else (0, 0)
     message = _AT_LINE.sub("", message)
     return refuse(path, [Problem(path, line, col, codes.SYNTAX, message[:1].lower() + message[1:])])
 
@@ -172,8 +230,8 @@ def _toml(content: bytes, path: str) -> Document:
 def without_comments(text: str) -> str:
     """Return JSON with spaces in place of comments and of commas before a closing bracket."""
 
-    def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
+    def blank(result: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", result[0]) if result["blank"] else result[0]
 
     return _LAST_COMMAS.sub(blank, _COMMENTS.sub(blank, text))
 
@@ -182,14 +240,14 @@ def _checked(document: Document) -> Document:
     """Return a document, unless it has too many levels."""
     waiting = [(document.value, 1)]
     while waiting:
-        one, depth = waiting.pop()
-        if isinstance(one, dict | list):
+        entry, depth = waiting.pop()
+        if isinstance(entry, dict | list):
             if depth > MAX_DEPTH:
                 message = f"more than {MAX_DEPTH} nested mappings and lists"
                 raise refuse(
                     document.path, [Problem(document.path, 0, 0, codes.TOO_LARGE, message)]
                 )
-            inner = one.values() if isinstance(one, dict) else one
+            inner = entry.values() if isinstance(entry, dict) else entry
             waiting += [(item, depth + 1) for item in inner if isinstance(item, dict | list)]
     return document
 

@@ -54,6 +54,11 @@ def is_url(value: Any) -> bool:
     return isinstance(value, str) and re.match(HTTP_URL, value) is not None
 
 
+def is_server_url(value: Any) -> bool:
+    """Return whether a value is a URL that an MCP server can have: one without a login before the host."""
+    return is_url(value) and "@" not in re.split(r"[/?#]", value.partition("://")[2])[0]
+
+
 def plain_headers(http: Part, reason: str) -> dict[str, str]:
     """Return the headers of a request as plain texts; record ``reason`` for those with arguments."""
     found = {}

@@ -26,6 +26,8 @@ MAX_TEXT: Final = 200
 """The longest name and version of ``toolset.yaml``."""
 
 _SAME: Final = object()
+_COMMON_PARTS: Final = frozenset({"MCP", "SERVER"})
+"""Parts that names of many servers have, so that they do not distinguish their variables."""
 
 
 class Note(NamedTuple):
@@ -182,6 +184,7 @@ class Imported:
         doubts: schemas of Python that may not be what calls check.
         lost: the places that cannot be imported, and the reason of each.
         lost_files: the same for files of a folder.
+        executable: files that can be executed: the position of the toolset, and the path.
         output: the name of the output file without its extension, if it has one.
     """
 
@@ -193,6 +196,7 @@ class Imported:
     doubts: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
     lost_files: dict[str, str] = field(default_factory=dict)
+    executable: set[tuple[int, str]] = field(default_factory=set)
     output: str = ""
 
     def toolset(self, wanted: str, *, name: str = "") -> Node:
@@ -255,6 +259,7 @@ class Format:
         correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
     """
 
     name: str
@@ -269,6 +274,7 @@ class Format:
     correct: Callable[[Any], tuple[Any, list[Note]]] = lambda value: (value, [])
     experimental: bool = False
     is_host_config: bool = False
+    parts: tuple[str, ...] | None = None
 
 
 def is_short(value: Any) -> bool:
@@ -305,6 +311,14 @@ def variable_name(*texts: str) -> str:
     words = re.findall(r"[A-Za-z0-9]+", " ".join(texts))
     name = "_".join(words).upper()[:60].strip("_") or "SECRET"
     return f"_{name}" if name[0].isdigit() else name
+
+
+def owned_variable(owner: str, name: str) -> str:
+    """Return a name for a variable of a server, which begins with the server's unless it already has a word of it."""
+    parts = re.findall(r"[A-Z0-9]+", owner.upper())
+    parts = [one for one in parts if one not in _COMMON_PARTS] or parts
+    found = variable_name(name)
+    return variable_name(*parts, found) if {*found.split("_")}.isdisjoint(parts) else found
 
 
 def unused(name: str, existing: Collection[str], separator: str = "-") -> str:

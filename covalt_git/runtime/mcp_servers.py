@@ -19,7 +19,7 @@ from covalt_git.templating.references import Reference, split
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
@@ -57,9 +57,18 @@ def definition(
             for piece in split(text)
         )
 
+    def settings(
+        texts: Mapping[str, str], value_of: Callable[[Reference], str | None] = lookup.lookup
+    ) -> dict[str, str]:
+        """Return variables or headers, without those that are optional and not set, as in HTTP tools."""
+        result = {key: filled(text, value_of) for key, text in texts.items()}
+        return {
+            key: value for key, value in result.items() if value or not _is_optional(texts[key])
+        }
+
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is None:
-        launched = _launch(name, server, copy, workspace, filled)
+        launched = _launch(name, server, copy, workspace, filled, settings(server.env))
         return replace(launched, secrets=tuple(lookup.used.values()))
     url = filled(server.url)
     try:
@@ -73,15 +82,26 @@ def definition(
         name,
         "sse" if server.server_type == "sse" else "streamable-http",
         url=url,
-        headers={key: filled(value, lookup.in_header) for key, value in server.headers.items()},
+        headers=settings(server.headers, lookup.in_header),
         reach=Reach(rules),
         workspace=workspace,
         secrets=tuple(lookup.used.values()),
     )
 
 
+def _is_optional(text: str) -> bool:
+    """Return whether a text is only a reference with an empty default."""
+    pieces = split(text)
+    return len(pieces) == 1 and isinstance(pieces[0], Reference) and pieces[0].default == ""
+
+
 def _launch(
-    name: Name, server: McpServer, copy: ToolsetCopy, workspace: Path, filled: Callable[[str], str]
+    name: Name,
+    server: McpServer,
+    copy: ToolsetCopy,
+    workspace: Path,
+    filled: Callable[[str], str],
+    env: dict[str, str],
 ) -> Definition:
     """Return how a stdio server is launched: its command, folder and environment.
 
@@ -101,7 +121,6 @@ def _launch(
         args = [str(copy.folder / word) if word in paths else word for word in args]
         if "/" in command and command in paths:
             command = str(copy.folder / command)
-    env = {key: filled(value) for key, value in server.env.items()}
     texts = (command, *args, *env.values(), str(cwd))
     return Definition(
         name,

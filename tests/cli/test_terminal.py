@@ -215,3 +215,16 @@ def test_accepting_the_tools_of_a_server_asks_for_confirmation(root: Path) -> No
         assert user.exit_code == code
         (row,) = run("source", "list", "quiz/disk", cwd=root).stdout.splitlines()[1:]
         assert (row.split()[2] == "-") == (typed == "n")
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_user_leaves_out_a_wrong_server_of_a_file(tmp_path: Path, answer: str) -> None:
+    servers = '{"a": {"command": "b"},\n "c": 5}'
+    (tmp_path / "bad.json").write_text(f'{{"mcpServers": {servers}}}')
+    user = Terminal("convert", "bad.json", "--to", "toolset", "-o", "made", cwd=tmp_path)
+    user.until("bad.json:2:7: CG203")
+    user.answers("leave out /mcpServers/c? [y/N]:", answer)
+
+    user.end()
+    assert user.exit_code == (0 if answer == "y" else 130)
+    assert (tmp_path / "made").exists() == (answer == "y")

@@ -6,6 +6,7 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion
+from covalt_git.formats.documents import BadPartsError
 from covalt_git.formats.table import TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from tests.formats import laws
@@ -77,6 +78,21 @@ def test_invalid_skills_and_credentials_are_refused_with_their_place(content: by
 
     assert all(one.path == "mine/mail/SKILL.md" and one.line for one in caught.value.problems)
     assert TOKEN.decode() not in str(caught.value.problems)
+
+
+def test_one_wrong_skill_does_not_stop_its_neighbours() -> None:
+    files = {"pdf-tools/SKILL.md": ONE, "mail/SKILL.md": b"# no YAML\n", "mail/form.md": b"form"}
+    token = {"leak/SKILL.md": HEADER.format(name="leak").encode() + b"ghp_" + TOKEN}
+    with pytest.raises(BadPartsError) as caught:
+        folder_document("mine", {**files, **token})
+    assert caught.value.parts == ("leak/", "mail/")
+
+    document = folder_document("mine", {**files, **token}, skip_bad=True)
+    done = conversion.convert(document, SKILLS, TOOLSET)
+    assert set(done.files) == {"toolset.yaml", "skills/pdf-tools/SKILL.md"}
+    lost = {one.pointer: one.reason for one in done.lost}
+    assert lost["/mail"].startswith("left out: mine/mail/SKILL.md:1:1 ")
+    assert TOKEN.decode() not in lost["/leak"]
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda one: str(Path(one).name))

@@ -75,7 +75,7 @@ def _scope(path: str) -> Scope:
 def servers(document: Document, host: Host) -> list[str]:
     """Return the names of a file's servers that can be imported."""
     found = host.servers(document.value) or {}
-    return [name for name, one in found.items() if host.has_server(one)]
+    return [name for name, one in found.items() if isinstance(one, dict) and host.has_server(one)]
 
 
 def only_server(document: Document, host: Host, name: str) -> Document:

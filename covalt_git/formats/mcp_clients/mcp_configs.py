@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.http_texts import escaped, is_url, with_references
-from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
-from covalt_git.formats.shapes import Schema, are_objects, schema_of
+from covalt_git.formats.http_texts import escaped, is_server_url, with_references
+from covalt_git.formats.model import Format, Imported, Note, Part, changed, unused, variable_name
+from covalt_git.formats.shapes import Schema, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references
 
@@ -32,6 +32,7 @@ _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(
     r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
+_FOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$(?:(?:toolset|workspace)\b|\{(?:toolset|workspace)\})")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -74,12 +75,10 @@ class Host(NamedTuple):
         return servers
 
     def servers(self, document: Any) -> JsonObject | None:
-        """Return the servers of a document, if all of them are objects."""
+        """Return the servers of a document, of which some can be wrong; None if it has no object for them."""
         for key in self.path:
             document = document.get(key) if isinstance(document, dict) else None
-        return (
-            document if isinstance(document, dict) and are_objects([*document.values()]) else None
-        )
+        return document if isinstance(document, dict) else None
 
     def url_key(self, server: JsonObject | Part) -> str | None:
         """Return the key of a server's URL; None if it has none."""
@@ -90,7 +89,7 @@ class Host(NamedTuple):
         key = self.url_key(server)
         if key is None:
             return "command" in server
-        return "command" not in server and is_url(server[key]) and "@" not in server[key]
+        return "command" not in server and is_server_url(server[key])
 
 
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
@@ -137,16 +136,36 @@ def _schema(host: Host) -> JsonObject:
 
 
 def _recognize(host: Host, document: Document) -> bool:
-    """Return whether the file has the host's name for it, or all servers have only keys that the host knows."""
+    """Return whether the file has the host's name for it, or its servers have as few unknown keys as for any host.
+
+    A wrong server does not hide the format of its file: reading it reports the place.
+    """
     servers = host.servers(document.value)
-    if servers is None:
+    if servers is None or document.kind != host.kind:
         return False
     if host.kind == "toml" or not servers:
         return bool(host.path)
+    objects = [item for item in servers.values() if isinstance(item, dict)]
+    names_known = [
+        item for item in objects if "command" in item or any(map(item.__contains__, _URLS))
+    ]
+    if not host.path:  # the document itself, which can be anything
+        keys = {*_server_shape(host), *host.more}
+        return len(names_known) == len(servers) and all(item.keys() <= keys for item in names_known)
+    if f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS:
+        return bool(names_known)
+    others = [item for item in HOSTS if (item.path, item.kind) == (host.path, host.kind)]
+    fewest = min(_unknown_keys(item, names_known) for item in others)
+    return bool(names_known) and _unknown_keys(host, names_known) == fewest
+
+
+def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
+    """Return how many keys of servers a host does not know; Gemini CLI reads ``url`` as the URL of SSE only itself."""
     known = {*_server_shape(host), *host.more}
-    have_server = all("command" in one or host.url_key(one) for one in servers.values())
-    is_named = f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS
-    return have_server and (is_named or all(one.keys() <= known for one in servers.values()))
+    own = {key for key, transport in host.urls.items() if transport == "sse"}
+    shows_host = any((host.more | host.urls.keys()) - own & one.keys() for one in servers)
+    hidden = () if shows_host else own
+    return sum(key not in known or key in hidden for one in servers for key in one)
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
@@ -162,6 +181,9 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             _read_server(host, toolset.item("mcp_servers", id=server_id), server)
+        else:
+            message = "it has no command and no URL that a server can have: it is not a server of the output"
+            imported.notes.append(Note(server.loc, message))
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
@@ -240,6 +262,8 @@ def _from_reference(host: Host, part: Part) -> str:
         part.drop(
             f"{host.title} does not replace variables here: write the value of {names} into its file"
         )
+    elif _FOLDER.search(text):
+        part.drop(f"{host.title} does not know this folder: write its path into the file")
     return with_references(text, partial(_reference, host))
 
 
@@ -349,9 +373,11 @@ def _format(host: Host) -> Format:
         write=partial(_write, host),
         schema=_schema(host),
         is_host_config=True,
+        parts=host.path,
     )
 
 
+_URLS: Final = frozenset(key for host in HOSTS for key in host.urls)
 _OWN_KEYS: Final = frozenset({("servers",), ("mcp",)})
 """Keys that only one host has."""
 

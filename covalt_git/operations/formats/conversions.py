@@ -14,7 +14,7 @@ from pydantic import Field
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import conversion, documents, mcpb
 from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import FORMATS
@@ -73,6 +73,9 @@ class ConvertFile(Request):
     force: bool = Field(default=False, description="Replace an existing file.")
     strict: bool = Field(default=False, description="Write nothing if a value is lost.")
     dry_run: bool = Field(default=False, description="Write nothing.")
+    skip_bad: bool = Field(
+        default=False, description="Leave out wrong servers and skills, and report them as lost."
+    )
 
 
 class FormatRow(Result):
@@ -162,10 +165,10 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
-    document = document_at(request.path)
+    document = document_at(request.path, skip_bad=request.skip_bad)
     source = conversion.recognize(document, request.source_format)
     name = output.stem if output else ""
-    done = conversion.convert(document, source, target, output=name)
+    done = conversion.convert(document, source, target, output=name, skip_bad=request.skip_bad)
     if output is None or (request.strict and done.lost):
         return _result(done)
     return _result(done, written=_write(done, output))
@@ -174,14 +177,16 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
 def is_document(path: Path) -> bool:
     """Return whether a path is a document in another format, by its extension, or a folder of skills; not a bundle."""
     if not path.is_dir():
-        return path.suffix in _DOCUMENTS or path.name == SKILL
+        return path.suffix in _DOCUMENTS | mcpb.EXTENSIONS or path.name == SKILL
     is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
-    return is_skills and not (path / MANIFEST).exists()
+    return (is_skills or (path / mcpb.MANIFEST).exists()) and not (path / MANIFEST).exists()
 
 
 def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
-    if bundle.content.startswith(_ZIP) or Path(bundle.name).suffix not in _DOCUMENTS:
+    suffix = Path(bundle.name).suffix
+    is_own = bundle.content.startswith(_ZIP) and suffix not in mcpb.EXTENSIONS
+    if is_own or suffix not in _DOCUMENTS | mcpb.EXTENSIONS:
         return bundle
     document = _document(bundle.content, bundle.name)
     return bundle_of(document, source, bundle.name, bundle.source_ref).bundle
@@ -210,7 +215,9 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
 
 
 def _packed(done: Conversion) -> bytes:
-    return pack_files((path, content, False) for path, content in sorted(done.files.items()))
+    return pack_files(
+        (path, content, path in done.executable) for path, content in sorted(done.files.items())
+    )
 
 
 def _convert(document: Document, source: str | None, target: str) -> Conversion:
@@ -218,8 +225,8 @@ def _convert(document: Document, source: str | None, target: str) -> Conversion:
     return conversion.convert(document, conversion.recognize(document, source), wanted)
 
 
-def document_at(path: Path) -> Document:
-    """Return the document of a file or folder.
+def document_at(path: Path, *, skip_bad: bool = False) -> Document:
+    """Return the document of a file or folder; with ``skip_bad``, without wrong skills.
 
     Raises:
         FormatError: with all problems of the text.
@@ -227,26 +234,32 @@ def document_at(path: Path) -> Document:
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
-        return _folder(read_folder(path.resolve()), str(path))
+        return _folder(read_folder(path.resolve()), str(path), skip_bad=skip_bad)
     if not os.path.lexists(path):
         folder = path.parent
         known = [str(one) for one in folder.iterdir()] if folder.is_dir() else ()
         list_with = f"ls {shlex.quote(str(folder))}"
         raise UnknownNameError("file", str(path), known, list_with=list_with)
     try:
-        return _document(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
+        content = read_file(path, str(path), max_bytes=documents.MAX_BYTES)
+        return _document(content, str(path), skip_bad=skip_bad)
     except YamlProblems as error:
         raise documents.refuse(str(path), error.problems) from None
 
 
-def _document(content: bytes, path: str) -> Document:
+def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
     if content.startswith(_ZIP):
-        return _folder(unpack(content, path), path)
+        is_bundle = Path(path).suffix in mcpb.EXTENSIONS
+        content = mcpb.without_signature(content) if is_bundle else content
+        entries = unpack(content, path, allow_bytecode=is_bundle)
+        return _folder(entries, path, skip_bad=skip_bad)
     return documents.parse(content, path)
 
 
-def _folder(entries: list[Entry], path: str) -> Document:
-    return folder_document(path, {one.path: one.content for one in entries})
+def _folder(entries: list[Entry], path: str, *, skip_bad: bool = False) -> Document:
+    executable = {one.path for one in entries if one.executable}
+    files = {one.path: one.content for one in entries}
+    return folder_document(path, files, executable, skip_bad=skip_bad)
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:
@@ -276,7 +289,8 @@ def _write(done: Conversion, output: Path) -> tuple[str, ...]:
         elif len(done.files) == 1 and is_file:
             atomic_write.replace(output, *done.files.values())
         else:
-            write_entries(unfinished, [Entry(*one, executable=False) for one in done.files.items()])
+            entries = [Entry(*one, one[0] in done.executable) for one in done.files.items()]
+            write_entries(unfinished, entries)
             atomic_write.rename(unfinished, output)
             return tuple(str(output / path) for path in sorted(done.files))
     except OSError as error:
@@ -310,15 +324,15 @@ def _file(path: str, content: bytes) -> ConvertedFile:
 
 def _converted(context: Context, source: Path, source_format: str | None) -> Bundle:
     """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of(document_at(source), source_format, source.name, shown_source(source))
-    if found.secrets:
-        context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
-    if found.lost:
+    result = bundle_of(document_at(source), source_format, source.name, shown_source(source))
+    if result.secrets:
+        context.report(f"credentials became references to secrets: {', '.join(result.secrets)}")
+    if result.lost:
         command = f"covalt-git convert {shlex.quote(str(source))} --to toolset --dry-run"
         context.report(
-            f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
+            f"number of values that toolset.yaml cannot hold: {len(result.lost)}; see {command}"
         )
-    return found.bundle
+    return result.bundle
 
 
 def bundle_at(
@@ -333,7 +347,11 @@ def bundle_at(
     """
     if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
-    return bundle_or_folder(source, signature)
+    result = bundle_or_folder(source, signature)
+    is_signed = isinstance(result, Bundle) and result.signature is not None
+    return (
+        result if is_signed or isinstance(result, Path) else converted_upload(result, source_format)
+    )
 
 
 def source_at(context: Context, text: str) -> Path | str:

@@ -88,10 +88,63 @@ def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> No
         found = conversion.recognize(documents.parse(content, path))
         assert found.name == name
 
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "npx", "args": ["-y", "a"], "env": {"B": "${B}"}},
+        {"url": "https://a.example/mcp"},
+        {"type": "sse", "url": "https://a.example/mcp", "headers": {"A": "b"}},
+        {"command": "npx", "unheard": True},
+    ],
+)
+def test_a_file_that_means_the_same_for_several_clients_is_converted(server: Any) -> None:
+    content = json.dumps({"mcpServers": {"a": server}}).encode()
+    document = documents.parse(content, "other.json")
+    done = conversion.convert(document, conversion.recognize(document), TOOLSET)
+
+    assert done.lost == ()
+    assert b"mcp_servers" in done.files["toolset.yaml"]
+
+
+def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
+    content = b'{"mcpServers": {"a": {"url": "https://a.example", "timeout": 5}}}'
     with pytest.raises(CovaltError) as caught:
         conversion.recognize(documents.parse(content, "other.json"))
-    assert "claude-desktop, claude-code, cursor" in caught.value.message
-    assert caught.value.hint == "add --from claude-desktop"
+    assert "claude-code, gemini-cli" in caught.value.message
+    assert caught.value.hint == "add --from claude-code"
+
+
+@pytest.mark.parametrize(
+    ("server", "column"),
+    [
+        ('{"command": 5}', 57),
+        ('"npx"', 45),
+        ('{"command": "a", "env": {"B": 1}}', 75),
+        ("null", 45),
+    ],
+)
+def test_one_wrong_server_in_a_file_has_its_place(server: str, column: int) -> None:
+    content = f'{{"mcpServers": {{"a": {{"command": "b"}}, "c": {server}}}}}'
+    for path in ("other.json", ".mcp.json"):
+        document = documents.parse(content.encode(), path)
+        with pytest.raises(CovaltError) as caught:
+            conversion.read(document, conversion.recognize(document))
+        assert [(one.line, one.col) for one in caught.value.problems] == [(1, column)]
+
+
+def test_wrong_servers_are_left_out_with_their_place() -> None:
+    content = b'{"mcpServers": {"a": {"command": "b"},\n "c": 5,\n "d": {"command": []}}}'
+    document = documents.parse(content, ".mcp.json")
+    source = conversion.recognize(document)
+    with pytest.raises(documents.BadPartsError) as caught:
+        conversion.convert(document, source, TOOLSET)
+    assert caught.value.parts == ("/mcpServers/c", "/mcpServers/d")
+
+    done = conversion.convert(document, source, TOOLSET, skip_bad=True)
+    lost = [(one.pointer, one.reason[:14]) for one in done.lost]
+    assert lost == [("/mcpServers/c", "left out: 2:7 "), ("/mcpServers/d", "left out: 3:19")]
+    assert b"command: b" in done.files["toolset.yaml"]
 
 
 def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
@@ -103,3 +156,40 @@ def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
     (content,) = done.files.values()
     (server,) = yaml_text.load(content, "toolset.yaml").data["mcp_servers"]
     assert server == {"id": "far", "url": "https://far.example/mcp"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://servers.example/@acme/search/mcp?api_key={}&profile=a",
+        "https://servers.example/mcp?user=ann@acme.example&api_key={}",
+        "https://servers.example/mcp?api_key={}",
+    ],
+)
+@pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "sse"}])
+def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
+    url: str, kind: dict[str, str]
+) -> None:
+    server = {**kind, "url": url.format("7fK2mZq9xT4vB8nL1cR5wY3d")}
+    content = json.dumps({"mcpServers": {"search": server}}).encode()
+    for name in ("claude-code", "cursor"):
+        done = laws.converted(content, conversion.find_format(name), TOOLSET)
+        manifest = yaml_text.load(done.files["toolset.yaml"], "t").data
+
+        assert [one["url"] for one in manifest["mcp_servers"]] == [url.format("${SEARCH_API_KEY}")]
+        assert manifest["secrets"] == ["SEARCH_API_KEY"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "vscode", "cursor", "codex", "gemini-cli"])
+def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -> None:
+    server = {"command": "npx", "args": ["-y", "files-mcp"]}
+    for servers in ({"files": server}, {"files": server, "more": server}):
+        content = json.dumps({"mcpServers": servers}).encode()
+        stored = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+        text = stored.files["toolset.yaml"]
+        target = conversion.find_format(name)
+        renamed = text.replace(b'version: "0"', b'version: "2"')
+
+        assert laws.converted(text, TOOLSET, target, "toolset.yaml").lost == ()
+        lost = laws.converted(renamed, TOOLSET, target, "toolset.yaml").lost
+        assert [one.pointer for one in lost] == ["/version"]

@@ -1,0 +1,93 @@
+"""Packages and remotes of ``server.json`` become servers that start as their registry's clients start them."""
+
+from typing import Any
+
+import yaml
+
+from covalt_git.formats import conversion
+from covalt_git.formats.conversion import Conversion
+from covalt_git.formats.table import TOOLSET
+from tests.formats import laws
+
+SERVER_JSON = conversion.find_format("mcp-server-json")
+
+
+def converted(name: str) -> tuple[dict[str, Any], Conversion]:
+    content = (laws.FIXTURES / "mcp-server-json" / name).read_bytes()
+    done = laws.converted(content, SERVER_JSON, TOOLSET, name)
+    return yaml.safe_load(done.files["toolset.yaml"]), done
+
+
+def test_an_image_and_a_remote_get_their_arguments_variables_and_headers() -> None:
+    manifest, done = converted("containers.json")
+    image, remote = manifest["mcp_servers"]
+
+    mount = "type=bind,src=${env:HARBOR_SOURCE_PATH},dst=/project"
+    options = ["--rm", "-e", "HARBOR_TOKEN=${HARBOR_TOKEN}", "--mount", mount]
+    variables = ["-e", "HARBOR_URL", "-e", "HARBOR_UNITS"]
+    program = ["registry.example/harbor-mcp:0.20.1", "serve", "--log-level", "info"]
+    assert image["command"] == "docker"
+    assert image["args"] == ["run", "-i", *options, *variables, *program]
+    assert image["env"] == {
+        "HARBOR_URL": "${env:HARBOR_URL}",
+        "HARBOR_UNITS": "${env:HARBOR_UNITS:-}",
+    }
+    assert remote["url"] == "https://${env:HARBOR_PORT}.harbor.example/mcp?region=eu"
+    assert remote["headers"] == {
+        "Authorization": "Bearer ${HARBOR_TOKEN}",
+        "X-Trace": "${env:HARBOR_X_TRACE:-}",
+    }
+    assert manifest["secrets"] == ["HARBOR_TOKEN"]
+    lost = {one.pointer: one.reason for one in done.lost}
+    assert [*lost] == ["/packages/1"]
+    (note,) = done.notes
+    assert note.pointer == "/packages/0"
+    assert "--berths" in note.message
+    assert "bundle import https://harbor.example/harbor.mcpb" in lost["/packages/1"]
+
+
+def test_packages_run_with_the_runner_of_their_registry() -> None:
+    manifest, done = converted("programs.json")
+    commands = [[one["command"], *one["args"]] for one in manifest["mcp_servers"]]
+
+    assert commands == [
+        ["uvx", "--from", "letters[mcp]==0.3.5", "letters", "mcp", "${env:LETTERS_FOLDER}"],
+        ["npx", "--yes", "--registry=https://npm.letters.example", "@example/letters@next", "--stdio", "--port=80"],
+        ["dnx", "Example.Letters@1.0.0", "--yes", "--", "mcp"],
+    ]  # fmt: skip
+    assert manifest["mcp_servers"][0]["env"] == {
+        "LETTERS_KEY": "${LETTERS_KEY}",
+        "LETTERS_COOKIE": "${LETTERS_COOKIE:-}",
+        "LETTERS_MODE": "fast",
+    }
+    assert [one.pointer for one in done.lost] == ["/packages/3", "/packages/4"]
+
+
+def test_descriptions_and_links_are_carried() -> None:
+    manifest, done = converted("containers.json")
+    carried = manifest["extensions"]["mcp-server-json"]["set"]
+
+    assert manifest["name"] == "Harbor"
+    assert carried["/repository"] == {"url": "https://git.example/harbor", "source": "git"}
+    assert carried["/remotes/0/headers/1/description"] == "Id of a trace"
+    assert all("no field" not in one.reason for one in done.lost)
+
+
+def test_a_name_says_that_a_value_is_secret_if_the_document_does_not() -> None:
+    variables = [
+        {"name": "RUN_API_TOKEN", "required": True},
+        {"name": "RUN_URL", "required": False},
+        {"name": "RUN_KEY", "isSecret": False, "isRequired": True},
+    ]
+    package = {"registryType": "pypi", "identifier": "run", "environmentVariables": variables}
+    content = laws.as_json({"name": "run", "packages": [package]})
+    done = laws.converted(content, SERVER_JSON, TOOLSET)
+    manifest = yaml.safe_load(done.files["toolset.yaml"])
+
+    env = {
+        "RUN_API_TOKEN": "${RUN_API_TOKEN}",
+        "RUN_URL": "${env:RUN_URL:-}",
+        "RUN_KEY": "${env:RUN_KEY}",
+    }
+    assert manifest["mcp_servers"][0]["env"] == env
+    assert manifest["secrets"] == ["RUN_API_TOKEN"]
