@@ -229,7 +229,12 @@ def _links(
 
 def _new_chat(chat: ClientChat) -> list[types.ContentBlock]:
     """Return the note that a call created its chat."""
-    return [_text(f"created the chat {chat.id}; later calls work in it")] if chat.new else []
+    if not chat.new:
+        return []
+    later = f'name it in your later calls, covalt_chat: "{chat.id}"'
+    return [
+        _text(f"created the chat {chat.id}; {later if chat.to_name else 'later calls work in it'}")
+    ]
 
 
 def _text(text: str) -> types.TextContent:

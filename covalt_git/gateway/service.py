@@ -17,7 +17,7 @@ from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing
-from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
+from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
@@ -275,6 +275,7 @@ class Gateway:
         request = CallRequest(found.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower) as context:
             found = context.engine().check(request, found)
+            self.chats.check_known(project, call.client, call.chat_id)
             # Only valid calls that change the workspace create a chat.
             if (
                 tool.kind == "builtin"
@@ -284,7 +285,7 @@ class Gateway:
                 raise NoChatError
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
-            follower.cancel.client = (project.principal.id, call.client)
+            follower.cancel.client = (project.principal.id, call.client.anonymous)
             RUNNING.end_left(chat.id, follower.cancel.client)
             outcome = make_call(context, chat, request, found)
             resource = None
@@ -321,7 +322,7 @@ def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call with the chat from its arguments, if they name one."""
     chat_id = call.args.get(tool_listing.CHAT_ARGUMENT)
     is_possible = (
-        call.client.key == STATELESS and call.chat_id is None and tool_listing.can_name_chat(schema)
+        call.client.stateless and call.chat_id is None and tool_listing.can_name_chat(schema)
     )
     if not is_possible or not isinstance(chat_id, str):
         return call

@@ -100,7 +100,8 @@ def can_name_chat(schema: JsonObject) -> bool:
 
 _CHAT_SCHEMA: JsonObject = {
     "type": "string",
-    "description": "Id of the chat to work in from now on. Default: the chat of the last call.",
+    "description": "Id of this conversation's chat, which the result of its first call has; name it in each later call. "
+    'Default in the first call: a new chat, as with "new".',
 }
 
 

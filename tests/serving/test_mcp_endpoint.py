@@ -191,8 +191,13 @@ def test_a_url_chooses_the_style_of_names_and_the_mode(port: int) -> None:
 
 
 @versions
-def test_progress_answers_and_results_cross_http(root: Path, port: int, version: str) -> None:
+def test_progress_answers_and_results_cross_http(
+    root: Path, port: int, new_token: Callable[..., str], version: str
+) -> None:
     progress = Progress()
+    token = (
+        new_token()
+    )  # after a stream, the SDK uses a new connection, which tells no clients apart
 
     async def answer(_: Any, __: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": "Ada"})
@@ -203,7 +208,7 @@ def test_progress_answers_and_results_cross_http(root: Path, port: int, version:
         return await client.call_tool("demo.write", WRITE)
 
     callbacks = {"elicitation_callback": answer}
-    result = talk_over_http(port, say, version=version, callbacks=callbacks)
+    result = talk_over_http(port, say, version=version, token=token, callbacks=callbacks)
 
     assert progress.reports == [(1, 2, "first"), (2, 2, "last")]
     assert commits(root, chat_of(result))[0].id == result.meta["covalt-git/manifest"]
@@ -223,7 +228,69 @@ def test_a_header_of_an_argument_must_equal_the_argument(
     assert answer.status_code == status, answer.text
 
 
-def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
+# Clients without a session
+
+
+def test_two_windows_of_a_host_never_share_a_workspace_silently(
+    port: int, new_token: Callable[..., str]
+) -> None:
+    token = new_token()
+
+    async def write(client: Client, content: str) -> str:
+        args = {"path": "plan.md", "content": content}
+        return chat_of(await client.call_tool("demo.write", args))
+
+    async def both(first: Client) -> tuple[list[str], list[str]]:
+        async def other(second: Client) -> tuple[list[str], list[str]]:
+            chats: tuple[list[str], list[str]] = ([], [])
+            for number in range(3):
+                for window, client in enumerate((first, second)):
+                    chats[window].append(await write(client, f"{window} {number}"))
+            return chats
+
+        return await say_over_http(port, other, token=token)
+
+    first, second = talk_over_http(port, both, token=token)
+
+    assert len({*first}) == len({*second}) == 1
+    assert first[0] != second[0]
+
+
+def test_a_request_that_several_windows_may_have_sent_must_name_its_chat(
+    port: int, new_token: Callable[..., str]
+) -> None:
+    token = new_token()
+
+    def call(number: Any, meta: Any = None, **args: str) -> Any:
+        body = request("tools/call", name="demo.write", arguments={**WRITE, **args})
+        body["params"]["_meta"] |= meta or {}
+        # Each request has a connection of its own, as after a pause.
+        return post(port, body | {"id": number}, token=token).json()["result"]
+
+    def chat(result: Any) -> str:
+        found: str = result["_meta"]["covalt-git/chat"]
+        return found
+
+    first, second = call(1), call(1)  # a client counts its requests, so these are two
+    assert chat(first) != chat(second)
+    assert f'covalt_chat: "{chat(first)}"' in first["content"][-1]["text"]
+
+    for number in (2, "2f0c7a", 99):
+        unclear = call(number)
+        (block,) = unclear["content"]
+        assert block["text"].startswith("chat_needed: ")
+        assert chat(first) in block["text"]
+        assert chat(second) in block["text"]
+    assert chat(call(2, covalt_chat=chat(first))) == chat(first)
+    assert chat(call(99, covalt_chat="new")) not in {chat(first), chat(second)}
+
+    a, b = ({"vscode.conversationId": one} for one in "ab")
+    assert chat(call(50, a)) == chat(call(51, a)) != chat(call(52, b))
+    listed = post(port, request("tools/call", name="workspace.list_files") | {"id": 7}, token=token)
+    assert "chat_needed" in listed.text
+
+
+def test_a_client_without_a_session_names_its_chat(
     port: int, tokens: AgentTokens, new_token: Callable[..., str]
 ) -> None:
     async def has_argument(client: Client) -> bool:
@@ -238,12 +305,12 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     read = call_over_http(port, "workspace.list_files", token=token)
     assert error_of(read)["error"] == "no_chat"
     first = write(token)
-    newest = write(token, version="legacy")  # a session has a chat of its own
-    assert write(token) == first
+    assert write(token, version="legacy") != first  # a session has a chat of its own
+    assert write(token) != first
     tokens.revoke("stateless")
     token = new_token("stateless")  # the server has not cached this token
 
-    assert [write(token), write(token, covalt_chat=first), write(token)] == [newest, first, first]
+    assert write(token, covalt_chat=first) == first
     assert talk_over_http(port, has_argument, token=token)
     assert not talk_over_http(port, has_argument, token=token, query=f"?chat={first}")
 
