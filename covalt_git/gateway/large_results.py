@@ -113,9 +113,14 @@ def truncate(
     about = f"the complete result, in {pages} pages"
     link = types.ResourceLink(uri=resource, name="result", description=about, size=size)
     content += [types.TextContent(text=note), link]
-    if structured and size > delivery.most_bytes:
-        value = {"truncated": True, "resource": resource, "shape": shape(value)}
-    return content, value
+    return content, truncated(value, size, resource, delivery) if structured else value
+
+
+def truncated(value: Any, size: int, resource: str, delivery: Delivery) -> Any:
+    """Return the structured content of a result of ``size`` bytes: its shape and its resource if it is too large."""
+    if size <= delivery.most_bytes:
+        return value
+    return {"truncated": True, "resource": resource, "shape": shape(value)}
 
 
 def as_text(value: Any) -> str:

@@ -39,6 +39,7 @@ from covalt_git.gateway.client_chats import Client
 from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
+from covalt_git.gateway.plain_json import ANSWER
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
 from covalt_git.gateway.protocol import has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult
     from mcp.server.subscriptions import ServerEvent
 
+    from covalt_git.gateway.plain_json import HeldAnswer
     from covalt_git.gateway.resources.handlers import Resources
     from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
@@ -239,6 +241,8 @@ class RequestHandlers:
         self, ctx: ServerRequestContext[None], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         self._register_session(ctx)
+        if (answer := _answer(ctx)) is not None:
+            answer.silent = True  # a large file must not become an event
         found = await self._read_project(lambda: self._resources(ctx).read(params.uri))
         return types.ReadResourceResult(contents=[found])
 
@@ -451,6 +455,11 @@ def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
     for uri in before.resources.keys() & now.resources.keys():
         if before.resources[uri] != now.resources[uri]:
             yield ResourceUpdated(uri=uri)
+
+
+def _answer(ctx: ServerRequestContext[None]) -> HeldAnswer | None:
+    """Return the answer to a request over HTTP."""
+    return None if ctx.request is None else ctx.request.scope.get(ANSWER)
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:

@@ -84,7 +84,8 @@ def of_outcome(
         if parts is None:
             content, structured = _truncated(outcome, value, resource, delivery)
         else:
-            content, structured = [*parts, *_output(outcome.output)], delivery.matching(value)
+            content = [*parts, *_output(outcome.output)]
+            structured = _structured(outcome, value, delivery)
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
@@ -102,22 +103,36 @@ def of_outcome(
     )
 
 
+def _structured(outcome: CallOutcome, value: Any, delivery: Delivery) -> Any:
+    """Return the structured content of a result with files, whose embedded texts may be large."""
+    resource, size = _resource(outcome, None, delivery), len(large_results.as_text(value).encode())
+    found = value if resource is None else large_results.truncated(value, size, resource, delivery)
+    return delivery.matching(value) if found is value else found
+
+
 def _truncated(
     outcome: CallOutcome, value: Any, resource: str | None, delivery: Delivery
 ) -> tuple[list[types.ContentBlock], Any]:
     """Return the content and the structured content of a result, shortened if it is large."""
-    call, plan = outcome.call, outcome.call.render_plan
+    call = outcome.call
     if value is None and outcome.output:
         return _output(outcome.output), value
-    if call.post_manifest_id is not None:
-        resource = resource_uris.result(call.chat_id, call.post_manifest_id)
-    if delivery.apps and plan is not None and plan.renderer == "html":
-        resource = None  # the page needs the complete result
+    resource = _resource(outcome, resource, delivery)
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
     content, structured = large_results.truncate(value, text, resource, delivery)
     if structured is value:
         structured = delivery.matching(value)
     return [*content, *_output(outcome.output)], structured
+
+
+def _resource(outcome: CallOutcome, resource: str | None, delivery: Delivery) -> str | None:
+    """Return the URI of the whole result; None if the client needs all of it at once."""
+    call, plan = outcome.call, outcome.call.render_plan
+    if delivery.apps and plan is not None and plan.renderer == "html":
+        return None  # the page needs the complete result
+    if call.post_manifest_id is not None:
+        return resource_uris.result(call.chat_id, call.post_manifest_id)
+    return resource
 
 
 def _shown_plan(plan: JsonObject, delivery: Delivery) -> JsonObject:
@@ -283,7 +298,7 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     encoded = base64.b64encode(content).decode()
     if uri is not None:
         blob = types.BlobResourceContents(uri=uri, mime_type=media_type, blob=encoded)
-        return [types.EmbeddedResource(resource=blob)]
+        return [types.EmbeddedResource(resource=blob), *link]
     if media_type.startswith("image/"):
         return [types.ImageContent(data=encoded, mime_type=media_type), *link]
     if media_type.startswith("audio/"):

@@ -1,5 +1,6 @@
 """``/mcp`` of a served project: the server's own token, and agent tokens, each with its role and chats."""
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -66,7 +67,7 @@ tools:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     roles = '  writer: {allow: ["demo.*", "quiz.*", "workspace.**"]}\n'
-    root = make_project(tmp_path_factory.mktemp("served") / "project", "quiz", roles=roles)
+    root = make_project(tmp_path_factory.mktemp("served") / "project", "quiz", "show", roles=roles)
     add_toolset(root, "headed", HEADED, "def look(region: str) -> str:\n    return region\n")
     return root
 
@@ -226,6 +227,48 @@ def test_a_header_of_an_argument_must_equal_the_argument(
     answer = post(port, body, query="?names=underscore", Mcp_Param_Region=header)
 
     assert answer.status_code == status, answer.text
+
+
+# Large results
+
+
+@versions
+@pytest.mark.parametrize("mib", [0.5, 4])
+def test_an_image_of_up_to_4_mib_reaches_the_client(port: int, version: str, mib: float) -> None:
+    size = int(mib * (1 << 20))
+
+    async def say(client: Client) -> tuple[Any, Any]:
+        result = await client.call_tool("show.picture", {"size": size})
+        link = next(one for one in result.content if one.type == "resource_link")
+        return result, (await client.read_resource(link.uri)).contents[0]
+
+    result, read = talk_over_http(port, say, version=version)
+
+    image = result.content[0]
+    assert len(base64.b64decode(image.data)) == len(base64.b64decode(read.blob)) == size
+
+
+@versions
+@pytest.mark.parametrize("name", ["picture", "document"])
+def test_a_large_file_is_only_linked_if_progress_was_streamed_before_it(
+    port: int, version: str, name: str
+) -> None:
+    size, progress = 4 << 20, Progress()
+
+    async def say(client: Client) -> Any:
+        result = await client.call_tool(
+            f"show.{name}", {"size": size, "steps": 2}, progress_callback=progress
+        )
+        links = [one for one in result.content if one.type == "resource_link"]
+        assert {one.type for one in result.content} <= {"resource_link", "text"}
+        contents = [(await client.read_resource(one.uri)).contents[0] for one in links]
+        blobs = [one.blob for one in contents if isinstance(one, types.BlobResourceContents)]
+        assert [len(base64.b64decode(one)) for one in blobs] == [size]
+        assert len(links) == (1 if name == "picture" else 2)
+        return await client.list_tools()  # the session goes on
+
+    assert talk_over_http(port, say, version=version).tools
+    assert progress.began.is_set()
 
 
 # Clients without a session
