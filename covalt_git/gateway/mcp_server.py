@@ -186,7 +186,6 @@ class RequestHandlers:
         listed = await self._read_project(
             partial(
                 self._gateway_of(ctx).listed,
-                modern=is_modern(ctx),
                 needs_chat=self._is_stateless(ctx) and _chat_named(ctx) is None,
                 apps=client_supports_apps(ctx),
             )

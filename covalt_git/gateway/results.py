@@ -71,11 +71,10 @@ def of_outcome(
     facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
     if (error := outcome.error) is not None:
         hint = agent_hints.for_agent(error.hint, style)
-        content = _error_text(error.code, error.message, hint)
-        if error.traceback:
-            content.append(_text(error.traceback.rstrip()))
+        more = [error.traceback.rstrip()] if error.traceback else []
         if value is not None:  # what the tool answered, also if it does not match its schema
-            content.append(_text(large_results.as_text(value)[: large_results.TEXT_BYTES]))
+            more.append(large_results.as_text(value)[: large_results.TEXT_BYTES])
+        content = [_error_text(error.code, error.message, hint, more)]
         problem = {"error": error.code, "error_description": error.message, "hint": hint}
         facts[ERROR] = problem
         structured: Any = structured_error(problem, delivery)
@@ -95,8 +94,9 @@ def of_outcome(
         facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
         links += plan_links(plan, *place, known=[*linked, *links])
     failed = outcome.error is not None
+    content = [*content, *links, *_new_chat(chat)]
     return types.CallToolResult(
-        content=[*content, *links, *_new_chat(chat)],
+        content=_in_one_text(content) if failed else content,
         structured_content=structured if failed or delivery.has_structured(structured) else None,
         is_error=failed,
         _meta={name: fact for name, fact in facts.items() if fact is not None},
@@ -164,7 +164,7 @@ def _approval_needed(
     contain the command that approves the call, because a model with a shell could run the command.
     """
     reasons = display.in_line(", ".join(approval.reasons))
-    content = [
+    content: list[types.ContentBlock] = [
         _text(
             f"{approval.tool_id} needs approval: {reasons}\n"
             f"a user approves or denies it, at a terminal or in the browser\n"
@@ -179,7 +179,7 @@ def _approval_needed(
         "expires_at": approval.expires_at,
     }
     return types.CallToolResult(
-        content=content,
+        content=_in_one_text(content),
         structured_content=structured_error(facts, delivery),
         is_error=True,
         _meta={CHAT: approval.chat_id, CALL: approval.call_id, ERROR: facts},
@@ -198,20 +198,27 @@ def structured_error(facts: JsonObject, delivery: Delivery) -> JsonObject | None
 def of_error(error: CovaltError, delivery: Delivery, style: Style = "dots") -> types.CallToolResult:
     """Return why a call was refused, in a form that an agent can act on."""
     facts = agent_hints.error_facts(error, style)
-    content = _error_text(error.code, error.message, facts["hint"])
     # A problem of the arguments has the code of the error, which is already in the first line.
-    content += [
-        _text(f"{one.path}: {one.message}" if one.code == error.code else str(one))
+    problems = [
+        f"{one.path}: {one.message}" if one.code == error.code else str(one)
         for one in error.problems
     ]
+    text = _error_text(error.code, error.message, facts["hint"], problems)
     structured = structured_error(facts, delivery)
     return types.CallToolResult(
-        content=content, structured_content=structured, is_error=True, _meta={ERROR: facts}
+        content=[text], structured_content=structured, is_error=True, _meta={ERROR: facts}
     )
 
 
-def _error_text(code: str, message: str, hint: str) -> list[types.ContentBlock]:
-    return [_text(f"{code}: {message}" + (f"\nhint: {hint}" if hint else ""))]
+def _error_text(code: str, message: str, hint: str, more: Sequence[str]) -> types.ContentBlock:
+    return _text("\n".join([f"{code}: {message}", *more, *([f"hint: {hint}"] if hint else [])]))
+
+
+def _in_one_text(content: Sequence[types.ContentBlock]) -> list[types.ContentBlock]:
+    """Return the blocks of an error with all texts in the first one: clients give only the first block to the model."""
+    texts = [block.text for block in content if isinstance(block, types.TextContent)]
+    others = [block for block in content if not isinstance(block, types.TextContent)]
+    return [_text("\n".join(texts)), *others]
 
 
 def _output(output: str) -> list[types.ContentBlock]:

@@ -16,7 +16,7 @@ from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
-from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing
+from covalt_git.gateway import approvals, large_results, mcp_apps, meta_tools, results, tool_listing
 from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
@@ -138,29 +138,26 @@ class Gateway:
         return Offer(self.tools(), prompts, resources)
 
     def listed(
-        self, *, modern: bool, needs_chat: bool = False, apps: bool = False
+        self, *, needs_chat: bool = False, apps: bool = False
     ) -> dict[str, Callable[[], types.Tool]]:
         """Return a function that describes each tool, by keys in the order of the list.
 
         With ``needs_chat``, the tools that work in a chat have an argument for it; with ``apps``, the tools
         are described for hosts of MCP Apps.
         """
-        load = partial(self._listed, modern=modern, needs_chat=needs_chat, apps=apps)
-        return self._cache.get(
-            (self.style, self.mode, modern, needs_chat, apps), self._files(), load
-        )
+        load = partial(self._listed, needs_chat=needs_chat, apps=apps)
+        return self._cache.get((self.style, self.mode, needs_chat, apps), self._files(), load)
 
-    def _listed(
-        self, *, modern: bool, needs_chat: bool, apps: bool
-    ) -> dict[str, Callable[[], types.Tool]]:
-        options = {"modern": modern, "needs_chat": needs_chat}
+    def _listed(self, *, needs_chat: bool, apps: bool) -> dict[str, Callable[[], types.Tool]]:
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in meta_tools.own_tools(self.mode).items():
             # The key is sorted before all ids.
             listed[f"!{name}"] = partial(meta_tools.describe, own, needs_chat=needs_chat)
         names = {} if self.mode == "search" else self.tools()
         for name, tool in names.items():
-            describe = partial(tool_listing.describe, tool, name, root=self.root, **options)
+            describe = partial(
+                tool_listing.describe, tool, name, root=self.root, needs_chat=needs_chat
+            )
             listed[tool.tool_id] = cache(describe)
         if not apps:
             return listed
@@ -182,7 +179,7 @@ class Gateway:
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         found = None if own else self._find(project, call.name)
         if found is not None:
-            schema = tool_listing.listed_output(found.tool, modern=call.delivery.modern)
+            schema = found.tool.output_schema
             call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
@@ -205,9 +202,7 @@ class Gateway:
                 return results.of_value({"tools": matches})
             case "read_tool":
                 tool = self._find(project, args["name"]).tool
-                described = tool_listing.describe(
-                    tool, args["name"], root=self.root, modern=call.delivery.modern
-                )
+                described = tool_listing.describe(tool, args["name"], root=self.root)
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
             case "call_tool":
@@ -232,10 +227,15 @@ class Gateway:
         outcome: CallOutcome,
         chat: ClientChat,
         resource: str | None = None,
+        *,
+        wraps: bool = False,
     ) -> types.CallToolResult:
         """Return the outcome of a call for its client."""
         read = results.reader(project, outcome.call)
-        delivery = call.delivery._replace(most_bytes=project.config.limits.result_kb << 10)
+        delivery = call.delivery._replace(
+            most_bytes=project.config.limits.result_kb << 10,
+            wraps=wraps,
+        )
         return results.of_outcome(
             outcome, chat, read, delivery=delivery, style=self.style, resource=resource
         )
@@ -297,7 +297,8 @@ class Gateway:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
             )
-        return self._result(project, call, outcome, client_chat, resource)
+        wraps = large_results.is_wrapped(tool.output_schema)
+        return self._result(project, call, outcome, client_chat, resource, wraps=wraps)
 
     def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.

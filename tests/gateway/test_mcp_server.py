@@ -42,16 +42,6 @@ def test_the_list_is_the_catalog_of_the_role(shared: Path, role: str | None) -> 
     assert [name for name in names if name not in {"read_result", "resume"}] == visible
 
 
-@versions
-def test_a_result_that_is_no_object_is_structured_since_2026_07_28(
-    shared: Path, version: str
-) -> None:
-    result = call(shared, "demo.numbers", version=version)
-
-    assert text(result).startswith("[1, 2]")
-    assert result.structured_content == (None if version == "legacy" else [1, 2])
-
-
 def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path) -> None:
     result = call(shared, "demo.fails")
 
