@@ -15,6 +15,7 @@ from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, large_results, mcp_apps, meta_tools, results, tool_listing
 from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
@@ -314,8 +315,11 @@ class Gateway:
         if tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
-        nearest = nearest_name(name, self.tools())
-        hint = f"did you mean {nearest!r}?" if nearest else ""
+        tools = self.tools()
+        nearest = nearest_name(name, tools)
+        # An agent calls what is proposed; a tool that deletes something is called by its own name only.
+        is_proposed = nearest is not None and not may_destroy(tools[nearest])
+        hint = f"did you mean {nearest!r}?" if is_proposed else ""
         raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
 
