@@ -78,6 +78,12 @@ class LockedTool(StrictModel):
         return found | {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}}
 
     @property
+    def is_task(self) -> bool:
+        """Whether it can be called only as a task (MCP specification 2025-11-25, "Tasks")."""
+        execution = self.more.get("execution")
+        return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+
+    @property
     def digest_matches(self) -> bool:
         """Whether ``digest`` is the digest of the definition in this entry."""
         return self.digest == self.computed_digest

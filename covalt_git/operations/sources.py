@@ -112,6 +112,9 @@ class SourceRow(Result):
     tool_names: tuple[str, ...] = Field(description="The names of the tools that it listed last.")
     accepted: int
     to_accept: tuple[DifferingTool, ...]
+    tasks: tuple[str, ...] = Field(
+        (), description="Tools that cannot be accepted yet, because they run only as tasks of MCP."
+    )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
     )
@@ -324,6 +327,7 @@ def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
         tools=len(tools),
         tool_names=tuple(sorted(tools)),
         to_accept=_differing(source.to_accept),
+        tasks=source.tasks,
         connections=tuple(connections(context.project.root, toolset.id, server.id)),
     )
 

@@ -12,6 +12,7 @@ from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.names import host_name, local_names
@@ -41,6 +42,16 @@ class NoLockError(CovaltError):
 
     code = "no_lock"
     http_status = 409
+
+
+class TaskOnlyError(CovaltError):
+    """A tool that can be called only as a task is accepted."""
+
+    code = "task_only"
+    http_status = 409
+
+    def __init__(self, tool_id: str) -> None:
+        super().__init__(f"{tool_id} is not accepted: {WHY_HELD_BACK['task']}")
 
 
 class ToolDifference(NamedTuple):
@@ -96,7 +107,14 @@ class ToolSource(NamedTuple):
     def accepted(self) -> int:
         """Number of tools whose locked definition is accepted."""
         tools = self.lock.tools if self.lock else {}
-        return len(tools) - sum(one.after is not None for one in self.to_accept)
+        waiting = sum(one.after is not None for one in self.to_accept)
+        return len(tools) - waiting - len(self.tasks)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tools that can be called only as tasks, which is not possible yet; they are not accepted."""
+        tools = self.lock.tools if self.lock else {}
+        return tuple(sorted(name for name, tool in tools.items() if tool.is_task))
 
     @property
     def enabled(self) -> bool:
@@ -249,6 +267,7 @@ def accept(
         UnknownNameError: if the toolset, the namespace or a tool does not exist.
         NoLockError: if its tools were never listed, or the lock is unreadable.
         StaleError: if a definition has another digest; nothing is accepted.
+        TaskOnlyError: if a tool can be called only as a task; nothing is accepted.
     """
     toolset = changeable(root, toolset_id)
     source = find_source(root, toolset_id, namespace)
@@ -265,6 +284,8 @@ def accept(
                 f"{tool_id} has changed since it was shown; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )
+        if tool is not None and tool.is_task:
+            raise TaskOnlyError(tool_id)
         if digest is None:
             del accepted[tool_id]
         else:
@@ -344,7 +365,7 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
     found = []
     for name in sorted({*lock.tools, *known}):
         after, digest = lock.tools.get(name), known.get(name)
-        if after is not None and after.computed_digest == digest:
+        if after is not None and (after.is_task or after.computed_digest == digest):
             continue
         before = lock.replaced.get(name)
         if before is not None and before.computed_digest != digest:
