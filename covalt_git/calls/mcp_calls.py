@@ -12,13 +12,14 @@ from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store
+from covalt_git.credentials.command import SecretCommand
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
-from covalt_git.models.project_config import DEFAULT_ANSWER_S
+from covalt_git.models.project_config import DEFAULT_ANSWER_S, effective_limits
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.system.file_cache import signature
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
+    from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
-    from covalt_git.credentials.command import SecretCommand
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def definition(
@@ -139,6 +142,31 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
     return outcome._replace(
         asked=tuple(one for inquiry in inquiries for one in question_records(inquiry))
     )
+
+
+def read_linked(
+    root: Path, config: ProjectConfig, found: Found, chat: ChatStore, uri: str
+) -> list[JsonObject]:
+    """Return the contents of a resource to which the result of a server's tool links, as the protocol has them.
+
+    The server is that of the chat, so it may know the resource only as long as it runs.
+
+    Raises:
+        CovaltError: if the server is not granted, cannot be started or reached, or does not return the resource.
+    """
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+    toolset = found.toolset
+    server = definition(
+        toolset,
+        server_of(toolset, found.tool.server),
+        root=root,
+        workspace=chat.workspace.absolute(),
+        chat_id=chat.id,
+        command=SecretCommand.of(root, config.secret_command),
+    )
+    limits = effective_limits(found.tool.limits, config.limits)
+    return mcp_tool.read_resource(server, uri, limits, _grant_check(root, toolset, server))
 
 
 def _server_of_call(job: ToolRun) -> Definition:

@@ -199,6 +199,31 @@ class Connection:
         self._reset_http_failure()
         return await self._definitions(client)
 
+    async def read_resource(
+        self, uri: str, timeout_s: float, caller: EventHandlers
+    ) -> list[JsonObject]:
+        """Return the contents of a resource as the protocol has them.
+
+        Raises:
+            CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
+            CovaltError: if the server cannot be started, ends, or answers with an error.
+        """
+        async with self._request_lock:
+            client = await self.client(caller)
+            self._reset_http_failure()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    found = await client.read_resource(uri, cache_mode="bypass")
+            except TimeoutError:
+                raise CallTimeoutError(is_sent=True) from None
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            finally:
+                self._last_used = asyncio.get_running_loop().time()
+        return [
+            one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in found.contents
+        ]
+
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked.
 

@@ -80,6 +80,28 @@ class Connections:
             definition, _always, lambda one, caller: one.tools(caller), handlers, cancel
         )
 
+    def read_resource(
+        self,
+        definition: Definition,
+        uri: str,
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+    ) -> list[JsonObject]:
+        """Return the contents of a server's resource as the protocol has them.
+
+        Raises:
+            TimeoutError: if it takes longer than ``timeout_s``.
+            CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
+        """
+        return self._use(
+            definition,
+            wanted,
+            lambda one, caller: one.read_resource(uri, timeout_s, caller),
+            _NO_HANDLERS,
+            None,
+        )
+
     def call(
         self,
         definition: Definition,

@@ -242,8 +242,8 @@ class RequestHandlers:
         self._register_session(ctx)
         if (answer := _answer(ctx)) is not None:
             answer.silent = True  # a large file must not become an event
-        found = await self._read_project(lambda: self._resources(ctx).read(params.uri))
-        return types.ReadResourceResult(contents=[found])
+        found = await self._read_project(lambda: self._resources(ctx).read_all(params.uri))
+        return types.ReadResourceResult(contents=[*found])
 
     async def _subscribe(
         self, ctx: ServerRequestContext[None], params: types.SubscribeRequestParams

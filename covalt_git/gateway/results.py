@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import agent_hints, large_results
+from covalt_git.gateway import agent_hints, large_results, server_links
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
@@ -53,11 +53,12 @@ def of_outcome(
     delivery: Delivery,
     style: Style,
     resource: str | None = None,
+    of_server: bool = False,
 ) -> types.CallToolResult:
     """Return the outcome of a call: its result or its error, and the files that it changed.
 
     ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
-    by default of the result in the call's record.
+    by default of the result in the call's record.  ``of_server`` is whether the tool is one of an MCP server.
     """
     if outcome.approval is not None:
         return _approval_needed(outcome.approval, chat, delivery)
@@ -85,6 +86,8 @@ def of_outcome(
         else:
             content = [*parts, *_output(outcome.output)]
             structured = _structured(outcome, value, delivery)
+    if of_server and outcome.error is None:
+        content = [*content, *server_links.link_blocks(call)]
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]

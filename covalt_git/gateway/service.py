@@ -229,16 +229,22 @@ class Gateway:
         chat: ClientChat,
         resource: str | None = None,
         *,
-        wraps: bool = False,
+        tool: Tool | None = None,
     ) -> types.CallToolResult:
-        """Return the outcome of a call for its client."""
+        """Return the outcome of a call of a tool for its client."""
         read = results.reader(project, outcome.call)
         delivery = call.delivery._replace(
             most_bytes=project.config.limits.result_kb << 10,
-            wraps=wraps,
+            wraps=tool is not None and large_results.is_wrapped(tool.output_schema),
         )
         return results.of_outcome(
-            outcome, chat, read, delivery=delivery, style=self.style, resource=resource
+            outcome,
+            chat,
+            read,
+            delivery=delivery,
+            style=self.style,
+            resource=resource,
+            of_server=tool is not None and tool.kind == "mcp",
         )
 
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
@@ -298,8 +304,7 @@ class Gateway:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
             )
-        wraps = large_results.is_wrapped(tool.output_schema)
-        return self._result(project, call, outcome, client_chat, resource, wraps=wraps)
+        return self._result(project, call, outcome, client_chat, resource, tool=tool)
 
     def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.

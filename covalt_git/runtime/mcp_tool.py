@@ -127,6 +127,37 @@ def run(job: McpJob) -> Outcome:
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
 
 
+def read_resource(
+    definition: Definition, uri: str, limits: Limits, wanted: Callable[[], bool]
+) -> list[JsonObject]:
+    """Return the contents of a server's resource, masked, with the keys of MCP.
+
+    Raises:
+        CovaltError: if it cannot be read, takes too long or is too large.
+    """
+    try:
+        found = CONNECTIONS.read_resource(
+            definition, uri, limits.timeout_s or DEFAULT_TIMEOUT_S, wanted=wanted
+        )
+    except TimeoutError:
+        failure = limit_error("limit_time", limits)
+        raise CovaltError(failure.message, code="limit_time", http_status=504) from None
+    if len(json.dumps(found)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
+        failure = limit_error("limit_output", limits)
+        raise CovaltError(failure.message, code="limit_output", http_status=502)
+    mask = mask_of(definition)
+    return [_masked(mask, one) for one in found]
+
+
+def _masked(mask: Mask, content: JsonObject) -> JsonObject:
+    """Return the content of a resource without secrets, also inside of its bytes."""
+    masked: JsonObject = mask.value(content)
+    blob = content.get("blob")
+    if isinstance(blob, str) and (decoded := _decoded(blob)) is not None:
+        masked["blob"] = base64.b64encode(mask.content(decoded)).decode()
+    return masked
+
+
 def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Outcome:
     """Return the outcome of a call with a result (MCP specification, "Tools", section "Tool Result").
 

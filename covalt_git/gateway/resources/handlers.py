@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 
 from covalt_git.access import confirmation
+from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
+from covalt_git.gateway.server_links import server_links
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
@@ -87,11 +89,23 @@ class Resources(NamedTuple):
                     listed[uri] = partial(_manifest, uri, branch.name)
         return dict(sorted(listed.items()))
 
+    def read_all(self, uri: str) -> list[types.TextResourceContents | types.BlobResourceContents]:
+        """Return the contents of the resource with a URI; only one of another server may have several.
+
+        Raises:
+            CovaltError: as :meth:`read`.
+        """
+        parsed = resource_uris.parse(uri)
+        if parsed is None or parsed.link is None:
+            return [self.read(uri)]
+        return self._linked(uri, parsed)
+
     def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
         """Return the content of the resource with a URI.
 
         Raises:
             NoSuchResourceError: if it does not exist for the client.
+            CovaltError: if its server does not return it.
         """
         found = self.pages.read(uri)
         if found is not None:
@@ -102,6 +116,8 @@ class Resources(NamedTuple):
             if of_toolset is None:
                 raise _no_such(uri)
             return of_toolset
+        if parsed.link is not None:
+            return self._linked(uri, parsed)[0]
         if parsed.is_artifact:
             return self._artifact(uri, parsed)
         if parsed.result_page is not None:
@@ -138,6 +154,27 @@ class Resources(NamedTuple):
                 raise _no_such(uri)
             page = chat.records.content(plan.artifact)
             return toolset_resources.contents(uri, Content.of_file("artifact.html", page))
+
+    def _linked(
+        self, uri: str, parsed: ResourceUri
+    ) -> list[types.TextResourceContents | types.BlobResourceContents]:
+        """Return a resource of another server to which a call's result links, if the client may call the tool now."""
+        with self._call(uri, parsed) as (chat, call):
+            links = server_links(call.result)
+            try:
+                found = self.project.catalog.find_callable(call.tool_id)
+            except CovaltError:
+                raise _no_such(uri) from None
+            number = parsed.link or 1
+            if found.tool.kind != "mcp" or number > len(links):
+                raise _no_such(uri)
+            contents = read_linked(
+                self.project.root, self.project.config, found, chat, links[number - 1]["uri"]
+            )
+        if not contents:
+            raise _no_such(uri)
+        kinds = (types.TextResourceContents, types.BlobResourceContents)
+        return [kinds["blob" in one].model_validate({**one, "uri": uri}) for one in contents]
 
     def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
         """Return a page of a call's result, if the client may see the tool."""
