@@ -161,6 +161,8 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     _print_differences(source, shown)
     _print_tasks(source)
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
+    if source.offers:
+        counted += f", {source.offers} resources, templates and prompts"
     rest = "all others" if source.tasks else "all"
     if not shown:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")

@@ -17,7 +17,15 @@ from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
-from covalt_git.gateway import approvals, large_results, mcp_apps, meta_tools, results, tool_listing
+from covalt_git.gateway import (
+    approvals,
+    large_results,
+    mcp_apps,
+    meta_tools,
+    results,
+    server_offers,
+    tool_listing,
+)
 from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
@@ -135,6 +143,12 @@ class Gateway:
             resources = {
                 one.what.uri or one.what.uri_template or "": one.digest
                 for one in project.catalog.resources(index)
+            }
+        for one in server_offers.visible(project, "prompt"):
+            prompts[one.id] = server_offers.prompts(project)[one.id].what
+        for kind in ("resource", "template"):
+            resources |= {
+                one.uri: one.locked.digest for one in server_offers.visible(project, kind)
             }
         return Offer(self.tools(), prompts, resources)
 

@@ -18,7 +18,7 @@ from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import large_results
+from covalt_git.gateway import large_results, server_offers
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.gateway.server_links import server_links
@@ -70,7 +70,7 @@ class Resources(NamedTuple):
         They are the current files, the newest commit of each branch, the resources of toolsets, and with
         ``list_pages`` the pages of tools.
         """
-        listed = toolset_resources.listed(self.project)
+        listed = {**server_offers.listed(self.project), **toolset_resources.listed(self.project)}
         if self.list_pages:
             listed |= self.pages.listed()
         chat_id = self.chats.find(self.project, self.client, self.named)
@@ -96,9 +96,10 @@ class Resources(NamedTuple):
             CovaltError: as :meth:`read`.
         """
         parsed = resource_uris.parse(uri)
-        if parsed is None or parsed.link is None:
-            return [self.read(uri)]
-        return self._linked(uri, parsed)
+        if parsed is not None and parsed.link is not None:
+            return self._linked(uri, parsed)
+        chat_id = self.chats.find(self.project, self.client, self.named)
+        return server_offers.read(self.project, uri, chat_id) or [self.read(uri)]
 
     def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
         """Return the content of the resource with a URI.
@@ -112,6 +113,10 @@ class Resources(NamedTuple):
             return found
         parsed = resource_uris.parse(uri)
         if parsed is None:
+            chat_id = self.chats.find(self.project, self.client, self.named)
+            of_server = server_offers.read(self.project, uri, chat_id)
+            if of_server:
+                return of_server[0]
             of_toolset = toolset_resources.read(self.project, uri)
             if of_toolset is None:
                 raise _no_such(uri)
@@ -173,8 +178,7 @@ class Resources(NamedTuple):
             )
         if not contents:
             raise _no_such(uri)
-        kinds = (types.TextResourceContents, types.BlobResourceContents)
-        return [kinds["blob" in one].model_validate({**one, "uri": uri}) for one in contents]
+        return server_offers.contents(contents, uri)
 
     def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
         """Return a page of a call's result, if the client may see the tool."""
@@ -227,7 +231,7 @@ class Resources(NamedTuple):
                 mime_type=_JSON if name == "manifest" else None,
             )
             for name, template in resource_uris.TEMPLATES.items()
-        ] + toolset_resources.templates(self.project)
+        ] + [*toolset_resources.templates(self.project), *server_offers.templates(self.project)]
 
     def _may(self, name: str, **args: Any) -> bool:
         """Return whether the client may do what a built-in tool does, and without approval: a resource cannot wait for it."""
