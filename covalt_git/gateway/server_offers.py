@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
+from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.gateway.resources.resource_uris import SCHEME
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
+from covalt_git.models.tool import Tool
 from covalt_git.names import ToolId, is_tool_name
 
 if TYPE_CHECKING:
@@ -65,7 +67,10 @@ class ServerPrompt(ToolsetItem[Prompt]):
 
 
 def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
-    """Return the offers of a kind that the principal may use, sorted by their ids."""
+    """Return the offers of a kind that the principal may use, sorted by their ids.
+
+    One for which a rule requires approval is left out, because nothing that is read can wait for it.
+    """
     ids = toolset_ids(project.root / "toolsets")
     toolsets = (toolset_cache.toolset(project.root, one, ids) for one in ids)
     found = [
@@ -73,9 +78,15 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
         for toolset in toolsets
         if toolset.enabled and toolset.sound
         for offer in _accepted(toolset, kind)
-        if project.catalog.sees(offer.id)
+        if project.catalog.sees(offer.id) and not _needs_approval(project, offer)
     ]
     return sorted(found, key=lambda offer: offer.id)
+
+
+def _needs_approval(project: Project, offer: ServerOffer) -> bool:
+    """Return whether a rule of ``covalt.yaml`` requires approval, as of a call of a tool with this id."""
+    tool = Tool(tool_id=offer.id, toolset_id=offer.toolset.id, name=offer.id, input_schema={})
+    return bool(confirmation(project.config, tool, {}))
 
 
 def _accepted(toolset: Toolset, kind: OfferKind) -> Iterator[ServerOffer]:

@@ -104,6 +104,14 @@ def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
     talk(root, is_refused, role="noter")
 
 
+def test_one_that_a_rule_requires_approval_of_is_not_passed_on(root: Path) -> None:
+    config = root / "covalt.yaml"
+    rule = "approvals:\n  - {pattern: near.note, require: true}\n"
+    config.write_text(config.read_text() + rule)
+
+    assert talk(root, offered) == ([PIXEL], [f"{NOTES}{{number}}"], ["near.greet"])
+
+
 def test_new_and_changed_ones_are_off_until_they_are_accepted(root: Path) -> None:
     changed = json.loads(json.dumps(OFFERS))
     changed["resources/list"]["resources"][0] |= {"size": 8, "annotations": {"lastModified": "x"}}
