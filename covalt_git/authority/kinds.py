@@ -316,6 +316,7 @@ KINDS: dict[str, Kind] = {
         "{item} is {value}", "", judge=_more, show=lambda value: shown(value["effective"])
     ),
     "schema": Kind("", "", judge=_schema),
+    "offer": Kind("can be read, with the definition {value}", "can no longer be read"),
     "definition": Kind("has the accepted definition {value}", ""),
     # required properties of a token
     "token": Kind("is required", "is no longer required", added="narrowing", exists=True),

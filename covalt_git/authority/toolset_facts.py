@@ -69,6 +69,7 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
             yield from tool_facts(tool, config, _tool_places(toolset, tool))
     yield from _server_facts(toolset, manifest)
     yield from _lock_facts(toolset, config)
+    yield from _offer_facts(toolset)
 
 
 def _manifest_place(toolset: Toolset, *loc: str | int, key: bool = False) -> Place:
@@ -267,6 +268,22 @@ def _lock_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
             return place_in(lock, ("tools", name, "input_schema", *loc))
 
         yield Fact(tool.tool_id, "schema", "", locked.input_schema, schema(()), locate=schema)
+
+
+def _offer_facts(toolset: Toolset) -> Iterator[Fact]:
+    """Yield the facts of accepted resources, resource templates and prompts of servers, which agents can read."""
+    accepted = toolset.state.accepted
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    for lock in (
+        toolset.locks[one.id] for one in servers if one.enabled and one.id in toolset.locks
+    ):
+        if lock.value is None:
+            continue
+        for name, offer in lock.value.offers.items():
+            subject, digest = f"{lock.value.namespace}:{name}", offer.computed_digest
+            if accepted.get(subject) == digest:
+                place = place_in(lock, ("offers", name), key=True)
+                yield Fact(subject, "offer", "", digest, place)
 
 
 def _accepted_tools(toolset: Toolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:

@@ -5,39 +5,44 @@ from __future__ import annotations
 import sys
 import tempfile
 from concurrent import futures
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store
+from covalt_git.credentials.command import SecretCommand
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
-from covalt_git.models.project_config import DEFAULT_ANSWER_S
+from covalt_git.models.project_config import DEFAULT_ANSWER_S, effective_limits
 from covalt_git.models.server_definition import references_of
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.tool_lock import locked_offer, locked_tool
+from covalt_git.models.tool_properties import Limits
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.permissions import check_servers_trusted
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
+    from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
-    from covalt_git.credentials.command import SecretCommand
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import LockedTool
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool_lock import LockedOffer, LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def definition(
@@ -141,6 +146,78 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
     )
 
 
+class ServerAccess(NamedTuple):
+    """A granted server that is read, in the chat ``chat``; without a chat, it runs in an empty folder and then ends."""
+
+    root: Path
+    config: ProjectConfig
+    toolset: Toolset
+    server_id: str
+    chat: ChatStore | None = None
+
+    def read_resource(self, uri: str) -> list[JsonObject]:
+        """Return the contents of a resource as the protocol has them.
+
+        Raises:
+            CovaltError: if the server is not granted, cannot be started or reached, or does not return the resource.
+        """
+        from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+        with self._opened() as (server, wanted):
+            return mcp_tool.read_resource(server, uri, self._limits, wanted)
+
+    def get_prompt(self, name: str, args: Mapping[str, str]) -> JsonObject:
+        """Return a prompt with its arguments as the protocol has it.
+
+        Raises:
+            CovaltError: as :meth:`read_resource`.
+        """
+        from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+        with self._opened() as (server, wanted):
+            return mcp_tool.get_prompt(server, name, args, self._limits, wanted)
+
+    @property
+    def _limits(self) -> Limits:
+        return effective_limits(Limits(), self.config.limits)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Definition, Callable[[], bool]]]:
+        from covalt_git.connections import pool  # noqa: PLC0415 - it loads the SDK
+
+        with tempfile.TemporaryDirectory(
+            prefix="covalt-git-", ignore_cleanup_errors=True
+        ) as folder:
+            chat = self.chat
+            server = definition(
+                self.toolset,
+                server_of(self.toolset, self.server_id),
+                root=self.root,
+                workspace=Path(folder).resolve() if chat is None else chat.workspace.absolute(),
+                chat_id=None if chat is None else chat.id,
+                command=SecretCommand.of(self.root, self.config.secret_command),
+            )
+            try:
+                yield server, _grant_check(self.root, self.toolset, server)
+            finally:
+                if chat is None:
+                    pool.CONNECTIONS.end(server.name)
+
+
+def read_linked(
+    root: Path, config: ProjectConfig, found: Found, chat: ChatStore, uri: str
+) -> list[JsonObject]:
+    """Return the contents of a resource to which the result of a server's tool links, as the protocol has them.
+
+    The server is that of the chat, so it may know the resource only as long as it runs.
+
+    Raises:
+        CovaltError: if the server is not granted, cannot be started or reached, or does not return the resource.
+    """
+    server_id = found.tool.server or ""
+    return ServerAccess(root, config, found.toolset, server_id, chat).read_resource(uri)
+
+
 def _server_of_call(job: ToolRun) -> Definition:
     toolset = job.found.toolset
     return definition(
@@ -224,8 +301,8 @@ def list_tools(
     root: Path,
     command: SecretCommand | None = None,
     report: Callable[[str], None] = lambda _: None,
-) -> tuple[LockedTool, ...]:
-    """Return the tools that a granted server lists now; ``report`` receives its log messages.
+) -> tuple[LockedTool | LockedOffer, ...]:
+    """Return the tools, resources, templates and prompts that a granted server lists now; ``report`` receives its log messages.
 
     Its workspace is an empty folder, and its connection is closed afterwards.
 
@@ -247,9 +324,16 @@ def list_tools(
             command=command,
         )
         try:
-            tools = pool.CONNECTIONS.tools(
-                opened, handlers=event_handlers.EventHandlers(starting=report)
-            )
+            handlers = event_handlers.EventHandlers(starting=report)
+            tools = pool.CONNECTIONS.tools(opened, handlers=handlers)
+            try:
+                offers = pool.CONNECTIONS.offers(opened, handlers=handlers)
+            except CovaltError as error:
+                report(f"its resources and prompts cannot be listed: {error.message}")
+                offers = []
         finally:
             pool.CONNECTIONS.end(opened.name)
-    return tuple(locked_tool(one) for one in tools)
+    return (
+        *(locked_tool(one) for one in tools),
+        *(locked_offer(kind, one) for kind, one in offers),
+    )

@@ -103,7 +103,7 @@ def _disabled(found: Found) -> DisabledToolError:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         source = f"{toolset.id}/{tool.id.namespace}"
         hint = f"covalt-git source diff {source}"
-        if tool.held_back != "schema":
+        if tool.held_back not in {"schema", "task"}:
             hint += f"\ncovalt-git source accept {source} {tool.id.name}"
     return DisabledToolError(what, hint=hint)
 

@@ -59,6 +59,21 @@ def asks_by_default(
     return is_destructive(declared, source, imported=imported)
 
 
+def may_destroy(tool: Tool) -> bool:
+    """Return whether a tool is destructive, requires approval, or has an id that says so and nothing that denies it."""
+    notes = tool.annotations
+    if notes.destructive or tool.confirmation:
+        return True
+    is_harmless = notes.read_only or notes.destructive is False
+    return not is_harmless and risky_word(tool.id.name) is not None
+
+
+def risky_word(name: str) -> str | None:
+    """Return the first word of an id that often names an effect that cannot be undone."""
+    parts = re.split(r"[_.-]", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    return next((part for part in parts if part in _RISKY), None)
+
+
 def check_effects(
     reading: Reading[ToolsetManifest],
     state: ToolsetState,
@@ -139,7 +154,7 @@ def _check_effect(
         return
     notes = tool.annotations
     is_silent = notes.destructive is None and notes.read_only is None
-    word = next(iter(_RISKY.intersection(re.split(r"[_.-]", tool.id.lower()))), None)
+    word = risky_word(tool.id)
     if word and is_silent and tool.requires_confirmation is None and not state.imported:
         message = f"the id says {word!r}, and nothing declares whether the tool is destructive"
         hint = "write annotations: {destructive: true}, or {destructive: false}"

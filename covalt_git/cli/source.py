@@ -11,8 +11,10 @@ from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user, print
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
+from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.operations import sources
 from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import TaskOnlyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +89,7 @@ def diff(names: tuple[str, ...]) -> None:
     print_json(found)
     for source in found.sources:
         _print_differences(source, source.to_accept)
+        _print_tasks(source)
     if not any(one.to_accept for one in found.sources):
         output.say("all tools are accepted", err=True)
 
@@ -112,6 +115,9 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     wanted = {one.name: one.digest for one in source.to_accept if not tools or one.name in tools}
     # A tool that is accepted already stays so; the operation refuses one that does not exist.
     wanted |= dict.fromkeys(set(tools) - set(source.tool_names) - wanted.keys())
+    for task in source.tasks:
+        if task in tools:
+            raise TaskOnlyError(f"{namespace}:{task}")
     if wanted:
         check_user(reason, "tools are accepted")
     done = ask_to_print(
@@ -126,7 +132,9 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
     _print_renamed(done.renamed)
     if not done.changed:
-        output.say(f"all tools of {source.shown_id} are already accepted")
+        what = "all other tools" if done.tasks else "all tools"
+        output.say(f"{what} of {source.shown_id} are already accepted")
+    _print_tasks(done)
 
 
 def _listed(names: Sequence[str]) -> sources.SourceList:
@@ -151,14 +159,18 @@ def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     _print_renamed(one.refreshed.renamed)
     shown = one.refreshed.drift if check else source.to_accept
     _print_differences(source, shown)
+    _print_tasks(source)
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
+    if source.offers:
+        counted += f", {source.offers} resources, templates and prompts"
+    rest = "all others" if source.tasks else "all"
     if not shown:
-        output.say(f"{counted}, {'unchanged' if check else 'all accepted'}")
+        output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
     elif not check and can_ask() and output.confirm("accept this?"):
         digests = {tool.name: tool.digest for tool in shown}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
-        output.say(f"{counted}, all accepted")
+        output.say(f"{counted}, {rest} accepted")
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {one.source}", err=True)
@@ -171,6 +183,12 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
             f"renamed {one.tool_id} for MCP hosts that reject dots: {one.old_name} -> {one.new_name}; "
             "change their allow lists"
         )
+
+
+def _print_tasks(source: sources.SourceRow) -> None:
+    """Print the tools that cannot be accepted, and why."""
+    for tool in source.tasks:
+        output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
 
 
 def _print_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:

@@ -31,13 +31,14 @@ from covalt_git.system.daemon_thread import in_daemon_thread
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.client.session import ClientRequestContext
 
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.event_handlers import EventHandlers
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool_lock import OfferKind
 
 _logger = logging.getLogger(__name__)
 
@@ -198,6 +199,73 @@ class Connection:
         self._tools = None
         self._reset_http_failure()
         return await self._definitions(client)
+
+    async def offers(self, caller: EventHandlers) -> list[tuple[OfferKind, JsonObject]]:
+        """Return the definitions of the server's resources, resource templates and prompts, with their kinds.
+
+        Raises:
+            CovaltError: if the server cannot be started or reached, or answers with an error.
+        """
+        async with self._request_lock:
+            client = await self.client(caller)
+            able = client.server_capabilities
+            found: list[tuple[OfferKind, JsonObject]] = []
+            try:
+                if able.resources is not None:
+                    found += await _pages("resource", client.list_resources, "resources")
+                    found += await _pages(
+                        "template", client.list_resource_templates, "resource_templates"
+                    )
+                if able.prompts is not None:
+                    found += await _pages("prompt", client.list_prompts, "prompts")
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            return found
+
+    async def get_prompt(
+        self, name: str, args: Mapping[str, str], timeout_s: float, caller: EventHandlers
+    ) -> JsonObject:
+        """Return a prompt with its arguments as the protocol has it.
+
+        Raises:
+            CovaltError: as :meth:`read_resource`.
+        """
+        return await self._read(lambda client: client.get_prompt(name, {**args}), timeout_s, caller)
+
+    async def read_resource(
+        self, uri: str, timeout_s: float, caller: EventHandlers
+    ) -> list[JsonObject]:
+        """Return the contents of a resource as the protocol has them.
+
+        Raises:
+            CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
+            CovaltError: if the server cannot be started, ends, or answers with an error.
+        """
+        found = await self._read(
+            lambda client: client.read_resource(uri, cache_mode="bypass"), timeout_s, caller
+        )
+        contents: list[JsonObject] = found["contents"]
+        return contents
+
+    async def _read(
+        self,
+        read: Callable[[Client], Awaitable[types.Result]],
+        timeout_s: float,
+        caller: EventHandlers,
+    ) -> JsonObject:
+        async with self._request_lock:
+            client = await self.client(caller)
+            self._reset_http_failure()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    found = await read(client)
+            except TimeoutError:
+                raise CallTimeoutError(is_sent=True) from None
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            finally:
+                self._last_used = asyncio.get_running_loop().time()
+        return found.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked.
@@ -551,6 +619,24 @@ class Connection:
             self._wanted_answers.discard(wanted)
             if ends is not None and not clock.expired():
                 clock.reschedule(ends + loop.time() - began)
+
+
+async def _pages(
+    kind: OfferKind, request: Callable[..., Awaitable[Any]], name: str
+) -> list[tuple[OfferKind, JsonObject]]:
+    """Return all definitions of a paginated list, with their kind."""
+    found: list[tuple[OfferKind, JsonObject]] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await request(cursor=cursor, cache_mode="bypass")
+        found += (
+            (kind, one.model_dump(mode="json", by_alias=True, exclude_none=True))
+            for one in getattr(page, name)
+        )
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
 
 
 async def _end_task(task: asyncio.Task[Any]) -> None:

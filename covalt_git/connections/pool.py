@@ -14,11 +14,12 @@ from covalt_git.connections.connection import Connection, Health, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from covalt_git.connections.definition import Definition, Name
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool_lock import OfferKind
 
 Result = TypeVar("Result")
 
@@ -78,6 +79,63 @@ class Connections:
         """
         return self._use(
             definition, _always, lambda one, caller: one.tools(caller), handlers, cancel
+        )
+
+    def offers(
+        self, definition: Definition, *, handlers: EventHandlers = _NO_HANDLERS
+    ) -> list[tuple[OfferKind, JsonObject]]:
+        """Return the definitions of a server's resources, resource templates and prompts, with their kinds.
+
+        Raises:
+            CovaltError: as :meth:`begin`, and if the server answers with an error.
+        """
+        return self._use(
+            definition, _always, lambda one, caller: one.offers(caller), handlers, None
+        )
+
+    def get_prompt(
+        self,
+        definition: Definition,
+        name: str,
+        args: Mapping[str, str],
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+    ) -> JsonObject:
+        """Return a prompt of a server with its arguments as the protocol has it.
+
+        Raises:
+            TimeoutError: if it takes longer than ``timeout_s``.
+            CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
+        """
+        return self._use(
+            definition,
+            wanted,
+            lambda one, caller: one.get_prompt(name, args, timeout_s, caller),
+            _NO_HANDLERS,
+            None,
+        )
+
+    def read_resource(
+        self,
+        definition: Definition,
+        uri: str,
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+    ) -> list[JsonObject]:
+        """Return the contents of a server's resource as the protocol has them.
+
+        Raises:
+            TimeoutError: if it takes longer than ``timeout_s``.
+            CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
+        """
+        return self._use(
+            definition,
+            wanted,
+            lambda one, caller: one.read_resource(uri, timeout_s, caller),
+            _NO_HANDLERS,
+            None,
         )
 
     def call(

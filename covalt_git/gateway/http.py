@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 
 from covalt_git.gateway.mcp_server import RequestHandlers
+from covalt_git.gateway.plain_json import PlainJson
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -26,8 +27,10 @@ MAX_BODY_BYTES = 16 << 20
 def http_app(gateway: Gateway) -> Starlette:
     """Return the ASGI app for the clients of one principal; it checks neither the host nor a token."""
     server = RequestHandlers(gateway).server()
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PLACE,
         max_request_body_size=MAX_BODY_BYTES,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    app.add_middleware(PlainJson)
+    return app

@@ -39,10 +39,18 @@ TRUNCATED: JsonObject = {
 
 MISMATCHED: JsonObject = {
     "type": "object",
-    "properties": {"mismatch": {"type": "string"}, "result": {}},
-    "required": ["mismatch", "result"],
+    "properties": {"mismatch": {"type": "string"}, "value": {}},
+    "required": ["mismatch", "value"],
 }
 """Schema of the structured content in place of a result that does not match the tool's output schema."""
+
+
+RESULT = "result"
+"""Key of the structured content of a result that is no object."""
+
+_DEFS = "$defs"
+_WRAPS = "x-fastmcp-wrap-result"
+"""Key of an output schema with which clients of FastMCP unwrap the result."""
 
 
 class NoSuchPageError(CovaltError):
@@ -61,6 +69,7 @@ class Delivery(NamedTuple):
         most_bytes: the size in bytes up to which a result is sent completely.
         apps: whether it is a host of MCP Apps.
         schema: the output schema of the called tool, if it was listed with one.
+        wraps: whether structured content is ``{"result": VALUE}``, as :func:`is_wrapped`.
     """
 
     structured: bool
@@ -68,10 +77,11 @@ class Delivery(NamedTuple):
     most_bytes: int = TEXT_BYTES
     apps: bool = False
     schema: JsonObject | None = None
+    wraps: bool = False
 
     def has_structured(self, value: Any) -> bool:
         """Return whether the client gets a value as structured content."""
-        return self.structured and (self.modern or isinstance(value, dict))
+        return self.structured and (self.modern or self.wraps or isinstance(value, dict))
 
     def matching(self, value: Any) -> Any:
         """Return a result as structured content that matches the listed output schema.
@@ -80,12 +90,15 @@ class Delivery(NamedTuple):
         schema: those of MCP servers, which are stored as they are, and those in which a secret was masked.
         """
         if self.schema is None or not (problems := _mismatch(self.schema, value)):
-            return value
+            return self._wrapped(value)
         if isinstance(value, dict) and value.keys() == {"structured_content", "content"}:
             inner = value["structured_content"]
             if not _mismatch(self.schema, inner):
-                return inner  # the other content blocks are content here too
-        return {"mismatch": problems, "result": value}
+                return self._wrapped(inner)  # the other content blocks are content here too
+        return {"mismatch": problems, "value": value}
+
+    def _wrapped(self, value: Any) -> Any:
+        return {RESULT: value} if self.wraps else value
 
 
 def truncate(
@@ -97,7 +110,9 @@ def truncate(
     sent once only.
     """
     size, structured = len(text.encode()), delivery.has_structured(value)
-    most = TEXT_BYTES if structured else delivery.most_bytes
+    # Of a text, many hosts give the model only the text, not the structured content.
+    is_text = not structured or (delivery.wraps and isinstance(value, str))
+    most = delivery.most_bytes if is_text else TEXT_BYTES
     if size <= most or (resource is None and not structured):
         return [types.TextContent(text=text)], value
     beginning, _ = page_of(text, 1, most)
@@ -113,9 +128,14 @@ def truncate(
     about = f"the complete result, in {pages} pages"
     link = types.ResourceLink(uri=resource, name="result", description=about, size=size)
     content += [types.TextContent(text=note), link]
-    if structured and size > delivery.most_bytes:
-        value = {"truncated": True, "resource": resource, "shape": shape(value)}
-    return content, value
+    return content, truncated(value, size, resource, delivery) if structured else value
+
+
+def truncated(value: Any, size: int, resource: str, delivery: Delivery) -> Any:
+    """Return the structured content of a result of ``size`` bytes: its shape and its resource if it is too large."""
+    if size <= delivery.most_bytes:
+        return value
+    return {"truncated": True, "resource": resource, "shape": shape(value)}
 
 
 def as_text(value: Any) -> str:
@@ -165,8 +185,28 @@ def _mismatch(schema: JsonObject, value: Any) -> str:
     return "; ".join(f"{json_path(place)}: {problem}" for place, problem in found[:_MOST_PROBLEMS])
 
 
+def is_wrapped(schema: JsonObject | None) -> bool:
+    """Return whether results with an output schema are wrapped in an object, ``{"result": 3}``.
+
+    Before 2026-07-28, structured content must be an object.  FastMCP and the SDK wrap other values in the same way.
+    """
+    return schema is not None and schema.get("type") != "object"
+
+
 def output_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of a tool's structured content: of its result, :data:`TRUNCATED` or :data:`MISMATCHED`."""
-    first = embedded(schema, "anyOf", "0")
-    alternatives: JsonObject = {"anyOf": [first, TRUNCATED, MISMATCHED]}
-    return {"type": "object", **alternatives} if schema.get("type") == "object" else alternatives
+    if not is_wrapped(schema):
+        first = embedded(schema, "anyOf", "0")
+        return {"type": "object", "anyOf": [first, TRUNCATED, MISMATCHED]}
+    # Where the clients of FastMCP read them: in `properties` and `$defs` of the root.
+    rest = {key: one for key, one in schema.items() if key != _DEFS or "$id" in schema}
+    place = ("properties", RESULT)
+    listed: JsonObject = {
+        "type": "object",
+        "properties": {RESULT: embedded(rest, *place, stays=f"#/{_DEFS}/")},
+        "anyOf": [{"required": [RESULT]}, TRUNCATED, MISMATCHED],
+        _WRAPS: True,
+    }
+    if _DEFS in schema and _DEFS not in rest:
+        listed[_DEFS] = embedded(schema[_DEFS], *place, stays=f"#/{_DEFS}/")
+    return listed

@@ -35,16 +35,18 @@ from covalt_git.gateway import (
     tool_listing,
 )
 from covalt_git.gateway.client_calls import Calls
-from covalt_git.gateway.client_chats import STATELESS, Client
+from covalt_git.gateway.client_chats import Client
 from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
+from covalt_git.gateway.plain_json import ANSWER
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
 from covalt_git.gateway.protocol import has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
+from covalt_git.gateway.stateless_clients import StatelessClients, conversation_of
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
@@ -54,8 +56,10 @@ if TYPE_CHECKING:
 
     from mcp.server import InitializationOptions, ServerRequestContext
     from mcp.server.caching import CacheableMethod
+    from mcp.server.context import CallNext, HandlerResult
     from mcp.server.subscriptions import ServerEvent
 
+    from covalt_git.gateway.plain_json import HeldAnswer
     from covalt_git.gateway.resources.handlers import Resources
     from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
@@ -82,6 +86,12 @@ CACHEABLE: tuple[CacheableMethod, ...] = (
 _NOT_FOUND = frozenset({403, 404})
 """HTTP statuses of errors about things that do not exist for the client."""
 
+_CLIENT_KEY = "covalt_git.client"
+"""Key of an ASGI scope with the key of the client without a session."""
+
+_PROXY_HEADERS = ("via", "forwarded", "x-forwarded-for")
+"""Headers of a request that a proxy sent, which may send requests of several clients through one connection."""
+
 CHAT = results.CHAT
 """Key of a request's ``_meta`` with the id of its chat."""
 
@@ -106,7 +116,8 @@ class RequestHandlers:
     """Handlers of all requests, and the notifications to clients.
 
     ``only_client`` is the key of the only client, as on stdio, which acts for the user of this machine; its name is a label.
-    Without it, clients are distinguished by their sessions, which the protocol has not had since its version 2026-07-28.
+    Without it, clients are distinguished by their sessions, and since protocol version 2026-07-28 as in
+    :mod:`.stateless_clients`.
     """
 
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
@@ -114,6 +125,7 @@ class RequestHandlers:
         self._only_client = only_client
         self._seal = elicitation.boundary(gateway.role)
         self._listeners = Listeners()
+        self._stateless = StatelessClients()
         self._calls = Calls(self._log)
         self._watch_started = anyio.Event()
         self._header_schemas: dict[str, JsonObject] = {}
@@ -146,7 +158,7 @@ class RequestHandlers:
         )
         # The constructor would warn that the method is removed in 2026-07-28.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
-        server.middleware.append(self._seal)
+        server.middleware += [self._seal, self._identify]
         server.extensions[EXTENSION] = {}
         return server
 
@@ -174,8 +186,7 @@ class RequestHandlers:
         listed = await self._read_project(
             partial(
                 self._gateway_of(ctx).listed,
-                modern=is_modern(ctx),
-                needs_chat=self._key(ctx) == STATELESS and _chat_named(ctx) is None,
+                needs_chat=self._is_stateless(ctx) and _chat_named(ctx) is None,
                 apps=client_supports_apps(ctx),
             )
         )
@@ -229,8 +240,10 @@ class RequestHandlers:
         self, ctx: ServerRequestContext[None], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         self._register_session(ctx)
-        found = await self._read_project(lambda: self._resources(ctx).read(params.uri))
-        return types.ReadResourceResult(contents=[found])
+        if (answer := _answer(ctx)) is not None:
+            answer.silent = True  # a large file must not become an event
+        found = await self._read_project(lambda: self._resources(ctx).read_all(params.uri))
+        return types.ReadResourceResult(contents=[*found])
 
     async def _subscribe(
         self, ctx: ServerRequestContext[None], params: types.SubscribeRequestParams
@@ -323,18 +336,46 @@ class RequestHandlers:
         return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
+        key = connected = self._key(ctx)
+        if stateless := self._is_stateless(ctx):
+            key = conversation_of(ctx.meta or {}) or connected
         params = ctx.session.client_params
         if params is None:
-            return Client(self._key(ctx))
-        return Client(self._key(ctx), params.client_info.name, params.client_info.title or "")
+            return Client(key, stateless=stateless, connected=connected)
+        name, title = params.client_info.name, params.client_info.title or ""
+        return Client(key, name, title, stateless, connected)
 
     def _key(self, ctx: ServerRequestContext[None]) -> str:
+        """Return the key of a request's client; empty if it has no session, and several clients may have sent it."""
         if self._only_client is not None:
             return self._only_client
-        if is_modern(ctx) or ctx.request is None:
-            return STATELESS
-        session: str = ctx.request.headers.get("mcp-session-id", STATELESS)
+        if ctx.request is None:
+            return ""
+        if is_modern(ctx):
+            key: str = ctx.request.scope.get(_CLIENT_KEY, "")
+            return key
+        session: str = ctx.request.headers.get("mcp-session-id", "")
         return session
+
+    def _is_stateless(self, ctx: ServerRequestContext[None]) -> bool:
+        """Return whether a request's client has no session, and is not the only client."""
+        if self._only_client is not None:
+            return False
+        return is_modern(ctx) or not self._key(ctx)
+
+    async def _identify(
+        self, ctx: ServerRequestContext[None], call_next: CallNext
+    ) -> HandlerResult:
+        """Find out which client without a session sent a request; this counts all of its requests."""
+        if ctx.request is not None and is_modern(ctx) and self._only_client is None:
+            params, request = ctx.session.client_params, ctx.request
+            info = None if params is None else params.client_info
+            name = "" if info is None else f"{info.name} {info.version}"
+            via_proxy = any(header in request.headers for header in _PROXY_HEADERS)
+            connection = None if via_proxy else str(request.client)
+            key = self._stateless.key(name, ctx.request_id, connection)
+            request.scope[_CLIENT_KEY] = key
+        return await call_next(ctx)
 
     # Notifications
 
@@ -413,6 +454,11 @@ def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
     for uri in before.resources.keys() & now.resources.keys():
         if before.resources[uri] != now.resources[uri]:
             yield ResourceUpdated(uri=uri)
+
+
+def _answer(ctx: ServerRequestContext[None]) -> HeldAnswer | None:
+    """Return the answer to a request over HTTP."""
+    return None if ctx.request is None else ctx.request.scope.get(ANSWER)
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:

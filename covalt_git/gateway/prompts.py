@@ -11,6 +11,7 @@ import mcp_types as types
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.prompt_content import prompt_messages
 from covalt_git.errors import CovaltError
+from covalt_git.gateway import server_offers
 from covalt_git.gateway.resources import toolset_resources
 from covalt_git.gateway.resources.toolset_resources import contents, title
 
@@ -70,6 +71,8 @@ class Prompts(NamedTuple):
         ]
         if missing:
             raise MissingArgumentError(f"the prompt {prompt.id!r} needs {', '.join(missing)}")
+        if isinstance(prompt, server_offers.ServerPrompt):
+            return server_offers.get_prompt(self.project, prompt, args)
         with self.project.tool_index() as index:
             messages = [
                 types.PromptMessage(role=one.message.role, content=_block(one))
@@ -80,7 +83,8 @@ class Prompts(NamedTuple):
     def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
         with self.project.tool_index() as index:
             index.sync_toolsets()
-            known = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
+            own = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
+        known = dict(sorted({**server_offers.prompts(self.project), **own}.items()))
         return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import agent_hints, large_results
+from covalt_git.gateway import agent_hints, large_results, server_links
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
@@ -53,11 +53,12 @@ def of_outcome(
     delivery: Delivery,
     style: Style,
     resource: str | None = None,
+    of_server: bool = False,
 ) -> types.CallToolResult:
     """Return the outcome of a call: its result or its error, and the files that it changed.
 
     ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
-    by default of the result in the call's record.
+    by default of the result in the call's record.  ``of_server`` is whether the tool is one of an MCP server.
     """
     if outcome.approval is not None:
         return _approval_needed(outcome.approval, chat, delivery)
@@ -71,11 +72,10 @@ def of_outcome(
     facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
     if (error := outcome.error) is not None:
         hint = agent_hints.for_agent(error.hint, style)
-        content = _error_text(error.code, error.message, hint)
-        if error.traceback:
-            content.append(_text(error.traceback.rstrip()))
+        more = [error.traceback.rstrip()] if error.traceback else []
         if value is not None:  # what the tool answered, also if it does not match its schema
-            content.append(_text(large_results.as_text(value)[: large_results.TEXT_BYTES]))
+            more.append(large_results.as_text(value)[: large_results.TEXT_BYTES])
+        content = [_error_text(error.code, error.message, hint, more)]
         problem = {"error": error.code, "error_description": error.message, "hint": hint}
         facts[ERROR] = problem
         structured: Any = structured_error(problem, delivery)
@@ -84,7 +84,10 @@ def of_outcome(
         if parts is None:
             content, structured = _truncated(outcome, value, resource, delivery)
         else:
-            content, structured = [*parts, *_output(outcome.output)], delivery.matching(value)
+            content = [*parts, *_output(outcome.output)]
+            structured = _structured(outcome, value, delivery)
+    if of_server and outcome.error is None:
+        content = [*content, *server_links.link_blocks(call)]
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
@@ -94,30 +97,45 @@ def of_outcome(
         facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
         links += plan_links(plan, *place, known=[*linked, *links])
     failed = outcome.error is not None
+    content = [*content, *links, *_new_chat(chat)]
     return types.CallToolResult(
-        content=[*content, *links, *_new_chat(chat)],
+        content=_in_one_text(content) if failed else content,
         structured_content=structured if failed or delivery.has_structured(structured) else None,
         is_error=failed,
         _meta={name: fact for name, fact in facts.items() if fact is not None},
     )
 
 
+def _structured(outcome: CallOutcome, value: Any, delivery: Delivery) -> Any:
+    """Return the structured content of a result with files, whose embedded texts may be large."""
+    resource, size = _resource(outcome, None, delivery), len(large_results.as_text(value).encode())
+    found = value if resource is None else large_results.truncated(value, size, resource, delivery)
+    return delivery.matching(value) if found is value else found
+
+
 def _truncated(
     outcome: CallOutcome, value: Any, resource: str | None, delivery: Delivery
 ) -> tuple[list[types.ContentBlock], Any]:
     """Return the content and the structured content of a result, shortened if it is large."""
-    call, plan = outcome.call, outcome.call.render_plan
+    call = outcome.call
     if value is None and outcome.output:
         return _output(outcome.output), value
-    if call.post_manifest_id is not None:
-        resource = resource_uris.result(call.chat_id, call.post_manifest_id)
-    if delivery.apps and plan is not None and plan.renderer == "html":
-        resource = None  # the page needs the complete result
+    resource = _resource(outcome, resource, delivery)
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
     content, structured = large_results.truncate(value, text, resource, delivery)
     if structured is value:
         structured = delivery.matching(value)
     return [*content, *_output(outcome.output)], structured
+
+
+def _resource(outcome: CallOutcome, resource: str | None, delivery: Delivery) -> str | None:
+    """Return the URI of the whole result; None if the client needs all of it at once."""
+    call, plan = outcome.call, outcome.call.render_plan
+    if delivery.apps and plan is not None and plan.renderer == "html":
+        return None  # the page needs the complete result
+    if call.post_manifest_id is not None:
+        return resource_uris.result(call.chat_id, call.post_manifest_id)
+    return resource
 
 
 def _shown_plan(plan: JsonObject, delivery: Delivery) -> JsonObject:
@@ -149,7 +167,7 @@ def _approval_needed(
     contain the command that approves the call, because a model with a shell could run the command.
     """
     reasons = display.in_line(", ".join(approval.reasons))
-    content = [
+    content: list[types.ContentBlock] = [
         _text(
             f"{approval.tool_id} needs approval: {reasons}\n"
             f"a user approves or denies it, at a terminal or in the browser\n"
@@ -164,7 +182,7 @@ def _approval_needed(
         "expires_at": approval.expires_at,
     }
     return types.CallToolResult(
-        content=content,
+        content=_in_one_text(content),
         structured_content=structured_error(facts, delivery),
         is_error=True,
         _meta={CHAT: approval.chat_id, CALL: approval.call_id, ERROR: facts},
@@ -183,20 +201,27 @@ def structured_error(facts: JsonObject, delivery: Delivery) -> JsonObject | None
 def of_error(error: CovaltError, delivery: Delivery, style: Style = "dots") -> types.CallToolResult:
     """Return why a call was refused, in a form that an agent can act on."""
     facts = agent_hints.error_facts(error, style)
-    content = _error_text(error.code, error.message, facts["hint"])
     # A problem of the arguments has the code of the error, which is already in the first line.
-    content += [
-        _text(f"{one.path}: {one.message}" if one.code == error.code else str(one))
+    problems = [
+        f"{one.path}: {one.message}" if one.code == error.code else str(one)
         for one in error.problems
     ]
+    text = _error_text(error.code, error.message, facts["hint"], problems)
     structured = structured_error(facts, delivery)
     return types.CallToolResult(
-        content=content, structured_content=structured, is_error=True, _meta={ERROR: facts}
+        content=[text], structured_content=structured, is_error=True, _meta={ERROR: facts}
     )
 
 
-def _error_text(code: str, message: str, hint: str) -> list[types.ContentBlock]:
-    return [_text(f"{code}: {message}" + (f"\nhint: {hint}" if hint else ""))]
+def _error_text(code: str, message: str, hint: str, more: Sequence[str]) -> types.ContentBlock:
+    return _text("\n".join([f"{code}: {message}", *more, *([f"hint: {hint}"] if hint else [])]))
+
+
+def _in_one_text(content: Sequence[types.ContentBlock]) -> list[types.ContentBlock]:
+    """Return the blocks of an error with all texts in the first one: clients give only the first block to the model."""
+    texts = [block.text for block in content if isinstance(block, types.TextContent)]
+    others = [block for block in content if not isinstance(block, types.TextContent)]
+    return [_text("\n".join(texts)), *others]
 
 
 def _output(output: str) -> list[types.ContentBlock]:
@@ -229,7 +254,12 @@ def _links(
 
 def _new_chat(chat: ClientChat) -> list[types.ContentBlock]:
     """Return the note that a call created its chat."""
-    return [_text(f"created the chat {chat.id}; later calls work in it")] if chat.new else []
+    if not chat.new:
+        return []
+    later = f'name it in your later calls, covalt_chat: "{chat.id}"'
+    return [
+        _text(f"created the chat {chat.id}; {later if chat.to_name else 'later calls work in it'}")
+    ]
 
 
 def _text(text: str) -> types.TextContent:
@@ -278,7 +308,7 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     encoded = base64.b64encode(content).decode()
     if uri is not None:
         blob = types.BlobResourceContents(uri=uri, mime_type=media_type, blob=encoded)
-        return [types.EmbeddedResource(resource=blob)]
+        return [types.EmbeddedResource(resource=blob), *link]
     if media_type.startswith("image/"):
         return [types.ImageContent(data=encoded, mime_type=media_type), *link]
     if media_type.startswith("audio/"):

@@ -15,9 +15,18 @@ from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
-from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing
-from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
+from covalt_git.gateway import (
+    approvals,
+    large_results,
+    mcp_apps,
+    meta_tools,
+    results,
+    server_offers,
+    tool_listing,
+)
+from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
@@ -135,32 +144,35 @@ class Gateway:
                 one.what.uri or one.what.uri_template or "": one.digest
                 for one in project.catalog.resources(index)
             }
+        for one in server_offers.visible(project, "prompt"):
+            prompts[one.id] = server_offers.prompts(project)[one.id].what
+        for kind in ("resource", "template"):
+            resources |= {
+                one.uri: one.locked.digest for one in server_offers.visible(project, kind)
+            }
         return Offer(self.tools(), prompts, resources)
 
     def listed(
-        self, *, modern: bool, needs_chat: bool = False, apps: bool = False
+        self, *, needs_chat: bool = False, apps: bool = False
     ) -> dict[str, Callable[[], types.Tool]]:
         """Return a function that describes each tool, by keys in the order of the list.
 
         With ``needs_chat``, the tools that work in a chat have an argument for it; with ``apps``, the tools
         are described for hosts of MCP Apps.
         """
-        load = partial(self._listed, modern=modern, needs_chat=needs_chat, apps=apps)
-        return self._cache.get(
-            (self.style, self.mode, modern, needs_chat, apps), self._files(), load
-        )
+        load = partial(self._listed, needs_chat=needs_chat, apps=apps)
+        return self._cache.get((self.style, self.mode, needs_chat, apps), self._files(), load)
 
-    def _listed(
-        self, *, modern: bool, needs_chat: bool, apps: bool
-    ) -> dict[str, Callable[[], types.Tool]]:
-        options = {"modern": modern, "needs_chat": needs_chat}
+    def _listed(self, *, needs_chat: bool, apps: bool) -> dict[str, Callable[[], types.Tool]]:
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in meta_tools.own_tools(self.mode).items():
             # The key is sorted before all ids.
             listed[f"!{name}"] = partial(meta_tools.describe, own, needs_chat=needs_chat)
         names = {} if self.mode == "search" else self.tools()
         for name, tool in names.items():
-            describe = partial(tool_listing.describe, tool, name, root=self.root, **options)
+            describe = partial(
+                tool_listing.describe, tool, name, root=self.root, needs_chat=needs_chat
+            )
             listed[tool.tool_id] = cache(describe)
         if not apps:
             return listed
@@ -182,7 +194,7 @@ class Gateway:
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         found = None if own else self._find(project, call.name)
         if found is not None:
-            schema = tool_listing.listed_output(found.tool, modern=call.delivery.modern)
+            schema = found.tool.output_schema
             call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
@@ -205,9 +217,7 @@ class Gateway:
                 return results.of_value({"tools": matches})
             case "read_tool":
                 tool = self._find(project, args["name"]).tool
-                described = tool_listing.describe(
-                    tool, args["name"], root=self.root, modern=call.delivery.modern
-                )
+                described = tool_listing.describe(tool, args["name"], root=self.root)
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
             case "call_tool":
@@ -232,12 +242,23 @@ class Gateway:
         outcome: CallOutcome,
         chat: ClientChat,
         resource: str | None = None,
+        *,
+        tool: Tool | None = None,
     ) -> types.CallToolResult:
-        """Return the outcome of a call for its client."""
+        """Return the outcome of a call of a tool for its client."""
         read = results.reader(project, outcome.call)
-        delivery = call.delivery._replace(most_bytes=project.config.limits.result_kb << 10)
+        delivery = call.delivery._replace(
+            most_bytes=project.config.limits.result_kb << 10,
+            wraps=tool is not None and large_results.is_wrapped(tool.output_schema),
+        )
         return results.of_outcome(
-            outcome, chat, read, delivery=delivery, style=self.style, resource=resource
+            outcome,
+            chat,
+            read,
+            delivery=delivery,
+            style=self.style,
+            resource=resource,
+            of_server=tool is not None and tool.kind == "mcp",
         )
 
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
@@ -275,6 +296,7 @@ class Gateway:
         request = CallRequest(found.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower) as context:
             found = context.engine().check(request, found)
+            self.chats.check_known(project, call.client, call.chat_id)
             # Only valid calls that change the workspace create a chat.
             if (
                 tool.kind == "builtin"
@@ -284,7 +306,7 @@ class Gateway:
                 raise NoChatError
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
-            follower.cancel.client = (project.principal.id, call.client)
+            follower.cancel.client = (project.principal.id, call.client.anonymous)
             RUNNING.end_left(chat.id, follower.cancel.client)
             outcome = make_call(context, chat, request, found)
             resource = None
@@ -296,7 +318,7 @@ class Gateway:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
             )
-        return self._result(project, call, outcome, client_chat, resource)
+        return self._result(project, call, outcome, client_chat, resource, tool=tool)
 
     def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.
@@ -312,8 +334,11 @@ class Gateway:
         if tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
-        nearest = nearest_name(name, self.tools())
-        hint = f"did you mean {nearest!r}?" if nearest else ""
+        tools = self.tools()
+        nearest = nearest_name(name, tools)
+        # An agent calls what is proposed; a tool that deletes something is called by its own name only.
+        is_proposed = nearest is not None and not may_destroy(tools[nearest])
+        hint = f"did you mean {nearest!r}?" if is_proposed else ""
         raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
 
@@ -321,7 +346,7 @@ def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call with the chat from its arguments, if they name one."""
     chat_id = call.args.get(tool_listing.CHAT_ARGUMENT)
     is_possible = (
-        call.client.key == STATELESS and call.chat_id is None and tool_listing.can_name_chat(schema)
+        call.client.stateless and call.chat_id is None and tool_listing.can_name_chat(schema)
     )
     if not is_possible or not isinstance(chat_id, str):
         return call

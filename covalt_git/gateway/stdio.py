@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import signal
+import stat
+import sys
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,7 +28,7 @@ GRACE_S = 2.0
 
 
 def serve(gateway: Gateway) -> None:
-    """Serve the client until it closes stdin, or SIGTERM or SIGINT arrives.
+    """Serve the client until it closes stdin or stdout, or SIGTERM or SIGINT arrives.
 
     Meanwhile everything else that is printed goes to stderr.
     """
@@ -34,6 +38,7 @@ def serve(gateway: Gateway) -> None:
 
 async def _serve(gateway: Gateway) -> None:
     handlers = RequestHandlers(gateway, only_client=_ONLY)
+    _end_with_stdout(handlers)
     server = handlers.server()
     async with anyio.create_task_group() as group:
         await group.start(_end_on_signal, handlers)
@@ -42,6 +47,32 @@ async def _serve(gateway: Gateway) -> None:
             sandbox_levels.begin()
             await server.run(read, write, server.create_initialization_options())
         group.cancel_scope.cancel()
+
+
+def _end_with_stdout(handlers: RequestHandlers) -> None:
+    """End the running calls and then the process when the host closes its end of stdout.
+
+    The SDK would fail at its next message, and wait for the thread that reads stdin.
+    """
+    out, loop = os.dup(sys.stdout.fileno()), asyncio.get_running_loop()
+    kind = os.fstat(out).st_mode
+    if not stat.S_ISFIFO(kind) and not stat.S_ISSOCK(kind):
+        os.close(out)
+        return
+
+    async def end() -> None:
+        await handlers.end(GRACE_S)
+        os._exit(0)
+
+    def check() -> None:
+        loop.remove_reader(out)
+        poll = select.poll()
+        poll.register(out, 0)  # errors and the end are always reported
+        if poll.poll(0):
+            ending.append(loop.create_task(end()))
+
+    ending: list[asyncio.Task[None]] = []
+    loop.add_reader(out, check)
 
 
 async def _end_on_signal(handlers: RequestHandlers, task_status: TaskStatus[None]) -> None:

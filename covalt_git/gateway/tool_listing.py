@@ -39,14 +39,12 @@ _SHOWN = ("https://", "data:image/")
 Described = TypeVar("Described")
 
 
-def describe(
-    tool: Tool, name: str, *, root: Path, modern: bool, needs_chat: bool = False
-) -> types.Tool:
+def describe(tool: Tool, name: str, *, root: Path, needs_chat: bool = False) -> types.Tool:
     """Return a tool as it is listed; with ``needs_chat``, with the argument for the chat.
 
     Its icon is read from its toolset in the project at ``root``.
     """
-    output = listed_output(tool, modern=modern)
+    output = tool.output_schema
     hints = tool.annotations
     meta = {TOOL_ID: tool.tool_id if name != tool.path else "", VERSION: tool.version}
     return types.Tool(
@@ -65,13 +63,6 @@ def describe(
         icons=_icons(tool, root),
         _meta={key: value for key, value in meta.items() if value} or None,
     )
-
-
-def listed_output(tool: Tool, *, modern: bool) -> JsonObject | None:
-    """Return the output schema with which a tool is listed; before 2026-07-28 it had to be a schema of objects."""
-    output = tool.output_schema
-    is_possible = output is not None and (modern or output.get("type") == "object")
-    return output if is_possible else None
 
 
 def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
@@ -100,7 +91,8 @@ def can_name_chat(schema: JsonObject) -> bool:
 
 _CHAT_SCHEMA: JsonObject = {
     "type": "string",
-    "description": "Id of the chat to work in from now on. Default: the chat of the last call.",
+    "description": "Id of this conversation's chat, which the result of its first call has; name it in each later call. "
+    'Default in the first call: a new chat, as with "new".',
 }
 
 

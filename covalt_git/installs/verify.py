@@ -112,6 +112,6 @@ def _locked(root: Path, toolset_id: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for lock in (one.value for one in locks_of_toolset(root, toolset_id)):
         if lock is not None:
-            for name, tool in lock.tools.items():
+            for name, tool in lock.entries.items():
                 found[f"{lock.namespace}:{name}"] = tool.computed_digest
     return found

@@ -37,18 +37,20 @@ def reference_to(*path: str) -> dict[str, Any]:
     return {REF: "/".join(["#", *steps])}
 
 
-def embedded(schema: Any, *path: str) -> Any:
+def embedded(schema: Any, *path: str, stays: str = "#//") -> Any:
     """Return a schema for the place ``path`` in another one: its local JSON pointers begin there.
 
-    A schema with ``$id`` is a document of its own, so its references stay.
+    A schema with ``$id`` is a document of its own, so its references stay, as those do that begin with ``stays``.
     """
     if isinstance(schema, list):
-        return [embedded(one, *path) for one in schema]
+        return [embedded(one, *path, stays=stays) for one in schema]
     if not isinstance(schema, dict) or "$id" in schema:
         return schema
-    moved = {key: embedded(one, *path) for key, one in schema.items()}
+    moved = {key: embedded(one, *path, stays=stays) for key, one in schema.items()}
     reference = reference_of(schema)
-    if reference is not None and (reference == "#" or reference.startswith("#/")):
+    if reference is None or reference.startswith(stays):
+        return moved
+    if reference == "#" or reference.startswith("#/"):
         moved[REF] = reference_to(*path)[REF] + reference[1:]
     return moved
 

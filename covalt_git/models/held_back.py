@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-HeldBack = Literal["new", "changed", "schema", "not_granted", "entry_changed", "no_request"]
+HeldBack = Literal["new", "changed", "schema", "not_granted", "entry_changed", "no_request", "task"]
 
 WHY_HELD_BACK: dict[HeldBack, str] = {
     "new": "its definition has not been accepted",
@@ -10,6 +10,7 @@ WHY_HELD_BACK: dict[HeldBack, str] = {
     "schema": "its input schema is invalid",
     "not_granted": "it is not granted",
     "entry_changed": "its entry has changed since it was granted",
+    "task": "its server runs it only as a task of MCP, which covalt-git cannot call yet",
     "no_request": "its entry has neither protocol_meta.http nor protocol_meta.mcp",
 }
 """Each reason as the end of a sentence."""

@@ -78,6 +78,12 @@ class LockedTool(StrictModel):
         return found | {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}}
 
     @property
+    def is_task(self) -> bool:
+        """Whether it can be called only as a task (MCP specification 2025-11-25, "Tasks")."""
+        execution = self.more.get("execution")
+        return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+
+    @property
     def digest_matches(self) -> bool:
         """Whether ``digest`` is the digest of the definition in this entry."""
         return self.digest == self.computed_digest
@@ -87,6 +93,57 @@ class LockedTool(StrictModel):
         """The digest of the definition, and of the request of a source's tool."""
         facts = self.definition | ({"request": self.request} if self.request else {})
         return canonical_json.digest(facts)
+
+
+OfferKind = Literal["resource", "template", "prompt"]
+
+_OFFER_NAMES: dict[OfferKind, str] = {
+    "resource": "uri",
+    "template": "uriTemplate",
+    "prompt": "name",
+}
+"""The key of a definition that identifies it at the server, by its kind."""
+
+_VARIABLE = ("size", "_meta")
+"""Keys of a resource that change with its content."""
+
+
+class LockedOffer(StrictModel):
+    """The definition of a resource, a resource template or a prompt of a server, as MCP has it."""
+
+    kind: OfferKind
+    upstream: str = Field(description="Its URI, URI template or name at the server.")
+    digest: Digest = Field(description="Digest of the kind and the definition.")
+    listed: JsonObject = Field(description="The definition.")
+
+    @property
+    def definition(self) -> JsonObject:
+        """The definition, with its kind."""
+        return {"kind": self.kind, **self.listed}
+
+    @property
+    def computed_digest(self) -> str:
+        """The digest of the definition in this entry."""
+        return canonical_json.digest(self.definition)
+
+    @property
+    def digest_matches(self) -> bool:
+        """Whether ``digest`` is the digest of the definition in this entry."""
+        return self.digest == self.computed_digest
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it can be called only as a task, which only tools can."""
+        return False
+
+    @property
+    def short_name(self) -> str:
+        """Its name at the server."""
+        return str(self.listed.get("name") or self.upstream)
+
+
+Locked = LockedTool | LockedOffer
+"""An entry of a lock, which the user accepts."""
 
 
 class ToolLock(StrictModel):
@@ -99,10 +156,44 @@ class ToolLock(StrictModel):
     reference: str = Field("", description="Command, URL or file of the server or source.")
     digest: Digest | None = Field(None, description="Digest of the document of a source.")
     tools: dict[ToolName, LockedTool] = Field(default_factory=dict)
+    offers: dict[ToolName, LockedOffer] = Field(
+        default_factory=dict, description="Resources, templates and prompts of the server."
+    )
     replaced: dict[ToolName, LockedTool] = Field(
         default_factory=dict,
         description="Accepted definitions that the server has changed since, for comparison.",
     )
+
+    @property
+    def entries(self) -> dict[str, Locked]:
+        """The tools and offers by their names."""
+        return {**self.tools, **self.offers}
+
+
+def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
+    """Return the lock entry for a resource, a template or a prompt that a server listed.
+
+    Raises:
+        BadDefinitionError: when it has no name or URI, or contains values that JSON cannot represent.
+    """
+    upstream = definition.get(_OFFER_NAMES[kind])
+    listed = {key: _exact(one) for key, one in definition.items() if key not in _VARIABLE}
+    annotations = listed.pop("annotations", None)
+    if isinstance(annotations, dict):
+        others = {key: one for key, one in annotations.items() if key != "lastModified"}
+        listed |= {"annotations": others} if others else {}
+    try:
+        offer = LockedOffer.model_validate(
+            {
+                "kind": kind,
+                "upstream": upstream,
+                "listed": listed,
+                "digest": canonical_json.digest({}),
+            }
+        )
+        return offer.model_copy(update={"digest": offer.computed_digest})
+    except (ValidationError, NotJsonError) as error:
+        raise BadDefinitionError(f"a {kind} of the server is invalid: {error}") from None
 
 
 def locked_tool(definition: JsonObject) -> LockedTool:

@@ -109,9 +109,15 @@ class SourceRow(Result):
     reference: str = Field(description="Its command or URL, as in the manifest.")
     asked: bool = Field(description="Whether its tools were listed.")
     tools: int
-    tool_names: tuple[str, ...] = Field(description="The names of the tools that it listed last.")
+    offers: int = Field(0, description="Number of its resources, resource templates and prompts.")
+    tool_names: tuple[str, ...] = Field(
+        description="The names of the tools, resources, templates and prompts that it listed last."
+    )
     accepted: int
     to_accept: tuple[DifferingTool, ...]
+    tasks: tuple[str, ...] = Field(
+        (), description="Tools that cannot be accepted yet, because they run only as tasks of MCP."
+    )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
     )
@@ -322,8 +328,10 @@ def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
         reference=refresh.reference_of(server),
         asked=source.lock is not None,
         tools=len(tools),
-        tool_names=tuple(sorted(tools)),
+        offers=len(source.lock.offers) if source.lock else 0,
+        tool_names=tuple(sorted(source.lock.entries if source.lock else {})),
         to_accept=_differing(source.to_accept),
+        tasks=source.tasks,
         connections=tuple(connections(context.project.root, toolset.id, server.id)),
     )
 

@@ -10,7 +10,7 @@ import base64
 import json
 import mimetypes
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from covalt_git.connections.connection import STRAY_LINE, CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Limits
+
+Answer = TypeVar("Answer")
 
 _LEVELS: dict[str, LogLevel] = {
     "debug": "debug",
@@ -125,6 +127,64 @@ def run(job: McpJob) -> Outcome:
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
+
+
+def read_resource(
+    definition: Definition, uri: str, limits: Limits, wanted: Callable[[], bool]
+) -> list[JsonObject]:
+    """Return the contents of a server's resource, masked, with the keys of MCP.
+
+    Raises:
+        CovaltError: if it cannot be read, takes too long or is too large.
+    """
+
+    def read(timeout_s: float) -> list[JsonObject]:
+        return CONNECTIONS.read_resource(definition, uri, timeout_s, wanted=wanted)
+
+    mask = mask_of(definition)
+    return [_masked(mask, one) for one in _within(limits, read)]
+
+
+def get_prompt(
+    definition: Definition,
+    name: str,
+    args: Mapping[str, str],
+    limits: Limits,
+    wanted: Callable[[], bool],
+) -> JsonObject:
+    """Return a prompt of a server with its arguments, masked, with the keys of MCP.
+
+    Raises:
+        CovaltError: if the server does not return it, or it takes too long or is too large.
+    """
+
+    def read(timeout_s: float) -> JsonObject:
+        return CONNECTIONS.get_prompt(definition, name, args, timeout_s, wanted=wanted)
+
+    masked: JsonObject = mask_of(definition).value(_within(limits, read))
+    return masked
+
+
+def _within(limits: Limits, read: Callable[[float], Answer]) -> Answer:
+    """Return what ``read`` returns within the limits; it gets the time limit in seconds."""
+    try:
+        found = read(limits.timeout_s or DEFAULT_TIMEOUT_S)
+    except TimeoutError:
+        failure = limit_error("limit_time", limits)
+        raise CovaltError(failure.message, code="limit_time", http_status=504) from None
+    if len(json.dumps(found)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
+        failure = limit_error("limit_output", limits)
+        raise CovaltError(failure.message, code="limit_output", http_status=502)
+    return found
+
+
+def _masked(mask: Mask, content: JsonObject) -> JsonObject:
+    """Return the content of a resource without secrets, also inside of its bytes."""
+    masked: JsonObject = mask.value(content)
+    blob = content.get("blob")
+    if isinstance(blob, str) and (decoded := _decoded(blob)) is not None:
+        masked["blob"] = base64.b64encode(mask.content(decoded)).decode()
+    return masked
 
 
 def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Outcome:

@@ -12,8 +12,9 @@ from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import ToolLock
+from covalt_git.models.tool_lock import LockedOffer, LockedTool, ToolLock
 from covalt_git.names import host_name, local_names
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.models.tool_lock import LockedTool
+    from covalt_git.models.tool_lock import Locked
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
-    ListTools = Callable[[Toolset, McpServer], Sequence[LockedTool]]
-    """Requests the tools of a server."""
+    ListTools = Callable[[Toolset, McpServer], Sequence[Locked]]
+    """Requests the tools of a server, and its resources, templates and prompts."""
 
 Kind = Literal["new", "changed", "gone"]
 
@@ -41,6 +42,16 @@ class NoLockError(CovaltError):
 
     code = "no_lock"
     http_status = 409
+
+
+class TaskOnlyError(CovaltError):
+    """A tool that can be called only as a task is accepted."""
+
+    code = "task_only"
+    http_status = 409
+
+    def __init__(self, tool_id: str) -> None:
+        super().__init__(f"{tool_id} is not accepted: {WHY_HELD_BACK['task']}")
 
 
 class ToolDifference(NamedTuple):
@@ -55,8 +66,8 @@ class ToolDifference(NamedTuple):
 
     name: str
     kind: Kind
-    before: LockedTool | None
-    after: LockedTool | None
+    before: Locked | None
+    after: Locked | None
 
     @property
     def digest(self) -> str | None:
@@ -96,7 +107,14 @@ class ToolSource(NamedTuple):
     def accepted(self) -> int:
         """Number of tools whose locked definition is accepted."""
         tools = self.lock.tools if self.lock else {}
-        return len(tools) - sum(one.after is not None for one in self.to_accept)
+        waiting = sum(isinstance(one.after, LockedTool) for one in self.to_accept)
+        return len(tools) - waiting - len(self.tasks)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tools that can be called only as tasks, which is not possible yet; they are not accepted."""
+        tools = self.lock.tools if self.lock else {}
+        return tuple(sorted(name for name, tool in tools.items() if tool.is_task))
 
     @property
     def enabled(self) -> bool:
@@ -191,7 +209,7 @@ def refresh(
 
 
 @locks_toolsets
-def _write_lock(root: Path, source: ToolSource, tools: dict[str, LockedTool]) -> Refreshed:
+def _write_lock(root: Path, source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
@@ -211,16 +229,17 @@ def _write_lock(root: Path, source: ToolSource, tools: dict[str, LockedTool]) ->
     return found
 
 
-def _compare(source: ToolSource, tools: dict[str, LockedTool]) -> Refreshed:
+def _compare(source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
     before, state = source.lock, source.toolset.state
-    old = before.tools if before else {}
-    previous = [*before.replaced.items(), *old.items()] if before else []
+    old = before.entries if before else {}
+    previous = [*before.replaced.items(), *before.tools.items()] if before else []
     lock = ToolLock(
         namespace=source.namespace,
         toolset_id=source.toolset.id,
         kind="mcp",
         reference=reference_of(source.server),
-        tools=tools,
+        tools={name: one for name, one in tools.items() if isinstance(one, LockedTool)},
+        offers={name: one for name, one in tools.items() if isinstance(one, LockedOffer)},
         replaced={
             name: tool
             for name, tool in previous
@@ -249,27 +268,32 @@ def accept(
         UnknownNameError: if the toolset, the namespace or a tool does not exist.
         NoLockError: if its tools were never listed, or the lock is unreadable.
         StaleError: if a definition has another digest; nothing is accepted.
+        TaskOnlyError: if a tool can be called only as a task; nothing is accepted.
     """
     toolset = changeable(root, toolset_id)
     source = find_source(root, toolset_id, namespace)
     lock = _lock_of(source)
     accepted = dict(toolset.state.accepted)
     for name, digest in reviewed.items():
-        tool, tool_id = lock.tools.get(name), f"{namespace}:{name}"
+        tool, tool_id = lock.entries.get(name), f"{namespace}:{name}"
         if tool is None and tool_id not in accepted:
             raise UnknownNameError(
-                "tool", name, lock.tools, list_with=f"covalt-git source diff {source.shown_id}"
+                "tool", name, lock.entries, list_with=f"covalt-git source diff {source.shown_id}"
             )
         if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
                 f"{tool_id} has changed since it was shown; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )
+        if tool is not None and tool.is_task:
+            raise TaskOnlyError(tool_id)
         if digest is None:
             del accepted[tool_id]
         else:
             accepted[tool_id] = digest
-    first = _named_first(toolset.state, accepted)
+    offers = {f"{namespace}:{name}" for name in lock.offers}
+    tools = {one: digest for one, digest in accepted.items() if one not in offers}
+    first = _named_first(toolset.state, tools)
     update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
     trust_accepted(toolset, decided, reason)
@@ -313,20 +337,23 @@ def _lock_of(source: ToolSource) -> ToolLock:
     )
 
 
-def _by_name(server: McpServer, tools: Iterable[LockedTool]) -> dict[str, LockedTool]:
-    """Return tools by their local names."""
-    found: dict[str, LockedTool] = {}
-    for tool in tools:
-        if found.setdefault(tool.upstream, tool) != tool:
+def _by_name(server: McpServer, listed: Iterable[Locked]) -> dict[str, Locked]:
+    """Return the tools and offers of a server by their local names."""
+    found: dict[str, Locked] = {}
+    for one in listed:
+        # No tool can have the local name of an offer, whose name has a character that is replaced.
+        name = one.upstream if isinstance(one, LockedTool) else f"{one.kind}/{one.upstream}"
+        if found.setdefault(name, one) != one:
+            what = "tool" if isinstance(one, LockedTool) else one.kind
             raise CovaltError(
-                f"the MCP server {server.id!r} lists the tool {tool.upstream!r} twice"
+                f"the MCP server {server.id!r} lists the {what} {one.upstream!r} twice"
             )
     names = local_names(found)
-    return {names[upstream]: tool for upstream, tool in found.items()}
+    return {names[name]: one for name, one in found.items()}
 
 
 def _differences(
-    old: Mapping[str, LockedTool], new: Mapping[str, LockedTool]
+    old: Mapping[str, Locked], new: Mapping[str, Locked]
 ) -> tuple[ToolDifference, ...]:
     found = []
     for name in sorted({*old, *new}):
@@ -342,11 +369,12 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
     ids = [one for one in state.accepted if one.startswith(prefix)]
     known = {one.removeprefix(prefix): state.accepted[one] for one in ids}
     found = []
-    for name in sorted({*lock.tools, *known}):
-        after, digest = lock.tools.get(name), known.get(name)
-        if after is not None and after.computed_digest == digest:
+    entries = lock.entries
+    for name in sorted({*entries, *known}):
+        after, digest = entries.get(name), known.get(name)
+        if after is not None and (after.is_task or after.computed_digest == digest):
             continue
-        before = lock.replaced.get(name)
+        before: Locked | None = lock.replaced.get(name)
         if before is not None and before.computed_digest != digest:
             before = None
         kind: Kind = "gone" if after is None else "new" if digest is None else "changed"
@@ -354,5 +382,5 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
     return tuple(found)
 
 
-def _is_accepted(state: ToolsetState, namespace: str, name: str, tool: LockedTool) -> bool:
+def _is_accepted(state: ToolsetState, namespace: str, name: str, tool: Locked) -> bool:
     return state.accepted.get(f"{namespace}:{name}") == tool.computed_digest

@@ -135,6 +135,8 @@ class ServerLock(NamedTuple):
 
     def held_back(self, name: str, state: ToolsetState) -> HeldBack | None:
         """Return why a tool is disabled regardless of all settings, or None if it is not."""
+        if self.lock.tools[name].is_task:
+            return "task"
         accepted = state.accepted.get(f"{self.lock.namespace}:{name}")
         if accepted is None:
             return "new"

@@ -17,6 +17,7 @@ from covalt_git.json_values import json_schema
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
+from covalt_git.models.tool_lock import LockedTool
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.problems import codes
 from covalt_git.templating.references import texts
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.manifests.reading import Reading
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.tool_lock import Locked, ToolLock
     from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
@@ -124,6 +125,8 @@ def _check(text: str, path: str) -> _Checked:
     tools = lock.value.tools
     for name, tool in tools.items():
         problems += _tool_problems(lock.below("tools", name), tool)
+    for name, offer in lock.value.offers.items():
+        problems += _definition_problems(lock.below("offers", name), offer)
     unusable = {
         name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
     }
@@ -143,18 +146,24 @@ def _name_problems(lock: Reading[ToolLock]) -> Iterator[Problem]:
 
 def _tool_problems(lock: Reading[ToolLock], tool: LockedTool) -> Iterator[Problem]:
     """Find problems of a tool, which is at the place of ``lock``."""
-    if not tool.digest_matches:
-        message = "the digest does not match the definition of the tool"
-        hint = "covalt-git source refresh"
-        yield lock.problem(codes.FALSE_DIGEST, ("digest",), message, hint=hint)
     for place, reason in islice(json_schema.schema_problems(tool.input_schema), 1):
         at, message = ("input_schema", *place), f"{reason}; the tool stays disabled"
         hint = "report it to the author of the server"
         yield lock.warning(codes.BAD_SCHEMA, at, message, hint=hint)
+    yield from _definition_problems(lock, tool)
+
+
+def _definition_problems(lock: Reading[ToolLock], entry: Locked) -> Iterator[Problem]:
+    """Find problems of a definition, which is at the place of ``lock``."""
+    what = "tool" if isinstance(entry, LockedTool) else entry.kind
+    if not entry.digest_matches:
+        message = f"the digest does not match the definition of the {what}"
+        hint = "covalt-git source refresh"
+        yield lock.problem(codes.FALSE_DIGEST, ("digest",), message, hint=hint)
     hint = "read the definition with `covalt-git source diff` before you accept it"
     hidden = (
-        f"the tool's {'.'.join(map(str, place))}: {one.message}"
-        for place, text in texts(tool.definition)
+        f"the {what}'s {'.'.join(map(str, place))}: {one.message}"
+        for place, text in texts(entry.definition)
         for one in islice(hidden_characters(text), 1)
     )
     for message in islice(hidden, _MAX_REPORTED):

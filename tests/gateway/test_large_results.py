@@ -100,13 +100,14 @@ def test_a_result_over_the_limit_is_read_in_pages(big: Path) -> None:
     assert len(result.model_dump_json().encode()) < 20 << 10
 
 
-def test_a_client_without_structured_content_for_a_text_gets_it_once(big: Path) -> None:
-    small = call(big, "big.words", {"number": 5000}, version="legacy")
-    large = call(big, "big.words", {"number": 50_000}, version="legacy")
+@versions
+def test_a_text_is_complete_up_to_the_size_of_a_page(big: Path, version: str) -> None:
+    small = call(big, "big.words", {"number": 5000}, version=version)
+    large = call(big, "big.words", {"number": 50_000}, version=version)
 
-    assert small.structured_content is None
     assert small.content[0].text == "wörd " * 5000
-    assert large.structured_content is None
+    assert small.structured_content == {"result": "wörd " * 5000}
+    assert large.structured_content["truncated"] is True
     assert len(large.content[0].text.encode()) <= 40 << 10
     assert large.content[2].type == "resource_link"
 

@@ -42,16 +42,6 @@ def test_the_list_is_the_catalog_of_the_role(shared: Path, role: str | None) -> 
     assert [name for name in names if name not in {"read_result", "resume"}] == visible
 
 
-@versions
-def test_a_result_that_is_no_object_is_structured_since_2026_07_28(
-    shared: Path, version: str
-) -> None:
-    result = call(shared, "demo.numbers", version=version)
-
-    assert text(result).startswith("[1, 2]")
-    assert result.structured_content == (None if version == "legacy" else [1, 2])
-
-
 def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path) -> None:
     result = call(shared, "demo.fails")
 
@@ -94,6 +84,42 @@ def test_hidden_disabled_and_missing_tools_get_one_answer(
             assert hint in {"", *(f"; did you mean {one!r}?" for one in listed)}
 
     talk(shared, say, version=version, role=role, style=style)
+
+
+TIDY = """\
+id: tidy
+name: Tidy
+version: "1"
+tools:
+  - {id: delete_notes, entrypoint: tools.tidy:run}
+  - {id: wipe_all, entrypoint: tools.tidy:run}
+  - {id: clean_up, entrypoint: tools.tidy:run, annotations: {destructive: true}}
+  - {id: remove_marks, entrypoint: tools.tidy:run, annotations: {destructive: false}}
+  - {id: list_notes, entrypoint: tools.tidy:run}
+"""
+
+
+@versions
+@pytest.mark.parametrize("style", ["dots", "underscore"])
+def test_no_destructive_tool_is_proposed_for_an_unknown_name(
+    root: Path, version: str, style: str
+) -> None:
+    add_toolset(root, "tidy", TIDY, "def run() -> None:\n    pass\n")
+    separator = "." if style == "dots" else "_"
+
+    async def say(client: Client) -> None:
+        for wrong, near in {
+            "delete_note": None,
+            "wipe_al": None,
+            "clean_u": None,
+            "remove_mark": "remove_marks",
+            "list_note": "list_notes",
+        }.items():
+            error = await refused(client.call_tool(f"tidy{separator}{wrong}", {}))
+            hint = f"; did you mean 'tidy{separator}{near}'?" if near else ""
+            assert error.message == f"unknown tool 'tidy{separator}{wrong}'{hint}"
+
+    talk(root, say, version=version, style=style)
 
 
 def test_each_client_has_one_chat_that_is_titled_with_its_name(root: Path) -> None:

@@ -18,12 +18,46 @@ version: "1"
 tools:
   - {id: order, entrypoint: "tools.orders:order"}
   - {id: pend, entrypoint: "tools.orders:order", requires_confirmation: true}
+  - {id: count, entrypoint: "tools.orders:count"}
+  - {id: name, entrypoint: "tools.orders:name"}
+  - {id: items, entrypoint: "tools.orders:items"}
+  - {id: first, entrypoint: "tools.orders:first"}
+  - {id: many, entrypoint: "tools.orders:many"}
 """
 CODE = """\
+from typing import TypedDict
+
+
 def order(item: str) -> dict[str, int]:
     if item == "none":
         raise ValueError("there is no such item")
+    print("printed")
     return {"number": 1}
+
+
+def count() -> int:
+    return 3
+
+
+def name() -> str:
+    return "pen"
+
+
+def items() -> list:
+    return ["pen", 2, None]
+
+
+class Item(TypedDict):
+    name: str
+    parts: list["Item"]
+
+
+def first(found: bool) -> Item | None:
+    return {"name": "pen", "parts": [{"name": "cap", "parts": []}]} if found else None
+
+
+def many() -> list[str]:
+    return ["x" * 1000] * 1000
 """
 
 
@@ -68,6 +102,65 @@ def test_structured_content_always_matches_the_listed_output_schema(
         assert error_of(result)["execution_id"] in text(result)
 
 
+PEN = {"name": "pen", "parts": [{"name": "cap", "parts": []}]}
+
+
+@versions
+@pytest.mark.parametrize(
+    ("name", "args", "value"),
+    [
+        ("count", {}, 3),
+        ("name", {}, "pen"),
+        ("items", {}, ["pen", 2, None]),
+        ("first", {"found": True}, PEN),
+        ("first", {"found": False}, None),
+        ("many", {}, ...),
+    ],
+)
+def test_a_result_that_is_no_object_is_wrapped_in_the_listed_schema(
+    orders: Path, version: str, name: str, args: dict[str, Any], value: Any
+) -> None:
+    async def say(client: Client) -> tuple[Any, Any]:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        return listed[f"orders.{name}"].output_schema, await client.call_tool(
+            f"orders.{name}", args
+        )
+
+    schema, result = talk(orders, say, version=version)
+
+    assert schema["type"] == "object"
+    assert "result" in schema["properties"]  # FastMCP's client reads it there
+    assert schema["x-fastmcp-wrap-result"] is True
+    assert jsonschema_rs.is_valid(schema, result.structured_content)
+    assert not jsonschema_rs.is_valid(schema, {"result": {"name": 1}} if args else {"result": {}})
+    if value is ...:
+        assert result.structured_content["truncated"] is True
+    else:
+        assert result.structured_content == {"result": value}
+
+
+@versions
+@pytest.mark.parametrize(
+    ("name", "args", "lines"),
+    [
+        ("order", {"item": "none"}, ["tool_raised: ValueError: there is no such item", "raise "]),
+        ("order", {}, ["invalid_arguments: ", "$: 'item' is missing"]),
+        ("order", {"item": 1}, ["invalid_arguments: ", "$.item: must be a text"]),
+        ("pend", {"item": "pen"}, ["orders:pend needs approval", "created the chat"]),
+    ],
+)
+def test_an_error_is_one_text_with_its_code_argument_reason_and_hint(
+    orders: Path, version: str, name: str, args: dict[str, Any], lines: list[str]
+) -> None:
+    async def say(client: Client) -> Any:
+        return await client.call_tool(f"orders.{name}", args)
+
+    result = talk(orders, say, version=version)
+
+    (block,) = result.content
+    assert all(line in block.text for line in lines), block.text
+
+
 @versions
 def test_errors_of_a_tool_without_a_listed_output_schema_are_structured_content(
     orders: Path, version: str
@@ -90,11 +183,11 @@ def test_errors_of_a_tool_without_a_listed_output_schema_are_structured_content(
             {"id": 7, "note": None},
             {
                 "mismatch": "$.note: must be a text, not null",
-                "result": {"id": 7, "note": None},
+                "value": {"id": 7, "note": None},
             },
         ),
         ({"structured_content": {"id": 7}, "content": [{"file": "a.png"}]}, {"id": 7}),
-        (None, {"mismatch": "$: must be an object, not null", "result": None}),
+        (None, {"mismatch": "$: must be an object, not null", "value": None}),
     ],
 )
 def test_a_result_that_does_not_match_is_sent_in_a_form_that_the_listed_schema_allows(

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from covalt_git.serving.server_registry import register
 from tests.command import Command
 from tests.mcp_client import (
     Progress,
+    command,
     commits,
     error_of,
     over_stdio,
@@ -81,6 +83,35 @@ def test_a_host_names_its_chat_role_and_style_of_names(root: Path) -> None:
     assert "demo_write" not in names
     assert content == "words"
     assert Project.open(root).chats.ids() == ["mine"]
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+def test_a_host_that_closes_the_pipe_leaves_no_traceback(root: Path, version: str) -> None:
+    requests = [request("tools/list"), request("tools/list")]
+    if version == "2025-11-25":
+        client = {"capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        params = {"protocolVersion": version, **client}
+        requests[0] = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        del requests[1]["params"]["_meta"]
+    started = command(root)
+    with subprocess.Popen(
+        [started.command, *started.args],
+        env={**os.environ, **(started.env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stderr
+        print(json.dumps(requests[0]), file=server.stdin, flush=True)
+        assert "result" in server.stdout.readline()
+        server.stdout.close()
+        print(json.dumps(requests[1]), file=server.stdin, flush=True)
+
+        assert server.wait(30) == 0
+        assert server.stderr.read() == ""
 
 
 @pytest.mark.parametrize("ends", ["end-of-input", "SIGTERM"])

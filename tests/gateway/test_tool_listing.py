@@ -88,7 +88,7 @@ def test_icons_of_a_server_are_passed_on_if_hosts_may_show_them(tmp_path: Path) 
     ]
     tool = Tool(tool_id="a:b", toolset_id="a", name="B", input_schema={}, icons=tuple(icons))
 
-    listed = describe(tool, "a.b", root=tmp_path, modern=True)
+    listed = describe(tool, "a.b", root=tmp_path)
 
     shown = listed.model_dump(mode="json", by_alias=True, exclude_none=True)["icons"]
     assert shown == [icons[0], icons[4]]

@@ -93,14 +93,14 @@ def test_a_user_connects_an_agent(project: Terminal) -> None:
 
         async def work(client: Client) -> tuple[list[str], Any, Any, Any]:
             read = await client.call_tool("call_tool", {"name": "workspace.list_files"})
-            near = await client.call_tool("read_tool", {"name": "app-builder.write_fil"})
+            near = await client.call_tool("read_tool", {"name": "app-builder.read_fil"})
             call = {"name": "app-builder.write_file", "arguments": WRITE}
             return await tool_names(client), read, near, await client.call_tool("call_tool", call)
 
         names, read, near, written = talk_over_http(port, work, token=token, query="?mode=search")
         assert names == ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
         assert text(read).startswith("no_chat: ")
-        assert "did you mean 'app-builder.write_file'?" in text(near)
+        assert "did you mean 'app-builder.read_file'?" in text(near)
         project.covalt("token", "revoke", "cursor")
 
     (chat,) = project.json("chat", "list")["chats"]

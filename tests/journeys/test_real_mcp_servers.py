@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower
@@ -22,6 +23,7 @@ from covalt_git.grants.grants import add_grant
 from tests.browser import missing
 from tests.calls.conftest import World, make_world
 from tests.connections.conftest import processes
+from tests.mcp_client import read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.settling import until
 from tests.taking_servers import take
@@ -103,7 +105,7 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> Non
     assert {one["namespace"]: (one["tools"], one["accepted"]) for one in listed} == {
         "time": (2, 2),
         "git": (12, 12),
-        "everything": (16, 16),
+        "everything": (16, 15),  # one runs only as a task
         "filesystem": (14, 14),
         "memory": (9, 9),
     }
@@ -111,6 +113,26 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> Non
     shown = json.loads(world.covalt("tool", "show", "filesystem:write_file", "--json"))
     assert shown["input_schema"]["required"] == ["path", "content"]
     assert shown["annotations"]["destructive"] is True
+
+
+def test_resources_and_prompts_of_a_server_are_passed_on(world: Real) -> None:
+    async def say(client: Client) -> None:
+        uris = [one for one in await resource_uris(client) if "servers/everything" in one]
+        assert len(uris) == 7
+        assert (await read(client, uris[0])).text.startswith("# ")
+        template = "covalt-git://servers/everything/demo://resource/dynamic/text/"
+        assert "Resource 3" in (await read(client, f"{template}3")).text
+        listed = {one.name: one for one in (await client.list_prompts()).prompts}
+        got: Any = await client.get_prompt("everything.args-prompt", {"city": "Bern"})
+        assert "Bern" in got.messages[0].content.text
+        assert "everything.simple-prompt" in listed
+        result: Any = await client.call_tool("everything.get-resource-links", {"count": 2})
+        links = [one for one in result.content if one.type == "resource_link"]
+        assert [bool(await read(client, one.uri)) for one in links] == [True, True]
+
+    talk(world.root, say)
+    listed = json.loads(world.covalt("source", "list", "everything", "--json"))["sources"]
+    assert listed[0]["tasks"] == ["simulate-research-query"]
 
 
 def test_what_they_return_is_the_result(world: Real) -> None:

@@ -1,5 +1,6 @@
 """``/mcp`` of a served project: the server's own token, and agent tokens, each with its role and chats."""
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -66,7 +67,7 @@ tools:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     roles = '  writer: {allow: ["demo.*", "quiz.*", "workspace.**"]}\n'
-    root = make_project(tmp_path_factory.mktemp("served") / "project", "quiz", roles=roles)
+    root = make_project(tmp_path_factory.mktemp("served") / "project", "quiz", "show", roles=roles)
     add_toolset(root, "headed", HEADED, "def look(region: str) -> str:\n    return region\n")
     return root
 
@@ -191,8 +192,13 @@ def test_a_url_chooses_the_style_of_names_and_the_mode(port: int) -> None:
 
 
 @versions
-def test_progress_answers_and_results_cross_http(root: Path, port: int, version: str) -> None:
+def test_progress_answers_and_results_cross_http(
+    root: Path, port: int, new_token: Callable[..., str], version: str
+) -> None:
     progress = Progress()
+    token = (
+        new_token()
+    )  # after a stream, the SDK uses a new connection, which tells no clients apart
 
     async def answer(_: Any, __: Any) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"name": "Ada"})
@@ -203,7 +209,7 @@ def test_progress_answers_and_results_cross_http(root: Path, port: int, version:
         return await client.call_tool("demo.write", WRITE)
 
     callbacks = {"elicitation_callback": answer}
-    result = talk_over_http(port, say, version=version, callbacks=callbacks)
+    result = talk_over_http(port, say, version=version, token=token, callbacks=callbacks)
 
     assert progress.reports == [(1, 2, "first"), (2, 2, "last")]
     assert commits(root, chat_of(result))[0].id == result.meta["covalt-git/manifest"]
@@ -223,7 +229,111 @@ def test_a_header_of_an_argument_must_equal_the_argument(
     assert answer.status_code == status, answer.text
 
 
-def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
+# Large results
+
+
+@versions
+@pytest.mark.parametrize("mib", [0.5, 4])
+def test_an_image_of_up_to_4_mib_reaches_the_client(port: int, version: str, mib: float) -> None:
+    size = int(mib * (1 << 20))
+
+    async def say(client: Client) -> tuple[Any, Any]:
+        result = await client.call_tool("show.picture", {"size": size})
+        link = next(one for one in result.content if one.type == "resource_link")
+        return result, (await client.read_resource(link.uri)).contents[0]
+
+    result, read = talk_over_http(port, say, version=version)
+
+    image = result.content[0]
+    assert len(base64.b64decode(image.data)) == len(base64.b64decode(read.blob)) == size
+
+
+@versions
+@pytest.mark.parametrize("name", ["picture", "document"])
+def test_a_large_file_is_only_linked_if_progress_was_streamed_before_it(
+    port: int, version: str, name: str
+) -> None:
+    size, progress = 4 << 20, Progress()
+
+    async def say(client: Client) -> Any:
+        result = await client.call_tool(
+            f"show.{name}", {"size": size, "steps": 2}, progress_callback=progress
+        )
+        links = [one for one in result.content if one.type == "resource_link"]
+        assert {one.type for one in result.content} <= {"resource_link", "text"}
+        contents = [(await client.read_resource(one.uri)).contents[0] for one in links]
+        blobs = [one.blob for one in contents if isinstance(one, types.BlobResourceContents)]
+        assert [len(base64.b64decode(one)) for one in blobs] == [size]
+        assert len(links) == (1 if name == "picture" else 2)
+        return await client.list_tools()  # the session goes on
+
+    assert talk_over_http(port, say, version=version).tools
+    assert progress.began.is_set()
+
+
+# Clients without a session
+
+
+def test_two_windows_of_a_host_never_share_a_workspace_silently(
+    port: int, new_token: Callable[..., str]
+) -> None:
+    token = new_token()
+
+    async def write(client: Client, content: str) -> str:
+        args = {"path": "plan.md", "content": content}
+        return chat_of(await client.call_tool("demo.write", args))
+
+    async def both(first: Client) -> tuple[list[str], list[str]]:
+        async def other(second: Client) -> tuple[list[str], list[str]]:
+            chats: tuple[list[str], list[str]] = ([], [])
+            for number in range(3):
+                for window, client in enumerate((first, second)):
+                    chats[window].append(await write(client, f"{window} {number}"))
+            return chats
+
+        return await say_over_http(port, other, token=token)
+
+    first, second = talk_over_http(port, both, token=token)
+
+    assert len({*first}) == len({*second}) == 1
+    assert first[0] != second[0]
+
+
+def test_a_request_that_several_windows_may_have_sent_must_name_its_chat(
+    port: int, new_token: Callable[..., str]
+) -> None:
+    token = new_token()
+
+    def call(number: Any, meta: Any = None, **args: str) -> Any:
+        body = request("tools/call", name="demo.write", arguments={**WRITE, **args})
+        body["params"]["_meta"] |= meta or {}
+        # Each request has a connection of its own, as after a pause.
+        return post(port, body | {"id": number}, token=token).json()["result"]
+
+    def chat(result: Any) -> str:
+        found: str = result["_meta"]["covalt-git/chat"]
+        return found
+
+    first, second = call(1), call(1)  # a client counts its requests, so these are two
+    assert chat(first) != chat(second)
+    assert f'covalt_chat: "{chat(first)}"' in first["content"][-1]["text"]
+
+    for number in (2, "2f0c7a", 99):
+        unclear = call(number)
+        (block,) = unclear["content"]
+        assert block["text"].startswith("chat_needed: ")
+        assert chat(first) in block["text"]
+        assert chat(second) in block["text"]
+    assert chat(call(2, covalt_chat=chat(first))) == chat(first)
+    assert chat(call(99, covalt_chat="new")) not in {chat(first), chat(second)}
+
+    a, b = ({"vscode.conversationId": one} for one in "ab")
+    assert chat(call(50, a)) == chat(call(51, a)) != chat(call(52, b))
+    listed = post(port, request("tools/call", name="workspace.list_files") | {"id": 7}, token=token)
+    assert "chat_needed" in listed.text
+
+
+def test_a_client_without_a_session_names_its_chat(
     port: int, tokens: AgentTokens, new_token: Callable[..., str]
 ) -> None:
     async def has_argument(client: Client) -> bool:
@@ -238,12 +348,12 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     read = call_over_http(port, "workspace.list_files", token=token)
     assert error_of(read)["error"] == "no_chat"
     first = write(token)
-    newest = write(token, version="legacy")  # a session has a chat of its own
-    assert write(token) == first
+    assert write(token, version="legacy") != first  # a session has a chat of its own
+    assert write(token) != first
     tokens.revoke("stateless")
     token = new_token("stateless")  # the server has not cached this token
 
-    assert [write(token), write(token, covalt_chat=first), write(token)] == [newest, first, first]
+    assert write(token, covalt_chat=first) == first
     assert talk_over_http(port, has_argument, token=token)
     assert not talk_over_http(port, has_argument, token=token, query=f"?chat={first}")
 

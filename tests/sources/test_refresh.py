@@ -19,6 +19,7 @@ from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
     NoLockError,
     Refreshed,
+    TaskOnlyError,
     ToolSource,
     accept,
     find_source,
@@ -85,6 +86,33 @@ def asked(root: Path, *, write: bool = True, start: bool = False) -> Refreshed:
 
 def accepted_all(root: Path) -> ToolSource:
     return accept(root, "gear", "disk", {one.name: one.digest for one in source(root).to_accept})
+
+
+def test_a_tool_that_runs_only_as_a_task_is_listed_with_the_reason_and_not_accepted(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    research = {**LIST, "name": "research", "execution": {"taskSupport": "required"}}
+    optional = {**LIST, "name": "either", "execution": {"taskSupport": "optional"}}
+    offer(root, READ, research, optional)
+    asked(root)
+
+    found = source(root)
+    assert found.tasks == ("research",)
+    assert sorted(one.name for one in found.to_accept) == ["either", READ_FILE]
+    assert accepted_all(root).accepted == 2
+    digest = locked_tool(research).digest
+    with pytest.raises(TaskOnlyError):
+        accept(root, "gear", "disk", {"research": digest})
+
+    for command in (["source", "diff"], ["tool", "show", "disk:research"]):
+        with pytest.raises(SystemExit):
+            main(["-C", str(root), *command])
+        assert "only as a task of MCP" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "source", "accept", "gear", "research"])
+    assert "only as a task of MCP" in capsys.readouterr().err
+    assert "disk.research" not in Gateway(root).tools()
+    assert "disk.either" in Gateway(root).tools()
 
 
 def lock_text(root: Path) -> str:

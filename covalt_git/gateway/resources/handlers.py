@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 
 from covalt_git.access import confirmation
+from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import large_results
+from covalt_git.gateway import large_results, server_offers
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
+from covalt_git.gateway.server_links import server_links
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
@@ -68,7 +70,7 @@ class Resources(NamedTuple):
         They are the current files, the newest commit of each branch, the resources of toolsets, and with
         ``list_pages`` the pages of tools.
         """
-        listed = toolset_resources.listed(self.project)
+        listed = {**server_offers.listed(self.project), **toolset_resources.listed(self.project)}
         if self.list_pages:
             listed |= self.pages.listed()
         chat_id = self.chats.find(self.project, self.client, self.named)
@@ -87,21 +89,40 @@ class Resources(NamedTuple):
                     listed[uri] = partial(_manifest, uri, branch.name)
         return dict(sorted(listed.items()))
 
+    def read_all(self, uri: str) -> list[types.TextResourceContents | types.BlobResourceContents]:
+        """Return the contents of the resource with a URI; only one of another server may have several.
+
+        Raises:
+            CovaltError: as :meth:`read`.
+        """
+        parsed = resource_uris.parse(uri)
+        if parsed is not None and parsed.link is not None:
+            return self._linked(uri, parsed)
+        chat_id = self.chats.find(self.project, self.client, self.named)
+        return server_offers.read(self.project, uri, chat_id) or [self.read(uri)]
+
     def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
         """Return the content of the resource with a URI.
 
         Raises:
             NoSuchResourceError: if it does not exist for the client.
+            CovaltError: if its server does not return it.
         """
         found = self.pages.read(uri)
         if found is not None:
             return found
         parsed = resource_uris.parse(uri)
         if parsed is None:
+            chat_id = self.chats.find(self.project, self.client, self.named)
+            of_server = server_offers.read(self.project, uri, chat_id)
+            if of_server:
+                return of_server[0]
             of_toolset = toolset_resources.read(self.project, uri)
             if of_toolset is None:
                 raise _no_such(uri)
             return of_toolset
+        if parsed.link is not None:
+            return self._linked(uri, parsed)[0]
         if parsed.is_artifact:
             return self._artifact(uri, parsed)
         if parsed.result_page is not None:
@@ -138,6 +159,26 @@ class Resources(NamedTuple):
                 raise _no_such(uri)
             page = chat.records.content(plan.artifact)
             return toolset_resources.contents(uri, Content.of_file("artifact.html", page))
+
+    def _linked(
+        self, uri: str, parsed: ResourceUri
+    ) -> list[types.TextResourceContents | types.BlobResourceContents]:
+        """Return a resource of another server to which a call's result links, if the client may call the tool now."""
+        with self._call(uri, parsed) as (chat, call):
+            links = server_links(call.result)
+            try:
+                found = self.project.catalog.find_callable(call.tool_id)
+            except CovaltError:
+                raise _no_such(uri) from None
+            number = parsed.link or 1
+            if found.tool.kind != "mcp" or number > len(links):
+                raise _no_such(uri)
+            contents = read_linked(
+                self.project.root, self.project.config, found, chat, links[number - 1]["uri"]
+            )
+        if not contents:
+            raise _no_such(uri)
+        return server_offers.contents(contents, uri)
 
     def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
         """Return a page of a call's result, if the client may see the tool."""
@@ -190,7 +231,7 @@ class Resources(NamedTuple):
                 mime_type=_JSON if name == "manifest" else None,
             )
             for name, template in resource_uris.TEMPLATES.items()
-        ] + toolset_resources.templates(self.project)
+        ] + [*toolset_resources.templates(self.project), *server_offers.templates(self.project)]
 
     def _may(self, name: str, **args: Any) -> bool:
         """Return whether the client may do what a built-in tool does, and without approval: a resource cannot wait for it."""

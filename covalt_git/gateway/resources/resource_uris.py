@@ -7,6 +7,7 @@
     covalt-git://chats/c1/manifests/<id>/files/today.md     as of the commit; never changes
     covalt-git://chats/c1/manifests/<id>/artifact           the toolset's page that showed the call's result
     covalt-git://chats/c1/manifests/<id>/result/2           page 2 of the call's result as text; page 1 without the number
+    covalt-git://chats/c1/manifests/<id>/links/1            the first resource of its MCP server to which the result links
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ TEMPLATES = {
     "manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}",
     "file of a manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/files/{{+path}}",
     "page of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/artifact",
+    "linked resource of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/links/{{number}}",
     "result of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/result{{/page}}",
 }
 """URI templates (RFC 6570) by the names of the resources."""
@@ -29,18 +31,19 @@ TEMPLATES = {
 _URI = re.compile(
     rf"{SCHEME}://chats/(?P<chat>[a-z0-9_-]+)"
     r"(?:/manifests/(?P<manifest>[0-9a-f]{40}(?:[0-9a-f]{24})?))?"
-    r"(?:/files/(?P<path>.+)|/(?P<artifact>artifact)|/(?P<result>result)(?:/(?P<page>[1-9][0-9]{0,6}))?)?"
+    r"(?:/files/(?P<path>.+)|/(?P<artifact>artifact)|/links/(?P<link>[1-9][0-9]{0,4})|/(?P<result>result)(?:/(?P<page>[1-9][0-9]{0,6}))?)?"
 )
 
 
 class ResourceUri(NamedTuple):
-    """A parsed URI: of a file if it has a path, else of a commit, the page of its call, or a page of its result."""
+    """A parsed URI: of a file if it has a path, else of a commit, the page of its call, or a page or link of its result."""
 
     chat_id: str
     manifest_id: str | None
     path: str | None
     is_artifact: bool = False
     result_page: int | None = None
+    link: int | None = None
 
 
 def has_uri(path: str) -> bool:
@@ -75,6 +78,11 @@ def result(chat_id: str, manifest_id: str) -> str:
     return f"{manifest(chat_id, manifest_id)}/result"
 
 
+def link(chat_id: str, manifest_id: str, number: int) -> str:
+    """Return the URI of a resource to which the result of a commit's call links; the first has number 1."""
+    return f"{manifest(chat_id, manifest_id)}/links/{number}"
+
+
 def parse(uri: str) -> ResourceUri | None:
     """Return the parsed URI; None if it is not one of this module."""
     found = _URI.fullmatch(uri)
@@ -85,4 +93,7 @@ def parse(uri: str) -> ResourceUri | None:
     except UnicodeDecodeError:
         return None
     page = int(found["page"] or 1) if found["result"] else None
-    return ResourceUri(found["chat"], found["manifest"], path, bool(found["artifact"]), page)
+    number = int(found["link"]) if found["link"] else None
+    return ResourceUri(
+        found["chat"], found["manifest"], path, bool(found["artifact"]), page, number
+    )

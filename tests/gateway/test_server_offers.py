@@ -1,0 +1,145 @@
+"""Resources, resource templates and prompts of MCP servers, for clients of ours."""
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mcp import Client
+
+from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant, revoke_all
+from covalt_git.sources.refresh import accept, find_source, refresh
+from tests.mcp_client import REPOSITORY, make_project, read, refused, resource_uris, talk, versions
+from tests.taking_servers import take
+
+SERVER = REPOSITORY / "fixtures" / "servers" / "first_era.py"
+ROLES = """\
+  near: {allow: ["near.*"]}
+  noter: {allow: ["near.note", "near.greet"]}
+  other: {allow: ["demo.read"]}
+"""
+ARGUMENTS = [{"name": "to whom", "required": True}, {"name": "how"}]
+OFFERS: dict[str, Any] = {
+    "resources/list": {
+        "resources": [
+            {"uri": "first://note", "name": "note", "mimeType": "text/plain", "size": 7},
+            {"uri": "first://pixel", "name": "a pixel", "title": "Pixel"},
+        ]
+    },
+    "resources/templates/list": {
+        "resourceTemplates": [{"uriTemplate": "first://notes/{number}", "name": "notes"}]
+    },
+    "prompts/list": {"prompts": [{"name": "greet", "description": "Hi", "arguments": ARGUMENTS}]},
+}
+NOTE = "covalt-git://servers/near/first://note"
+PIXEL = "covalt-git://servers/near/first://pixel"
+NOTES = "covalt-git://servers/near/first://notes/"
+
+
+def offer(root: Path, offers: dict[str, Any]) -> None:
+    """Let the server offer something, and accept nothing."""
+    server = {
+        "id": "near",
+        "command": sys.executable,
+        "args": [str(SERVER)],
+        "env": {"OFFERS": json.dumps(offers), "KEY": "plain"},
+        "requires_confirmation": False,
+    }
+    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
+    (root / "toolsets" / "near").mkdir(exist_ok=True)
+    (root / "toolsets" / "near" / "toolset.yaml").write_text(yaml.safe_dump(manifest))
+    add_grant(root, "near", "process", "near", by="me")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    root = make_project(tmp_path / "project", roles=ROLES)
+    offer(root, OFFERS)
+    take(root, "near", "near")
+    yield root
+    CONNECTIONS.close()
+
+
+async def offered(client: Client) -> tuple[list[str], list[str], list[str]]:
+    uris = [uri for uri in await resource_uris(client) if "//servers/" in uri]
+    found = (await client.list_resource_templates()).resource_templates
+    templates = [one.uri_template for one in found if "//servers/" in one.uri_template]
+    prompts = [one.name for one in (await client.list_prompts()).prompts]
+    return uris, templates, [name for name in prompts if name.startswith("near")]
+
+
+@versions
+def test_they_are_passed_on_by_namespace(root: Path, version: str) -> None:
+    async def say(client: Client) -> None:
+        assert await offered(client) == ([NOTE, PIXEL], [f"{NOTES}{{number}}"], ["near.greet"])
+        assert (await read(client, NOTE)).text == "a note, plain"
+        assert (await read(client, f"{NOTES}7")).text == "note 7"
+        (prompt,) = (one for one in (await client.list_prompts()).prompts if "near" in one.name)
+        assert [(one.name, one.required) for one in prompt.arguments or ()] == [
+            ("to whom", True),
+            ("how", False),
+        ]
+        got: Any = await client.get_prompt("near.greet", {"to whom": "Ada"})
+        assert json.loads(got.messages[0].content.text) == ["greet", {"to whom": "Ada"}]
+        assert "to whom" in (await refused(client.get_prompt("near.greet", {}))).message
+        for uri in (f"{NOTES}7/8", "covalt-git://servers/near/first://other"):
+            assert (await refused(read(client, uri))).message == f"unknown resource {uri!r}"
+
+    talk(root, say, version=version)
+
+
+def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
+    async def is_refused(client: Client) -> None:
+        assert (await refused(read(client, PIXEL))).message == f"unknown resource {PIXEL!r}"
+
+    assert talk(root, offered, role="near")[0] == [NOTE, PIXEL]
+    assert talk(root, offered, role="noter") == ([NOTE], [], ["near.greet"])
+    assert talk(root, offered, role="other") == ([], [], [])
+    talk(root, is_refused, role="noter")
+
+
+def test_one_that_a_rule_requires_approval_of_is_not_passed_on(root: Path) -> None:
+    config = root / "covalt.yaml"
+    rule = "approvals:\n  - {pattern: near.note, require: true}\n"
+    config.write_text(config.read_text() + rule)
+
+    assert talk(root, offered) == ([PIXEL], [f"{NOTES}{{number}}"], ["near.greet"])
+
+
+def test_new_and_changed_ones_are_off_until_they_are_accepted(root: Path) -> None:
+    changed = json.loads(json.dumps(OFFERS))
+    changed["resources/list"]["resources"][0] |= {"size": 8, "annotations": {"lastModified": "x"}}
+    changed["resources/list"]["resources"][1]["description"] = "Call demo.write first."
+    changed["prompts/list"]["prompts"].append({"name": "part"})
+    offer(root, changed)
+    take_nothing(root)
+
+    uris, _, prompts = talk(root, offered)
+    assert (uris, prompts) == ([NOTE], ["near.greet"])
+    differing = {one.name: one for one in find_source(root, "near", "near").to_accept}
+    assert sorted(one.kind for one in differing.values()) == ["changed", "new"]
+    accept(root, "near", "near", {name: one.digest for name, one in differing.items()})
+    uris, _, prompts = talk(root, offered)
+    assert (uris, prompts) == ([NOTE, PIXEL], ["near.greet", "near.part"])
+
+
+def take_nothing(root: Path) -> None:
+    """List what the server offers, without accepting it."""
+    refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
+
+
+def test_they_need_the_grant_of_the_server(root: Path) -> None:
+    async def is_not_granted(client: Client) -> None:
+        assert (await refused(read(client, NOTE))).data["error"] == "grant_needed"
+        prompt = client.get_prompt("near.greet", {"to whom": "Ada"})
+        assert (await refused(prompt)).data["error"] == "grant_needed"
+
+    revoke_all(root, "near")
+
+    talk(root, is_not_granted)
