@@ -34,7 +34,6 @@ UNNAMED = {
     "covalt_git/problems": 3,
     "covalt_git/python_reader": 31,
     "covalt_git/render": 1,
-    "covalt_git/runtime": 30,
     "covalt_git/serving": 2,
     "covalt_git/sources": 6,
     "covalt_git/system": 1,
