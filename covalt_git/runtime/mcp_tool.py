@@ -317,7 +317,7 @@ class _Content:
             content = str(content).encode() if decoded is None else decoded
         content = self._mask.content(content)
         try:
-            # The name comes from the server, and may have a secret; asterisks of the mask are for no file name.
+            # The server may repeat a secret in the name.  The mask's asterisks are not portable in one.
             path = self._job.files.save(self._mask.text(name).replace("*", "_"), content)
         except (CovaltError, OSError) as error:
             problem = error.message if isinstance(error, CovaltError) else str(error.strerror)
