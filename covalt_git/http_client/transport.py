@@ -198,7 +198,6 @@ class LimitedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Close the response."""
         await self._stream.aclose()
 
 

@@ -130,7 +130,11 @@ class _Exchange:
             return Outcome.failed(self._with_effect(error) if self._may_have_effect else error)
         is_head = self._http.method == "HEAD"
         try:
-            result = answer.headers if is_head else result_of(answer, self._save, self._note)
+            result = (
+                answer.headers
+                if is_head
+                else result_of(answer, self._save, lambda text: self._log_line(f"note: {text}"))
+            )
             self._check_schema(result)
         except BadResultError as bad:
             # The result is stored beside the error, because the request may have changed something.
@@ -220,16 +224,12 @@ class _Exchange:
         mask = self._lookup.mask
         return self._job.files.save(mask.text(name).replace("*", "_"), mask.content(content))
 
-    def _note(self, text: str) -> None:
-        self._log_line(f"note: {text}")
-
     def _log_line(self, line: str) -> None:
         self._log.append(line)
         if self._job.report is not None:
             self._job.report(Log("info", self._lookup.mask.text(line)))
 
     def _hint(self, answer: Response) -> str:
-        """Return a hint for an answer with an error."""
         if wait := _retry_after(answer):
             return f"it asks to wait {wait:.0f} s"
         if answer.status in {401, 403} and self._lookup.used:

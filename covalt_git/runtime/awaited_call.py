@@ -146,7 +146,6 @@ class AwaitedCall:
         self._selector = selectors.PollSelector()  # epoll needs another descriptor
 
     def close(self) -> None:
-        """Close the call's connections."""
         self._questions.close()
         self._connection.close()
         os.close(self._output)
@@ -229,7 +228,6 @@ class AwaitedCall:
         return None
 
     def _exchange(self, within_s: float) -> None:
-        """Send and receive what is ready."""
         self._send_later(self._questions.reply())
         for key, ready in self._selector.select(within_s):
             if ready & selectors.EVENT_WRITE and not self._send():

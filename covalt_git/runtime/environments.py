@@ -60,7 +60,6 @@ class InstallCancelledError(CovaltError):
 
 
 def cache_folder() -> Path:
-    """Return the folder of environments in the user's cache."""
     return private_files.cache_folder() / "environments"
 
 
@@ -130,7 +129,6 @@ def _python_of(link: Path) -> Path | None:
 
 
 def _publish(folder: Path, link: Path) -> None:
-    # A rename replaces a link in one step; a new link cannot be made where one is.
     new = folder.with_suffix(".link")
     new.symlink_to(folder.name)
     new.replace(link)

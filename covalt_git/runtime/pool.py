@@ -183,7 +183,6 @@ class ForkServerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
         return self._process.poll() is None
 
     def open(self, spec: SandboxSpec, function: str) -> SandboxProcess:
@@ -342,7 +341,6 @@ class SandboxPool:
             return list(self._idle)
 
     def end_idle(self) -> None:
-        """End the idle sandboxes."""
         with self._lock:
             sandboxes, self._idle = self._idle, []
         for sandbox in sandboxes:

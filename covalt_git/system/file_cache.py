@@ -104,6 +104,5 @@ def facts_of(status: os.stat_result) -> Facts:
 
 
 def digest(facts: list[Any]) -> str:
-    """Return the digest of a list of facts."""
     # Version 2 of marshal has no object references, so that equal facts have equal bytes.
     return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

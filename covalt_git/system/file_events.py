@@ -53,7 +53,6 @@ class FolderEvents:
         os.set_blocking(self._handle, False)
 
     def close(self) -> None:
-        """End all watches."""
         self._close()
 
     def wait(self, timeout_s: float, *others: int) -> bool:

@@ -88,7 +88,6 @@ class _Listener:
         return self._cancelled
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Send progress."""
         time_s = time.monotonic()
         if time_s - self._last >= _PROGRESS_S or done == total:
             self._last = time_s
@@ -162,7 +161,6 @@ def redirect_streams(end: int) -> None:
 
 
 def flush_streams() -> None:
-    """Write what is buffered."""
     with contextlib.suppress(Exception):  # the tool may have replaced its streams
         sys.stdout.flush()
         sys.stderr.flush()

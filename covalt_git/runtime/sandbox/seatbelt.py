@@ -64,7 +64,6 @@ def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
 
 
 def is_here() -> bool:
-    """Return whether this system has Seatbelt."""
     return sys.platform == "darwin" and hasattr(_library(), "sandbox_init_with_parameters")
 
 

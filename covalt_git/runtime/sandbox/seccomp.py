@@ -162,7 +162,6 @@ ALONE: Final[tuple[Rule, ...]] = (
     *_denied("chown lchown fchown fchownat", 0),
     *_denied("setxattr lsetxattr fsetxattr setxattrat", errno.ENOTSUP),
     *_denied("removexattr lremovexattr fremovexattr removexattrat", errno.ENOTSUP),
-    # Attributes such as immutable or a quota's project, also by their older ioctls.
     *_denied("file_setattr"),
     Rule("ioctl", tests=(Test(1, "equal", _FILE_FLAGS),)),
     Rule("ioctl", tests=(Test(1, "equal", _PROJECT_FLAGS),)),

@@ -140,14 +140,12 @@ def change_root(path: str) -> None:
 
 
 def close_all_but(descriptor: int) -> None:
-    """Close every descriptor but this one."""
     if descriptor:
         call("close_range", 0, descriptor - 1, 0)
     call("close_range", descriptor + 1, 0xFFFFFFFF, 0)
 
 
 def give_up_capabilities() -> None:
-    """Empty this process's sets of capabilities."""
     # Version 3, whose sets have two words: the kernel logs a warning about programs that use an older one.
     _checked(_LIBC.capset(_CAPABILITIES.pack(0x20080522, 0), _NO_CAPABILITIES))
 
