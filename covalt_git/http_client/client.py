@@ -180,7 +180,7 @@ class HttpClient(NamedTuple):
             sent=True,
         )
         # Both sizes: a compressed response can decode to a thousand times its bytes, and also have bytes without an
-        # end that decode to none (test_a_large_or_unknown_encoding_is_an_error).
+        # end that decode to none.
         incoming.stream = LimitedStream(incoming.stream, self.most, too_large)
         decoded = bytearray()
         async for chunk in incoming.aiter_bytes():

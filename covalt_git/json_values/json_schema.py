@@ -202,7 +202,7 @@ def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
         canonical_json.loads(schema),
         # The engine would request a URL of a schema, and read a file (test_no_url_is_requested).
         retriever=_refuse,
-        # By default, its patterns backtrack (test_pattern_is_matched_in_linear_time).
+        # The default engine of patterns also has lookaround and backreferences, for which it backtracks.
         pattern_options=jsonschema_rs.RegexOptions(),
         mask=_MASK,
     )

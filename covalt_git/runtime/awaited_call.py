@@ -179,7 +179,7 @@ class AwaitedCall:
         # A sandbox that receives no call ends with NOT_CALLED, unless it is killed.
         is_called = self._status is not None and self._status not in {wire.NOT_CALLED, *_KILLED}
         # The caller then calls again in another sandbox.  A tool that has begun may have had its effect, so its call
-        # is not repeated (test_a_tool_that_dies_while_it_asks_is_not_run_again).
+        # is not repeated.
         if failure is None and self._is_unread and not self._has_begun and not is_called:
             return None
         if failure is None and self._received > self._most:
@@ -210,8 +210,7 @@ class AwaitedCall:
                 if cancelled:  # the second Ctrl-C does not wait for the end of the grace period
                     break
                 cancelled, grace_end = True, self._request_end()
-            # After the answer, only processes that the tool left print, as much as they can before they are killed
-            # (test_answer_counts_whatever_the_tool_leaves_behind).
+            # After the answer, only processes that the tool left print, as much as they can before they are killed.
             printed = 0 if self._answer else self._printed.received
             if max(self._received, printed) > self._most:
                 return limit_error("limit_output", limits)
@@ -237,8 +236,8 @@ class AwaitedCall:
 
     def _request_end(self) -> float:
         """Signal to the tool that it is cancelled; return the end of its grace period."""
-        # Only this direction: the tool reads the end as its cancellation, and may still answer
-        # (test_cancelled_tool_that_looks_may_tidy_up).  What is unsent cannot be sent after that.
+        # Only this direction: the tool reads the end as its cancellation, and its last events still arrive.  What is
+        # unsent cannot be sent after that.
         with contextlib.suppress(OSError, KeyError):
             self._selector.modify(self._connection, selectors.EVENT_READ)
             self._connection.shutdown(socket.SHUT_WR)

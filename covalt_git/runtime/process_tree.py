@@ -59,7 +59,7 @@ class ProcessorTime:
         If ``root`` has ended, ``at_end`` is the time of it and of all that it waited for.
         """
         # Each sum lacks something: the first, time of processes without a parent that waits; the second, time since
-        # the last check (test_limit_that_a_tool_passes_over_is_an_error_of_its_call).
+        # the last check of those that ended.
         used = max(
             ticks - first for ticks, first in zip(self._ticks(), self._at_start, strict=True)
         )

@@ -161,8 +161,7 @@ class UrlTemplate(NamedTuple):
 
     def _path(self, values: Mapping[str, Any]) -> Iterator[str]:
         """Yield the path after the beginning; each segment is checked as servers would decode it."""
-        # A segment can have several arguments and texts: `.` and `.` are harmless alone
-        # (test_arguments_together_do_not_make_a_way_up).
+        # A segment can have several arguments and texts: `.` and `.` are harmless alone.
         segment_text = unquote(self.begins.rpartition("/")[2])
         named = ""
         for piece in self.path:

@@ -22,8 +22,7 @@ Place = int | tuple[int, "Places"]
 Places = dict[str, tuple[int, Place]] | list[Place]
 """The index of each key with the place of its value, or the place of each list item."""
 
-# As editors count lines; `str.splitlines` also ends one at a form feed or U+2028
-# (test_lines_and_columns_are_those_of_an_editor).
+# As editors count lines; `str.splitlines` also ends one at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n?|\n")
 
 

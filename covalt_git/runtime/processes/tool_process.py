@@ -298,7 +298,7 @@ def _raised_by_a_fork(error: BaseException) -> bool:
 def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     """Return the answer of a call that an exception ended."""
     if isinstance(error, MemoryError):
-        open_reserve()  # the texts below need memory (test_error_is_reported_without_any_memory_left)
+        open_reserve()  # the texts below need memory
     lines = _own_frames(error, folder)
     for cause, how in _with_causes(error):
         if cause is not error:
