@@ -143,7 +143,7 @@ def read_resource(
         return CONNECTIONS.read_resource(definition, uri, timeout_s, wanted=wanted)
 
     mask = mask_of(definition)
-    return [_masked(mask, one) for one in _within(limits, read)]
+    return [_masked(mask, part) for part in _within(limits, read)]
 
 
 def get_prompt(
@@ -169,14 +169,14 @@ def get_prompt(
 def _within(limits: Limits, read: Callable[[float], Answer]) -> Answer:
     """Return what ``read`` returns within the limits; it gets the time limit in seconds."""
     try:
-        found = read(limits.timeout_s or DEFAULT_TIMEOUT_S)
+        answer = read(limits.timeout_s or DEFAULT_TIMEOUT_S)
     except TimeoutError:
         failure = limit_error("limit_time", limits)
         raise CovaltError(failure.message, code="limit_time", http_status=504) from None
-    if len(json.dumps(found)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
+    if len(json.dumps(answer)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
         failure = limit_error("limit_output", limits)
         raise CovaltError(failure.message, code="limit_output", http_status=502)
-    return found
+    return answer
 
 
 def _masked(mask: Mask, content: JsonObject) -> JsonObject:
