@@ -37,9 +37,11 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD = frozenset({307, 308})
 _SEE_OTHER = 303
 _ENCODINGS = frozenset({"gzip", "x-gzip", "deflate", "identity"})
+# A list of what is sent, not of credentials: an API can have its key in a header of any name.
 _SAFE_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 """Headers that are sent to another origin too; all others may be credentials."""
 
+# A second length or host would let a proxy and a server read two different requests (request smuggling).
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
 )
@@ -106,6 +108,7 @@ class HttpClient(NamedTuple):
         Raises:
             HttpError: if there is no response, or it exceeds a limit.
         """
+        # Certificates take longer to load than a request over plain http takes.
         trust = self.trust or (system_trust() if request.url.startswith("https:") else None)
         transport = Transport(self.reach, resolve=self.resolve, trust=trust, max_idle=0)
         work = self._send(transport, request)
@@ -113,6 +116,7 @@ class HttpClient(NamedTuple):
 
     async def _send(self, transport: Transport, request: ClientRequest) -> Response:
         async with transport:
+            # Not by httpx2, which would follow a redirect before its host is checked and credentials are removed.
             for followed in range(self.redirects + 1):
                 response = await self._exchange(transport, request)
                 location = response.headers.get("location")
@@ -162,8 +166,8 @@ class HttpClient(NamedTuple):
         for raw, content in incoming.headers.raw:
             name, value = raw.decode("latin-1").lower(), content.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        encodings = {one.strip().lower() for one in headers.get("content-encoding", "").split(",")}
-        unknown = sorted(encodings - _ENCODINGS - {""})
+        declared = headers.get("content-encoding", "").split(",")
+        unknown = sorted({encoding.strip().lower() for encoding in declared} - _ENCODINGS - {""})
         if unknown:
             raise HttpError(
                 "bad_answer",
@@ -175,6 +179,8 @@ class HttpClient(NamedTuple):
             f"the response of {origin.shown_host} is larger than {self.most / _MIB:g} MiB",
             sent=True,
         )
+        # Both sizes: a compressed response can decode to a thousand times its bytes, and also have bytes without an
+        # end that decode to none.
         incoming.stream = LimitedStream(incoming.stream, self.most, too_large)
         decoded = bytearray()
         async for chunk in incoming.aiter_bytes():
@@ -224,7 +230,7 @@ def _outgoing(request: ClientRequest, origin: WebOrigin) -> httpx2.Request:
     ]
     custom = [(name, value) for name, value in request.headers if name.lower() not in _OWN_HEADERS]
     names = {name.lower() for name, _ in custom}
-    headers = [one for one in headers if one[0].lower() not in names] + custom
+    headers = [header for header in headers if header[0].lower() not in names] + custom
     files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
     rest = origin_of(request.url)[1].partition("#")[0]
     target = rest if rest.startswith("/") else f"/{rest}"
@@ -238,6 +244,8 @@ def _outgoing(request: ClientRequest, origin: WebOrigin) -> httpx2.Request:
         )
     except (httpx2.InvalidURL, ValueError, UnicodeError) as error:
         raise HttpError("bad_answer", f"the request is invalid: {_why(error)}") from None
+    # The path was checked as it is written; one that httpx2 reads otherwise could lead elsewhere
+    # (test_an_ambiguous_path_is_not_sent).
     if written.url.raw_path != target.encode():
         raise HttpError("refused_destination", "the path of its URL is ambiguous")
     written.stream = _Body(written.read())
@@ -262,15 +270,19 @@ def _redirected(request: ClientRequest, status: int, location: str) -> ClientReq
         method == "POST" or (status == _SEE_OTHER and method != "HEAD")
     ):
         method, content, parts = "GET", b"", ()
-        headers = tuple(one for one in headers if one[0].lower() not in _CONTENT_HEADERS)
+        headers = tuple(header for header in headers if header[0].lower() not in _CONTENT_HEADERS)
     if target != source:
+        # A body is for the host that it was granted to, and can have secrets
+        # (test_a_body_is_not_sent_to_another_origin).
         if content or parts:
             raise _bad_redirect(
                 f"{source.shown_host} redirects the request's body to {target.shown_host}"
             )
-        headers = tuple(one for one in headers if one[0].lower() in _SAFE_HEADERS)
+        headers = tuple(header for header in headers if header[0].lower() in _SAFE_HEADERS)
     if source.scheme == "https" and target.scheme == "http":
         raise _bad_redirect(f"{source.shown_host} redirects to plain http")
+    # The manifest fixes the folder of the URL.  At the same origin the headers are kept, so a redirect out of it would
+    # take the secrets to any path there.
     if request.within is not None:
         limited, folder = origin_of(request.within)  # other origins are not limited
         if target == limited and not is_within_folder(url, request.within):

@@ -78,6 +78,7 @@ class Deadline:
         """
         task = asyncio.create_task(work)
         try:
+            # In steps: the cancellation is set in another thread, which cannot wake this event loop.
             while not task.done():
                 left = self.check(current_step())
                 await asyncio.wait([task], timeout=min(left, POLL_S))

@@ -49,6 +49,8 @@ class BearerAuth(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Yield the request with its token, in httpx2's protocol."""
+        # A redirect or an endpoint of the server may be at another origin, which must not see the token
+        # (test_a_token_is_sent_to_its_origin_alone_and_refreshed_once).
         if not self._is_ours(request):
             yield request
             return
@@ -57,9 +59,8 @@ class BearerAuth(httpx2.Auth):
         if response.status_code == _UNAUTHORIZED and token:
             token = await self._tokens.refresh(token)
             if token:
-                response.headers.pop(
-                    "content-encoding", None
-                )  # the body is discarded, so it need not be decoded
+                # The body of the refused request is read and discarded, so it need not be decoded.
+                response.headers.pop("content-encoding", None)
                 _small(response)
                 response = yield _with(request, token)
         challenge = response.headers.get("www-authenticate", "")
@@ -122,10 +123,12 @@ class CheckedAuth(httpx2.Auth):
                 elif outgoing is request:
                     response = yield request
                 else:
+                    # A request of the SDK to a host that the server named: checked before it is sent.
                     self._check_request(str(outgoing.url))
                     outgoing.extensions = {**outgoing.extensions, "timeout": timeouts}
                     response = _small((yield outgoing))
                     await response.aread()
+                    # Before the SDK reads it: it opens what the document names.
                     self._check_response(response)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
@@ -146,6 +149,7 @@ class CheckedAuth(httpx2.Auth):
 async def _challenged(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     if response.status_code == _UNAUTHORIZED:
         return _small(response)
+    # Not a server without authentication, but one that does not work now.
     if response.status_code >= _SERVER_ERROR:
         raise HttpError(
             "bad_answer", f"the server answered {response.status_code}", is_transient=True
@@ -163,6 +167,7 @@ def _answer(request: httpx2.Request, status: int, challenge: str = "") -> httpx2
 
 def _small(response: httpx2.Response) -> httpx2.Response:
     """Limit the size of a response, and reject compressed ones."""
+    # The limit counts the bytes that arrive, and a compressed document can decode to a thousand times as many.
     if response.headers.get("content-encoding", "identity") != "identity":
         raise HttpError(
             "bad_answer",

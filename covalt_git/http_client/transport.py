@@ -159,6 +159,7 @@ class Network(httpcore2.AnyIOBackend):
             raise HttpError(
                 "connection_failed", f"{host} has no address: {why}", is_transient=True
             ) from None
+        # All of them before the first connection: a name that has a reserved address too is an attack (DNS rebinding).
         for address in addresses:
             why = self._reach.why_not(host, address)
             if why:
@@ -197,7 +198,6 @@ class LimitedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Close the response."""
         await self._stream.aclose()
 
 
@@ -221,4 +221,5 @@ def why_broken(error: BaseException) -> str:
 @lru_cache(maxsize=1)
 def system_trust() -> ssl.SSLContext:
     """Return an SSL context with the system's certificates."""
+    # Once for a process: loading them takes tens of milliseconds.
     return httpcore2.default_ssl_context()

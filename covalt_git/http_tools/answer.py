@@ -134,7 +134,7 @@ def _json_message(value: Any, depth: int) -> str:
 
 def _plain(text: str) -> str:
     """Return text as one line without characters that deceive a terminal or a reader."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _content_type(answer: Response) -> tuple[str, str]:
@@ -149,6 +149,7 @@ def _text(content: bytes, media_type: str, charset: str) -> str | None:
     """Return content that is text, or None; without a media type, UTF-8 without NUL is text."""
     is_declared = bool(_TEXT.fullmatch(media_type))
     encoding = _encoding(charset)
+    # Some servers declare every download as text, and no text in these encodings has a NUL.
     is_binary = b"\0" in content and not encoding.startswith(("utf-16", "utf-32"))
     if is_binary or (media_type and not is_declared):
         return None
@@ -189,21 +190,22 @@ def _json_value(content: bytes, note: Callable[[str], None]) -> Any:
         return whole
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             notes["an object has a key twice, and its last value is stored"] = None
-        return found
+        return members
 
     try:
         text = content.decode("utf-8-sig")
         value: Any = json.loads(text, parse_int=integer, object_pairs_hook=unique)
-        if b"\\u" in content:
+        if b"\\u" in content:  # only an escape can be half of a pair: UTF-8 has none
             value = with_texts(value, without_halves, keys=True)
+        # Each value is walked by Python only if it cannot be stored as it is, which is rare.
         try:
             canonical_json.dumps(value)
         except canonical_json.NotJsonError:
-            value, found = finite(value)
-            notes |= dict.fromkeys(found)
+            value, changes = finite(value)
+            notes |= dict.fromkeys(changes)
             canonical_json.dumps(value)
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8", raw) from None

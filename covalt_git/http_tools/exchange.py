@@ -117,6 +117,7 @@ class _Exchange:
         args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
         parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
+        # After the request is built: only then its host and its secrets are known, also those of a default.
         origin, _ = origin_of(request.url)
         job.granted.check_request(origin, sorted(self._lookup.used))
         answer = self._answered(request, origin)
@@ -129,7 +130,11 @@ class _Exchange:
             return Outcome.failed(self._with_effect(error) if self._may_have_effect else error)
         is_head = self._http.method == "HEAD"
         try:
-            result = answer.headers if is_head else result_of(answer, self._save, self._note)
+            result = (
+                answer.headers
+                if is_head
+                else result_of(answer, self._save, lambda text: self._log_line(f"note: {text}"))
+            )
             self._check_schema(result)
         except BadResultError as bad:
             # The result is stored beside the error, because the request may have changed something.
@@ -209,15 +214,15 @@ class _Exchange:
         # It doubles with each try, and is shortened by chance to spread the retries of many clients.
         back_off = min(_MAX_WAIT_S, 2.0 ** (tried - 2)) * random.uniform(0.5, 1.0)  # noqa: S311
         wait = back_off if requested is None else requested
+        # A wait beyond the time limit would end as an error about time, and hide the answer that there is
+        # (test_a_wait_beyond_the_time_of_the_call_is_not_begun).
         is_last = tried > self._http.retries or not again or wait >= self._deadline.left
         return None if is_last else wait
 
     def _save(self, name: str, content: bytes) -> str:
+        # The server may repeat a secret, also in the name.  The mask's asterisks are not portable in one.
         mask = self._lookup.mask
         return self._job.files.save(mask.text(name).replace("*", "_"), mask.content(content))
-
-    def _note(self, text: str) -> None:
-        self._log_line(f"note: {text}")
 
     def _log_line(self, line: str) -> None:
         self._log.append(line)
@@ -225,7 +230,6 @@ class _Exchange:
             self._job.report(Log("info", self._lookup.mask.text(line)))
 
     def _hint(self, answer: Response) -> str:
-        """Return a hint for an answer with an error."""
         if wait := _retry_after(answer):
             return f"it asks to wait {wait:.0f} s"
         if answer.status in {401, 403} and self._lookup.used:
@@ -237,8 +241,8 @@ class _Exchange:
         if schema is None:
             return
         exact = json_schema.with_integers(schema, result)
-        if found := json_schema.value_problems(schema, exact):
-            mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
+        if problems := json_schema.value_problems(schema, exact):
+            mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in problems[:5])
             why = f"the answer does not match output_schema: {mismatches}"
             raise BadResultError(why, result)
 
@@ -247,7 +251,7 @@ def _retry_after(answer: Response) -> float | None:
     """Return the seconds of ``Retry-After`` (RFC 9110, section 10.2.3), which may be a date."""
     text = answer.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
-        return float(text[:9])
+        return float(text[:9])  # thirty years; a number of any length could become infinite
     try:
         until: datetime = parsedate_to_datetime(text)
     except ValueError:

@@ -48,18 +48,20 @@ class LockedWorkspace(NamedTuple):
         verdict = check_path(path)
         if verdict.kind == "refused":
             raise NoSuchFileError(f"{path[:200]!r} is not in the workspace: {verdict.reason}")
-        found = None
+        entry = None
         try:
+            # By the descriptor of each folder on the way: another process can put a link in its place at any time
+            # (test_nothing_but_a_file_of_the_workspace_is_sent).
             with Folder.opened(self.folder) as root:
-                found = root.read(path, most=self.config.max_file_mb << 20)
+                entry = root.read(path, most=self.config.max_file_mb << 20)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             if error.errno == errno.EFBIG:
                 why = f"it is larger than {self.config.max_file_mb} MiB"
             raise NoSuchFileError(f"{path!r} cannot be read: {why}") from None
-        if found is None or stat.S_ISLNK(found[0].st_mode):
+        if entry is None or stat.S_ISLNK(entry[0].st_mode):
             raise NoSuchFileError(f"{path!r} is not a regular file")
-        return found[1]
+        return entry[1]
 
     def save(self, name: str, content: bytes) -> str:
         """Write a file into the workspace's top folder and return its path.
@@ -70,8 +72,8 @@ class LockedWorkspace(NamedTuple):
             CovaltError: if the workspace cannot store it.
         """
         with Folder.opened(self.folder) as root:
-            wanted = [uploads.NewFile(name, content)]
-            placed, fresh = uploads.place(root, wanted, "", self.config, self.object_format)
+            files = [uploads.NewFile(name, content)]
+            placed, fresh = uploads.place(root, files, "", self.config, self.object_format)
             for path in fresh:
                 create(path, FILE, content, parent=root.handle)
             return placed[0].path
@@ -92,6 +94,7 @@ def file_name(disposition: str, url: str, media_type: str) -> str:
 
 
 def _harmless(name: str) -> str:
+    # The server chooses the name: it can be a path out of the workspace, also of Windows, or `.git`.
     last = re.split(r"[/\\]", name)[-1]
     plain = unicodedata.normalize("NFC", re.sub(_NOT_PORTABLE, "_", last)).strip(" .")
     stem, dot, ending = plain.rpartition(".")

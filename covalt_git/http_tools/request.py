@@ -149,8 +149,8 @@ class RequestBuilder:
         values = list[Any]()
         for piece in split(template):
             if isinstance(piece, Reference):
-                found = (lookup or self.lookup)(piece)
-                values.append(_OMITTED if found is None else found)
+                secret = (lookup or self.lookup)(piece)
+                values.append(_OMITTED if secret is None else secret)
             else:
                 values += [self._value(part) for part in expressions.split(piece)]
         if any(value is _OMITTED for value in values):
@@ -180,7 +180,7 @@ class RequestBuilder:
         parameter = self.http.parameters.get(name)
         wire = (parameter.name if parameter else None) or name
         style = parameter.style if parameter else None
-        if value is None:
+        if value is None:  # JSON has a null; the other parts have only texts, such as "None"
             if where == "body" and self.http.body == "json":
                 self.values[wire] = None
         elif where == "query":
@@ -252,7 +252,7 @@ class RequestBuilder:
                     " headers do not allow, or begins or ends with a blank"
                 )
             yield name, value
-        if self.cookies:
+        if self.cookies:  # encoded: a semicolon in a value would begin another cookie
             encoded = {name: quote(text, safe=_COOKIE_SAFE) for name, text in self.cookies.items()}
             yield "Cookie", "; ".join(f"{name}={text}" for name, text in encoded.items())
 
@@ -267,7 +267,7 @@ class _SentNames:
     def add(self, where: str, name: str) -> bool:
         """Add a name; return whether it is neither another name there, nor a part of one, nor the whole of a part."""
         folded = name.casefold()
-        above = {(where, folded[: found.start()]) for found in re.finditer(r"[.\[]", folded)}
+        above = {(where, folded[: mark.start()]) for mark in re.finditer(r"[.\[]", folded)}
         is_free = (where, folded) not in self._names | self._above and not above & self._names
         self._names.add((where, folded))
         self._above |= above

@@ -51,6 +51,7 @@ class Lookup:
             SecretsFileError: if the file of secrets cannot be used.
         """
         name = reference.name
+        # The user grants the declared names; without this, a template could send any variable of the environment.
         if name not in self.declared:
             raise SecretMissingError(
                 f"the toolset does not declare the secret {name!r}",
@@ -60,6 +61,7 @@ class Lookup:
         if value:
             if any("\ud800" <= letter <= "\udfff" for letter in value):
                 raise self._unfit(reference, "is not UTF-8")
+            # Grants and the mask are about what is sent, not about what is declared.
             self.used[name] = value
             return value
         if reference.default is None:

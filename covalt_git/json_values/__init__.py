@@ -17,25 +17,26 @@ def with_texts(value: Any, change: Callable[[str], str], *, keys: bool = False) 
         return change(value)
     if isinstance(value, dict):
         return {
-            change(key) if keys else key: with_texts(one, change, keys=keys)
-            for key, one in value.items()
+            change(key) if keys else key: with_texts(inner, change, keys=keys)
+            for key, inner in value.items()
         }
-    return (
-        [with_texts(one, change, keys=keys) for one in value] if isinstance(value, list) else value
-    )
+    if isinstance(value, list):
+        return [with_texts(inner, change, keys=keys) for inner in value]
+    return value
 
 
 def leaves(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield the values in a JSON value that are neither objects nor lists, with their keys and indexes."""
+    # A list, not recursion: values come from others, and can be nested deeper than Python's stack.
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while waiting:
-        loc, one = waiting.pop()
-        if isinstance(one, dict):
-            waiting += [((*loc, key), inner) for key, inner in reversed(one.items())]
-        elif isinstance(one, list | tuple):
-            waiting += [((*loc, at), inner) for at, inner in reversed(list(enumerate(one)))]
+        loc, part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += [((*loc, key), inner) for key, inner in reversed(part.items())]
+        elif isinstance(part, list | tuple):
+            waiting += [((*loc, at), inner) for at, inner in reversed(list(enumerate(part)))]
         else:
-            yield loc, one
+            yield loc, part
 
 
 def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:

@@ -46,6 +46,7 @@ def dumps(value: Any) -> bytes:
             return _ENCODER.encode(value).encode()
         return bytes(rfc8785.dumps(value))
     except (ValueError, RecursionError) as error:
+        # Searched only now: neither writer says where the value is, and nearly all values are valid.
         place, reason = next(_obstacles(value, "$"), ("$", error))
         raise NotJsonError(f"{place}: {reason}") from None
 
@@ -80,6 +81,7 @@ def loads(text: bytes | str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
+        # Named, as it is invisible: the decoder alone says that it expects a value.
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("Unexpected UTF-8 BOM", text, 0)
         return _DECODER.decode(text)
@@ -104,12 +106,14 @@ def digest_bytes(content: bytes) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
+        # In linear time, as the text comes from others (test_duplicate_among_many_keys_is_found_in_linear_time).
         [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise NotJsonError(f"duplicate key {repeated!r}")
     return value
 
 
 def _integer(digits: str) -> int | float:
+    # First the length: Python takes the square of it to parse digits, and refuses more than 4,300.
     if len(digits) <= _MAX_PLAIN_DIGITS:
         number = int(digits)
         if abs(number) <= MAX_EXACT_INTEGER:
@@ -138,13 +142,13 @@ def _obstacles(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, st
         yield place, "the value is nested too deeply"
     elif isinstance(value, int):
         if abs(value) > MAX_EXACT_INTEGER:
-            shown = value if abs(value) < _TOO_LONG else "an integer"
-            yield place, f"{shown} is too large for an exact JSON number; {_QUOTE}"
+            number = value if abs(value) < _TOO_LONG else "an integer"
+            yield place, f"{number} is too large for an exact JSON number; {_QUOTE}"
     elif isinstance(value, float):
         if not math.isfinite(value):
             yield place, f"{value} is not a JSON number"
     elif isinstance(value, str):
-        if any("\ud800" <= one <= "\udfff" for one in value):
+        if any("\ud800" <= char <= "\udfff" for char in value):
             yield place, "the text contains an unpaired surrogate"
     elif isinstance(value, dict):
         for key, item in value.items():

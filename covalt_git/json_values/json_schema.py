@@ -51,6 +51,7 @@ _MASK = "\ue000"
 
 _MAX_MESSAGE = 300
 _INTEGER = re.compile(r"-?[1-9][0-9]*", re.ASCII)
+# Python takes the square of the digits to parse an integer, and refuses more than 4,300.
 _MOST_DIGITS = 1000
 _TOO_DEEP = "nested too deeply"
 
@@ -67,11 +68,12 @@ def schema_problems(schema: JsonObject) -> list[tuple[Loc, str]]:
     """Return the problems of a schema: place and message of each."""
     try:
         errors = _validator(_META).iter_errors(schema)
-        found = [(tuple(error.instance_path), _schema_message(error)) for error in errors]
+        problems = [(tuple(error.instance_path), _schema_message(error)) for error in errors]
     except ValueError:
         return [((), _TOO_DEEP)]
-    if found:
-        return list(dict.fromkeys(found))  # the meta-schema reports some problems several times
+    if problems:
+        return list(dict.fromkeys(problems))  # the meta-schema reports some problems several times
+    # The meta-schema knows neither patterns nor where references lead.
     compiled = _compiled(schema)
     return [compiled] if isinstance(compiled, tuple) else []
 
@@ -90,8 +92,8 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     try:
         problems = [
             (tuple(error.instance_path), _message(error, schema))
-            for found in validator.iter_errors(value)
-            for error in of_meant_branch(found, schema)
+            for refusal in validator.iter_errors(value)
+            for error in of_meant_branch(refusal, schema)
         ]
     except ValueError:
         return [((), _TOO_DEEP)]
@@ -120,14 +122,14 @@ def with_integers(schema: JsonObject, value: Any) -> Any:
     Raises:
         BadSchemaError: when the schema is invalid.
     """
-    if not any(isinstance(one, str) and _is_large(one) for _, one in leaves(value)):
+    if not any(isinstance(leaf, str) and _is_large(leaf) for _, leaf in leaves(value)):
         return value
     validator = _compiled(schema)
     if isinstance(validator, tuple):
         raise BadSchemaError(f"the schema is invalid: {validator[1]}")
-    changed = copy.deepcopy(value)
-    for found in validator.iter_errors(value):
-        for error in of_meant_branch(found, schema):
+    changed = copy.deepcopy(value)  # the value itself is what the record of the call has
+    for refusal in validator.iter_errors(value):
+        for error in of_meant_branch(refusal, schema):
             place, text = tuple(error.instance_path), error.instance
             is_wanted = "integer" in _wanted_types(error)
             if place and is_wanted and isinstance(text, str) and _is_large(text):
@@ -193,11 +195,14 @@ def _compiled(schema: JsonObject) -> jsonschema_rs.Draft202012Validator | tuple[
         return (), _reason(error)
 
 
+# By bytes: a dict is no key of a cache, and equal schemas have equal canonical bytes.
 @lru_cache(maxsize=512)
 def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(
         canonical_json.loads(schema),
+        # The engine would request a URL of a schema, and read a file (test_no_url_is_requested).
         retriever=_refuse,
+        # The default engine of patterns also has lookaround and backreferences, for which it backtracks.
         pattern_options=jsonschema_rs.RegexOptions(),
         mask=_MASK,
     )
@@ -219,7 +224,7 @@ def _schema_message(error: jsonschema_rs.ValidationError) -> str:
         return _message(error, {})
     value = error.instance
     names = value if isinstance(value, list) else [value]
-    wrong = [one for one in names if not isinstance(one, str) or one not in _NAMES]
+    wrong = [name for name in names if not isinstance(name, str) or name not in _NAMES]
     if not wrong:
         return f"{_shortened(value)} has no type, or the same type twice"
     if not isinstance(wrong[0], str):
@@ -232,9 +237,12 @@ def _schema_message(error: jsonschema_rs.ValidationError) -> str:
 def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple[Loc, str]:
     """Return the place and the reason why the engine rejects a schema that matches the meta-schema."""
     if type(error.kind).__name__ == "Format":
-        pattern = error.instance_path[-1] if _is_key(error.instance_path) else error.instance
+        path = error.instance_path
+        is_key = len(path) > 1 and path[-2] == "patternProperties"
+        pattern = path[-1] if is_key else error.instance
         reason = "is invalid, or uses lookaround or backreferences, which are not supported"
-        return tuple(error.instance_path), f"the pattern {_shortened(pattern)} {reason}"
+        return tuple(path), f"the pattern {_shortened(pattern)} {reason}"
+    # The error of a reference has no place: it is searched for by the name in the engine's words.
     reason = str(error).splitlines()[0]
     quoted = re.search(r"'(.*?)'", reason)
     if quoted is None:
@@ -246,8 +254,8 @@ def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple
     place = _reference(schema, lambda ref: ref.endswith((f"#{named}", named)))
     if "does not exist" not in reason:
         return place, reason
-    known = [f"/{key}/{name}" for key in ("$defs", "definitions") for name in schema.get(key, {})]
-    near = nearest_name(named, known)
+    targets = [f"/{key}/{name}" for key in ("$defs", "definitions") for name in schema.get(key, {})]
+    near = nearest_name(named, targets)
     suggestion = f", did you mean {f'#{near}'!r}?" if near else ""
     return place, f"{f'#{named}'!r} is not in this schema{suggestion}"
 
@@ -255,10 +263,6 @@ def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple
 def _reason(error: Exception) -> str:
     reason = str(error).splitlines()[0]
     return _TOO_DEEP if reason.startswith("Recursion limit") else reason
-
-
-def _is_key(path: Sequence[str | int]) -> bool:
-    return len(path) > 1 and path[-2] == "patternProperties"
 
 
 def _refers_to(ref: str, uri: str) -> bool:
@@ -348,7 +352,7 @@ def _none_of(options: Sequence[Any], value: Any) -> str:
     texts = [option for option in options if isinstance(option, str)]
     near = nearest_name(value, texts) if isinstance(value, str) else None
     suggestion = f", did you mean {_shortened(near)}?" if near else ""
-    allowed = listed([_shortened(one) for one in options], MOST_LISTED)
+    allowed = listed([_shortened(option) for option in options], MOST_LISTED)
     return f"must be one of {allowed}, not {_shortened(value)}{suggestion}"
 
 
@@ -357,10 +361,11 @@ def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema:
     for part in error.schema_path[:-1]:
         place = place.get(part) if isinstance(place, dict) else None
     properties = place.get("properties") if isinstance(place, dict) else None
-    known = list(properties) if isinstance(properties, dict) else []
+    candidates = list(properties) if isinstance(properties, dict) else []
     words = []
+    # Each search compares a name with all properties, and the arguments of a call have any number of names.
     for name in names[:MOST_LISTED]:
-        near = nearest_name(name, known)
+        near = nearest_name(name, candidates)
         words.append(f"{name!r} is unknown" + (f", did you mean {near!r}?" if near else ""))
     if len(names) > MOST_LISTED:
         words.append(f"{len(names) - MOST_LISTED} more are unknown")

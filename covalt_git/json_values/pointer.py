@@ -43,10 +43,10 @@ def embedded(schema: Any, *path: str, stays: str = "#//") -> Any:
     A schema with ``$id`` is a document of its own, so its references stay, as those do that begin with ``stays``.
     """
     if isinstance(schema, list):
-        return [embedded(one, *path, stays=stays) for one in schema]
+        return [embedded(inner, *path, stays=stays) for inner in schema]
     if not isinstance(schema, dict) or "$id" in schema:
         return schema
-    moved = {key: embedded(one, *path, stays=stays) for key, one in schema.items()}
+    moved = {key: embedded(inner, *path, stays=stays) for key, inner in schema.items()}
     reference = reference_of(schema)
     if reference is None or reference.startswith(stays):
         return moved
@@ -57,8 +57,8 @@ def embedded(schema: Any, *path: str, stays: str = "#//") -> Any:
 
 def reference_of(schema: Any) -> str | None:
     """Return the ``$ref`` of a schema; None if it is missing or not a text."""
-    found = schema.get(REF) if isinstance(schema, dict) else None
-    return found if isinstance(found, str) else None
+    reference = schema.get(REF) if isinstance(schema, dict) else None
+    return reference if isinstance(reference, str) else None
 
 
 def name_of(schema: Any) -> str:
@@ -72,21 +72,22 @@ def target(root: Any, reference: str) -> Any:
     Raises:
         BadReferenceError: when the target is not in the document.
     """
+    # Before it is split: `%2F` separates steps, `~1` does not (test_a_reference_is_decoded_before_it_is_split).
     fragment = unquote(reference[1:])
     if not reference.startswith("#"):
         raise BadReferenceError(f"{reference!r} is outside of this schema", hint="copy it to $defs")
     if fragment and not fragment.startswith("/"):
         return _anchored(root, fragment)
-    found = root
+    part = root
     for step in fragment.split("/")[1:]:
         key = _decoded(step)
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-        elif isinstance(found, list) and _INDEX.fullmatch(key) and int(key) < len(found):
-            found = found[int(key)]
+        if isinstance(part, dict) and key in part:
+            part = part[key]
+        elif isinstance(part, list) and _INDEX.fullmatch(key) and int(key) < len(part):
+            part = part[int(key)]
         else:
             raise BadReferenceError(f"{reference!r} is not in this schema: there is no {key!r}")
-    return found
+    return part
 
 
 def resolve(root: Any, schema: Any) -> Any:
@@ -104,12 +105,13 @@ def resolve(root: Any, schema: Any) -> Any:
 
 
 def _decoded(step: str) -> str:
+    # In this order: `~01` is `~1`, not a slash (RFC 6901, section 4).
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def _anchored(root: Any, name: str) -> Any:
     definitions = root.get("$defs") if isinstance(root, dict) else None
-    for one in definitions.values() if isinstance(definitions, dict) else ():
-        if isinstance(one, dict) and one.get("$anchor") == name:
-            return one
+    for definition in definitions.values() if isinstance(definitions, dict) else ():
+        if isinstance(definition, dict) and definition.get("$anchor") == name:
+            return definition
     raise BadReferenceError(f"$defs has no schema with the anchor {name!r}")

@@ -35,7 +35,7 @@ def with_rule(message: str, part: Mapping[str, Any], root: Mapping[str, Any]) ->
 
 def _inlined(schema: Any, root: Mapping[str, Any], *, levels: int) -> Any:
     if isinstance(schema, list):
-        return [_inlined(one, root, levels=levels) for one in schema]
+        return [_inlined(item, root, levels=levels) for item in schema]
     if not isinstance(schema, dict):
         return schema
     own = {
@@ -46,11 +46,11 @@ def _inlined(schema: Any, root: Mapping[str, Any], *, levels: int) -> Any:
     if reference_of(schema) is None:
         return own
     try:
-        found = resolve(root, schema)
+        target = resolve(root, schema)
     except BadReferenceError:
         return own
-    if not isinstance(found, dict):
+    if not isinstance(target, dict):
         return own
-    if levels == 0:
-        return {name: found[name] for name in ("type",) if name in found} | own
-    return _inlined(found, root, levels=levels - 1) | own
+    if levels == 0:  # a schema that refers to itself would have no end
+        return {name: target[name] for name in ("type",) if name in target} | own
+    return _inlined(target, root, levels=levels - 1) | own

@@ -45,9 +45,9 @@ def finite(value: Any) -> Storable:
             case float() if not math.isfinite(inner):
                 return _storable(inner, notes, 0)
             case dict():
-                return {key: replaced(one) for key, one in inner.items()}
+                return {key: replaced(item) for key, item in inner.items()}
             case list():
-                return [replaced(one) for one in inner]
+                return [replaced(item) for item in inner]
         return inner
 
     return Storable(replaced(value), tuple(notes))
@@ -67,6 +67,7 @@ def loads(text: str | bytes) -> Any:
 
 def exact_integer(digits: str) -> int | str:
     """Return an integer, or its digits if it is beyond 2^53, where some readers round it."""
+    # The length first: a server can send digits that Python takes seconds to parse, or refuses.
     is_short = len(digits) <= _MOST_DIGITS
     is_exact = is_short and abs(int(digits)) <= canonical_json.MAX_EXACT_INTEGER
     return int(digits) if is_exact else digits
@@ -81,7 +82,7 @@ def _storable(value: Any, notes: dict[str, None], depth: int) -> Any:
     match value:
         case str():
             return _text(value, notes)
-        case bool() | None:
+        case bool() | None:  # before the integers, as Python's True is one
             return value
         case int() if abs(value) > canonical_json.MAX_EXACT_INTEGER:
             notes[LARGE_INTEGER] = None

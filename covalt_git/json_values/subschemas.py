@@ -46,7 +46,7 @@ class Subschemas:
         Raises:
             BadReferenceError: if a reference cannot be followed.
         """
-        return self._with_parts([inner for one in schemas for inner in _below(one, name)])
+        return self._with_parts([inner for schema in schemas for inner in _below(schema, name)])
 
     def of_names(self, schemas: Iterable[JsonObject]) -> list[JsonObject]:
         """Return the schemas of the keys of a value to which ``schemas`` apply.
@@ -54,7 +54,8 @@ class Subschemas:
         Raises:
             BadReferenceError: if a reference cannot be followed.
         """
-        return self._with_parts([one["propertyNames"] for one in schemas if "propertyNames" in one])
+        keyed = [schema for schema in schemas if "propertyNames" in schema]
+        return self._with_parts([schema["propertyNames"] for schema in keyed])
 
     def _with_parts(self, schemas: list[Any]) -> list[JsonObject]:
         """Return schemas, and the schemas in them that apply to the same value."""
@@ -64,8 +65,9 @@ class Subschemas:
             schema = waiting.pop()
             if schema is True:
                 schema = _ANYTHING
-            if not isinstance(schema, dict) or id(schema) in reached:
+            if not isinstance(schema, dict) or id(schema) in reached:  # references can be a circle
                 continue
+            # What these lead to cannot be known here.  Callers then assume the strictest schema, such as that of a command.
             if "$dynamicRef" in schema or "$recursiveRef" in schema:
                 raise pointer.BadReferenceError("a dynamic reference can lead to several schemas")
             if "$id" in schema and schema is not self._root:
@@ -105,4 +107,4 @@ def _below(schema: JsonObject, name: str) -> Iterator[Any]:
         inner = schema.get(key)
         # A list has a schema for each position; before draft 2020-12, `items` may be one.
         items = enumerate(inner) if isinstance(inner, list) else [(name, inner)]
-        yield from (one for position, one in items if str(position) == name)
+        yield from (item for position, item in items if str(position) == name)

@@ -66,6 +66,7 @@ def tag_of(error: jsonschema_rs.ValidationError, schema: JsonObject) -> UnionTag
     fixed = [_fixed_values(branch) for branch in branches]
     for name in fixed[0]:
         values = [branch.get(name, ()) for branch in fixed]
+        # With the type, as Python's True equals 1 (test_true_is_not_the_tag_1).
         every = [(type(value), value) for group in values for value in group]
         if all(values) and len(set(every)) == len(every):
             return UnionTag(name, tuple(values))
@@ -86,7 +87,7 @@ def of_meant_branch(
             branches = [
                 branch
                 for branch, values in zip(kind.context, tag.values, strict=True)
-                if any(type(value) is type(one) and value == one for one in values)
+                if any(type(value) is type(option) and value == option for option in values)
             ]
         if len(branches) == 1:
             for inner in branches[0]:
@@ -100,10 +101,10 @@ def _fixed_values(branch: Any) -> dict[str, tuple[Any, ...]]:
     properties = branch.get("properties") if isinstance(branch, dict) else None
     if not isinstance(properties, dict):
         return {}
-    found: dict[str, tuple[Any, ...]] = {}
+    fixed: dict[str, tuple[Any, ...]] = {}
     for name, part in properties.items():
         if isinstance(part, dict) and ("const" in part or isinstance(part.get("enum"), list)):
             values = tuple(part["enum"] if "enum" in part else [part["const"]])
             if not any(isinstance(value, dict | list) for value in values):
-                found[name] = values
-    return found
+                fixed[name] = values
+    return fixed

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 GRACE_S = 0.5
 """Time in which a cancelled call may end by itself."""
 
+# A check reads /proc for each process of the tool, and may count its files: more often would slow the tool down.
+# No descriptor becomes readable when a user answers, so the answer is polled, but only while the tool waits for it.
 _CHECK_S = 0.1
 _ANSWER_S = 0.01
 """Intervals of checking limits, and whether an elicitation has been answered."""
@@ -144,7 +146,6 @@ class AwaitedCall:
         self._selector = selectors.PollSelector()  # epoll needs another descriptor
 
     def close(self) -> None:
-        """Close the call's connections."""
         self._questions.close()
         self._connection.close()
         os.close(self._output)
@@ -160,11 +161,16 @@ class AwaitedCall:
             self._selector.register(end, selectors.EVENT_READ)
         failure = self._wait()
         records = self._questions.close()
+        # While the sandbox is there: what its processes used is read from /proc and from its control group.
         hit = self._sandbox.limit_hit() or ("limit_cpu" if self._exceeds_cpu() else "")
+        # A control group that is out of memory kills all its processes (`memory.oom.group`): the warm sandbox may only
+        # not have ended yet.
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
             self.is_reusable = False
             self._sandbox.end()
-        for end in (self._output, self._connection.fileno()):  # their other ends are closed
+        # The status comes over another connection and can overtake the answer and the last output.  Their other ends
+        # are closed, so this does not wait.
+        for end in (self._output, self._connection.fileno()):
             while self._take(end):
                 pass
         if failure is None and (hit := hit or self._exceeded_at_end()):
@@ -172,6 +178,8 @@ class AwaitedCall:
             failure = limit_error(hit, self._job.limits, traceback)
         # A sandbox that receives no call ends with NOT_CALLED, unless it is killed.
         is_called = self._status is not None and self._status not in {wire.NOT_CALLED, *_KILLED}
+        # The caller then calls again in another sandbox.  A tool that has begun may have had its effect, so its call
+        # is not repeated.
         if failure is None and self._is_unread and not self._has_begun and not is_called:
             return None
         if failure is None and self._received > self._most:
@@ -186,24 +194,28 @@ class AwaitedCall:
         end = checked + (limits.timeout_s or DEFAULT_TIMEOUT_S)
         cancelled, grace_end = False, end
         while self._status is None and not self._sandbox_is_gone:
-            now = time.monotonic()
+            time_s = time.monotonic()
             if cancel is not None and cancel.is_set() and not cancelled:
                 cancelled, grace_end = True, self._request_end()
+            # A user may answer after minutes, which the tool is not to blame for
+            # (test_the_time_limit_pauses_while_the_user_answers).
             late = end + self._questions.waited_s
-            if now > (min(late, grace_end) if cancelled else late):
+            if time_s > (min(late, grace_end) if cancelled else late):
                 break
             try:
                 interval = _ANSWER_S if self._questions.is_open else _CHECK_S
-                self._exchange(min(interval, late - now + 0.001))
+                # A millisecond beyond the limit: at the limit itself, this would not wait and the loop not end.
+                self._exchange(min(interval, late - time_s + 0.001))
             except KeyboardInterrupt:
-                if cancelled:
+                if cancelled:  # the second Ctrl-C does not wait for the end of the grace period
                     break
                 cancelled, grace_end = True, self._request_end()
+            # After the answer, only processes that the tool left print, as much as they can before they are killed.
             printed = 0 if self._answer else self._printed.received
             if max(self._received, printed) > self._most:
                 return limit_error("limit_output", limits)
-            if now - checked > _CHECK_S:
-                checked = now
+            if time_s - checked > _CHECK_S:
+                checked = time_s
                 if code := self._exceeded():
                     return limit_error(code, limits)
                 if full := self._disks.exceeded():
@@ -215,7 +227,6 @@ class AwaitedCall:
         return None
 
     def _exchange(self, within_s: float) -> None:
-        """Send and receive what is ready."""
         self._send_later(self._questions.reply())
         for key, ready in self._selector.select(within_s):
             if ready & selectors.EVENT_WRITE and not self._send():
@@ -225,6 +236,8 @@ class AwaitedCall:
 
     def _request_end(self) -> float:
         """Signal to the tool that it is cancelled; return the end of its grace period."""
+        # Only this direction: the tool reads the end as its cancellation, and its last events still arrive.  What is
+        # unsent cannot be sent after that.
         with contextlib.suppress(OSError, KeyError):
             self._selector.modify(self._connection, selectors.EVENT_READ)
             self._connection.shutdown(socket.SHUT_WR)
@@ -241,16 +254,18 @@ class AwaitedCall:
     def _exceeded(self) -> str:
         """Return a limit that all processes together, or the files, exceed now."""
         most, spec = self._job.limits.memory_mb, self._sandbox.spec
-        found = process_tree.usage(self._sandbox.pid)
-        if found.tasks > spec.limits.processes + _OWN_PROCESSES.get(spec.level, 0):
+        used = process_tree.usage(self._sandbox.pid)
+        if used.tasks > spec.limits.processes + _OWN_PROCESSES.get(spec.level, 0):
             return "limit_processes"
         if self._exceeds_cpu():
             return "limit_cpu"
         if enforced := self._sandbox.limit_hit():
             return enforced
-        if most and found.memory > most * MIB:
-            found = process_tree.usage(self._sandbox.pid, exactly=True)
-            if found.memory > most * MIB:
+        # The quick sum counts pages that forks share once for each (`processes-that-share-their-memory` in
+        # test_python_tool_limits.yaml), so it is never too small.  The exact sum walks all pages.
+        if most and used.memory > most * MIB:
+            used = process_tree.usage(self._sandbox.pid, exactly=True)
+            if used.memory > most * MIB:
                 return "limit_memory"
         code = self._private.exceeded_soon()
         code = "limit_tmp" if code in {"limit_files", "limit_workspace"} else code
@@ -263,6 +278,7 @@ class AwaitedCall:
 
     def _exceeded_at_end(self) -> str:
         """Return a limit that the workspace exceeds after the tool ran."""
+        # The function did not run if its arguments were refused or a confirmation is needed: no files to count.
         has_run = self._answer is None or self._answer.status in {"success", "error"}
         return self._workspace.exceeded() if has_run else ""
 
@@ -314,6 +330,7 @@ class AwaitedCall:
             except (canonical_json.NotJsonError, ValidationError):
                 continue
             match event:
+                # The first one each: processes that the tool leaves behind have this connection too.
                 case _Answer():
                     self._answer = self._answer or event
                 case _Schemas() if self._job.describes != "no" and self._schemas is None:
@@ -347,7 +364,7 @@ class AwaitedCall:
         if code is None:
             how = "was ended from outside"
         elif code < 0:
-            names = {one.value: one.name for one in signal.Signals}
+            names = {number.value: number.name for number in signal.Signals}
             how = f"was ended by {names.get(-code, f'signal {-code}')}"
         else:
             how = f"ended with {code} and no answer"

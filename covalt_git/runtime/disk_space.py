@@ -9,6 +9,7 @@ from pathlib import Path
 from covalt_git.errors import CovaltError
 from covalt_git.paths import typed
 
+# A chat on a full disk cannot be saved: each later command would fail (test_a_call_leaves_space_on_the_disk).
 _LEFT = 1 << 30
 _SHARE = 8
 """The reserve of a file system smaller than 8 GiB, such as a /tmp in memory: this fraction of its size."""
@@ -54,12 +55,12 @@ class DiskSpace:
         The chat's store takes as much again as the call wrote to the workspace.  A call that began with
         too little, as a tool that only reads may, can use half of what there was.
         """
-        for what, folder, before, left in self._places:
-            now, known = _space(folder)
-            most = left if before >= left else before // 2
-            stored = max(before - now, 0) if folder == self._workspace else 0
-            if known and now - stored < most:
-                return DiskFullError(what, folder, left, is_reserved=now >= most)
+        for what, folder, at_start, left in self._places:
+            available, reserve = _space(folder)
+            most = left if at_start >= left else at_start // 2
+            stored = max(at_start - available, 0) if folder == self._workspace else 0
+            if reserve and available - stored < most:
+                return DiskFullError(what, folder, left, is_reserved=available >= most)
         return None
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 32
 """How many connections one tool may have open."""
 
+# A connection takes a thread and two descriptors of our process.  A tool may send nothing over it, or a head without
+# an end (test_head_without_end_is_cut).
 _HEAD_BYTES = 64 * 1024
 _CONNECT_S = 20.0
 _SILENT_S = 300.0
@@ -51,7 +53,7 @@ class EgressRefusedError(CovaltError):
         self.code, self.http_status = code, status
 
 
-class _Wanted(NamedTuple):
+class _Destination(NamedTuple):
     """Destination of a connection, and the first bytes to send."""
 
     origin: WebOrigin
@@ -103,6 +105,7 @@ class Egress:
             ConnectionAbortedError: if the proxy is closed.
         """
         with end:
+            # Under the lock: a socket that is opened while `close` runs is either closed by it, or refused here.
             with self._lock:
                 if self._closed:
                     raise ConnectionAbortedError
@@ -120,6 +123,7 @@ class Egress:
             for descriptor in descriptors:
                 listener = socket.socket(fileno=descriptor)
                 with self._opened(listener):
+                    # Before it accepts: further connections wait in the kernel, and take no descriptor.
                     while self._slots.acquire():
                         end, _ = listener.accept()
                         threading.Thread(target=self._connection, args=(end,), daemon=True).start()
@@ -134,15 +138,15 @@ class Egress:
 
     def _pass_on(self, end: socket.socket) -> None:
         try:
-            wanted = _wanted(end)
-            other = self._reach_out(wanted.origin)
+            destination = _read_destination(end)
+            other = self._reach_out(destination.origin)
         except CovaltError as error:
             _answer(end, error)
             return
         with self._opened(other):
-            if wanted.tunnel:
+            if destination.tunnel:
                 end.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            other.sendall(wanted.first)
+            other.sendall(destination.first)
             _splice(end, other)
 
     def _reach_out(self, origin: WebOrigin) -> socket.socket:
@@ -154,19 +158,22 @@ class Egress:
         except OSError as error:
             raise _unreachable(f"{origin.host} has no address: {error.strerror or error}") from None
         why = "it has no address"
+        # All before the first is tried: with a reserved one among them, a name is an attack (DNS rebinding), whichever
+        # address comes first (test_name_is_refused_when_one_of_its_addresses_is_kept).
         for address in addresses:
             refused = self._reach.why_not(origin.host, address)
             if refused:
                 raise EgressRefusedError(refused)
         for address in addresses:
             try:
+                # To the address that was checked: a second look-up could have another answer.
                 return socket.create_connection((address, origin.port), timeout=_CONNECT_S)
             except OSError as error:
                 why = error.strerror or str(error)
         raise _unreachable(f"{origin} cannot be reached: {why}")
 
 
-def _wanted(end: socket.socket) -> _Wanted:
+def _read_destination(end: socket.socket) -> _Destination:
     """Read the head of a request, and return what it asks for."""
     head, _, rest = _head(end).partition(b"\r\n\r\n")
     line, *fields = head.split(b"\r\n")
@@ -175,7 +182,7 @@ def _wanted(end: socket.socket) -> _Wanted:
     except ValueError:
         raise _malformed("this is no request to a proxy") from None
     if method == "CONNECT":
-        return _Wanted(_tunnel_s_end(target), rest, tunnel=True)
+        return _Destination(_tunnel_s_end(target), rest, tunnel=True)
     try:
         origin, path = origin_of(target)
     except BadHostError as error:
@@ -184,19 +191,20 @@ def _wanted(end: socket.socket) -> _Wanted:
         raise _malformed("https goes through a tunnel")
     path = path.partition("#")[0]
     path = path if path.startswith("/") else f"/{path}"
-    kept = [field for field in fields if field.partition(b":")[0].lower() not in _PER_CONNECTION]
-    # The connection ends with its answer, so that no second request goes where the first one did.
+    others = [field for field in fields if field.partition(b":")[0].lower() not in _PER_CONNECTION]
+    # The connection ends with its answer, so that no second request goes where the first one did.  The host is the one
+    # that was checked, as a server may have several, and a tool can write another one in its field.
     own = [f"Host: {origin.shown_host}".encode(), b"Connection: close"]
-    lines = [f"{method} {path} {version}".encode(), *own, *kept]
-    return _Wanted(origin, b"\r\n".join(lines) + b"\r\n\r\n" + rest, tunnel=False)
+    lines = [f"{method} {path} {version}".encode(), *own, *others]
+    return _Destination(origin, b"\r\n".join(lines) + b"\r\n\r\n" + rest, tunnel=False)
 
 
 def _tunnel_s_end(target: str) -> WebOrigin:
-    found = _TARGET.fullmatch(target)
-    if found is None or not 0 < int(found["port"]) <= _MAX_PORT:
+    parts = _TARGET.fullmatch(target)
+    if parts is None or not 0 < int(parts["port"]) <= _MAX_PORT:
         raise _malformed("a tunnel goes to HOST:PORT")
     try:
-        return WebOrigin("https", normal_host(found["host"]), int(found["port"]))
+        return WebOrigin("https", normal_host(parts["host"]), int(parts["port"]))
     except BadHostError as error:
         raise _malformed(error.message) from None
 
@@ -211,13 +219,13 @@ def _head(end: socket.socket) -> bytes:
     return head
 
 
-def _splice(one: socket.socket, other: socket.socket) -> None:
+def _splice(inner: socket.socket, outer: socket.socket) -> None:
     """Carry bytes both ways until both sides have ended, or neither says anything any more."""
-    for end in (one, other):
+    for end in (inner, outer):
         end.settimeout(_SILENT_S)
     with selectors.DefaultSelector() as selector:
-        selector.register(one, selectors.EVENT_READ, other)
-        selector.register(other, selectors.EVENT_READ, one)
+        selector.register(inner, selectors.EVENT_READ, outer)
+        selector.register(outer, selectors.EVENT_READ, inner)
         while selector.get_map():
             ready = selector.select(_SILENT_S)
             if not ready:
@@ -229,6 +237,7 @@ def _splice(one: socket.socket, other: socket.socket) -> None:
                 if chunk:
                     target.sendall(chunk)
                     continue
+                # Only this direction: a client may end its request so, and waits for the answer.
                 selector.unregister(source)
                 with contextlib.suppress(OSError):
                     target.shutdown(socket.SHUT_WR)

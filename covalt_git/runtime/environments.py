@@ -60,7 +60,6 @@ class InstallCancelledError(CovaltError):
 
 
 def cache_folder() -> Path:
-    """Return the folder of environments in the user's cache."""
     return private_files.cache_folder() / "environments"
 
 
@@ -83,13 +82,15 @@ def interpreter(
     for need in needs:
         _check(need)
     link = cache_folder() / _key(needs)
-    if (found := _found(link)) is not None:
-        return found
+    if (python := _python_of(link)) is not None:
+        return python
     link.parent.mkdir(parents=True, exist_ok=True)
     cancel = cancel or threading.Event()
     with _locked(link.with_suffix(".lock"), report, cancel):
-        if (found := _found(link)) is not None:  # another process was first
-            return found
+        if (python := _python_of(link)) is not None:  # another process was first
+            return python
+        # Under the lock: the processes that began them were killed
+        # (test_what_a_killed_installation_left_is_cleared_away).
         for half_made in link.parent.glob(f"{link.name}-*"):
             shutil.rmtree(half_made, ignore_errors=True)
         # Not renamed afterwards: the programs of an environment know its path.
@@ -122,7 +123,7 @@ def _key(needs: Sequence[str]) -> str:
     return canonical_json.digest(content).removeprefix("sha256:")[:24]
 
 
-def _found(link: Path) -> Path | None:
+def _python_of(link: Path) -> Path | None:
     python = link / "bin" / "python"
     return link.resolve() / "bin" / "python" if python.exists() else None
 
@@ -138,6 +139,7 @@ def _locked(path: Path, report: Callable[[str], None], cancel: threading.Event) 
     with path.open("w") as file:
         if not file_lock.acquire(file.fileno(), wait=False):
             report("waiting for another installation of the same")
+            # Tried again and again: a wait in flock(2) would not notice a cancellation.
             while not file_lock.acquire(file.fileno(), wait=False):
                 if cancel.wait(_LOOK_S):
                     raise InstallCancelledError("the installation was cancelled before it began")
@@ -153,17 +155,18 @@ def _install(
         quiet = [uv, "--color", "never", "--no-progress"]
         new = ["venv", "--no-project", "--python", sys.executable, str(folder)]
         _run([*quiet, *new], report, cancel)
-        wanted = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
+        options = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
         # To compile bytecode, uv starts the environment's interpreter, which would run the packages' `.pth`
         # files.  The user's settings may ask for it: `_run` removes the variable, which excludes this option.
-        wanted.append("--no-compile-bytecode")
-        _run([*quiet, "pip", "install", *wanted, "--", *needs], report, cancel)
+        options.append("--no-compile-bytecode")
+        _run([*quiet, "pip", "install", *options, "--", *needs], report, cancel)
         return
+    # Without pip: it could only be used by the environment's interpreter, which may not be started here.
     _run(programs.python("-m", "venv", "--without-pip", str(folder)), report, cancel)
     pip = [*_pip(), "--python", str(folder / "bin" / "python")]
     plain = ["--no-input", "--no-color", "--disable-pip-version-check", "--retries", "2"]
-    wanted = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
-    _run([*pip, *plain, "install", *wanted], report, cancel)
+    options = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
+    _run([*pip, *plain, "install", *options], report, cancel)
 
 
 def _pip() -> list[str]:
@@ -202,10 +205,12 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
         start_new_session=True,
     ) as program:
         assert program.stdout is not None
+        # The loop below waits for a line, also while the installer is silent, and would not notice a cancellation.
         ender = threading.Thread(target=_end_when, args=(cancel, program), daemon=True)
         ender.start()
         try:
             for line in program.stdout:
+                # The URL of an index may have a password, and the line is shown and recorded.
                 text = re.sub(_CREDENTIALS, "//***@", line.strip())
                 last.append(text)
                 if re.match(_NEWS, text):

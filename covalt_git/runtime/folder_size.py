@@ -75,10 +75,10 @@ class FolderSize:
             return ""
         self._free_before = self._free()
         began = time.monotonic()
-        found = self._counted()
-        now = time.monotonic()
-        self._next = now + (now - began) * _SHARE
-        return found
+        code = self._counted()
+        ended = time.monotonic()
+        self._next = ended + (ended - began) * _SHARE
+        return code
 
     def exceeded(self) -> str:
         """Return the limit that is exceeded once the tool has ended."""
@@ -92,7 +92,7 @@ class FolderSize:
         """Return the limit that is exceeded, by a count of all files."""
         files = size = old_files = old_size = 0
         for length, is_new in self._held():
-            # The kernel lets one byte more through.
+            # The kernel lets one byte more through: this length alone shows that the tool hit the limit.
             if is_new and self._largest and length == self._largest + 1:
                 return "limit_written"
             files += 1
@@ -135,9 +135,10 @@ class FolderSize:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
                             continue
-                        found = entry.stat(follow_symlinks=False)
-                        size = found.st_size if stat.S_ISREG(found.st_mode) else 0
-                        yield size, found.st_ctime_ns >= self._since
+                        status = entry.stat(follow_symlinks=False)
+                        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+                        # Not the mtime, which a tool can set.
+                        yield size, status.st_ctime_ns >= self._since
             except OSError:
                 continue  # it was removed meanwhile, or cannot be read
 

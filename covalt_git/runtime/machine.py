@@ -47,12 +47,12 @@ def _program(name: str, *, missing: str) -> MachineFact:
     if path is None:
         return MachineFact(name, "not found", missing)
     try:
-        done = programs.run(
+        completed = programs.run(
             [path, "--version"], capture_output=True, text=True, check=True, timeout=_ASK_S
         )
     except (OSError, subprocess.SubprocessError):
         return MachineFact(name, path, "it does not print its version")
-    words = [word for word in done.stdout.split() if word[:1].isdigit()]
+    words = [word for word in completed.stdout.split() if word[:1].isdigit()]
     return MachineFact(name, f"{words[0] if words else ''} {path}".strip())
 
 

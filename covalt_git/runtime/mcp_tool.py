@@ -111,6 +111,7 @@ def run(job: McpJob) -> Outcome:
             job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
         outcome = _outcome(job, result, note)
+        # The tool has run, only its answer is lost: an agent that calls again would do the work twice.
         if outcome.error is not None and outcome.error.code == "limit_output":
             failure = outcome.error if asked.repeatable else of_lost_answer(outcome.error)
             outcome = Outcome.failed(failure)
@@ -142,7 +143,7 @@ def read_resource(
         return CONNECTIONS.read_resource(definition, uri, timeout_s, wanted=wanted)
 
     mask = mask_of(definition)
-    return [_masked(mask, one) for one in _within(limits, read)]
+    return [_masked(mask, part) for part in _within(limits, read)]
 
 
 def get_prompt(
@@ -168,14 +169,14 @@ def get_prompt(
 def _within(limits: Limits, read: Callable[[float], Answer]) -> Answer:
     """Return what ``read`` returns within the limits; it gets the time limit in seconds."""
     try:
-        found = read(limits.timeout_s or DEFAULT_TIMEOUT_S)
+        answer = read(limits.timeout_s or DEFAULT_TIMEOUT_S)
     except TimeoutError:
         failure = limit_error("limit_time", limits)
         raise CovaltError(failure.message, code="limit_time", http_status=504) from None
-    if len(json.dumps(found)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
+    if len(json.dumps(answer)) > (limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
         failure = limit_error("limit_output", limits)
         raise CovaltError(failure.message, code="limit_output", http_status=502)
-    return found
+    return answer
 
 
 def _masked(mask: Mask, content: JsonObject) -> JsonObject:
@@ -200,16 +201,16 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
     for text in (*notes, *mismatch):
         note(mask.text(text))
     content = _Content(job, mask, note)
-    shown = [content.shown(block) for block in _blocks(result, note)]
-    texts = [one for one in shown if isinstance(one, str)]
-    only_text = len(texts) == len(shown)
+    values = [content.value(block) for block in _blocks(result, note)]
+    texts = [block for block in values if isinstance(block, str)]
+    only_text = len(texts) == len(values)
     has_structure = result.get("structuredContent") is not None
     value: Any = mask.value(result.get("structuredContent"))
     if not has_structure:
-        value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
-    elif not only_text or (shown and (mismatch or not isinstance(result["content"], list))):
+        value = "\n".join(texts) if only_text else values[0] if len(values) == 1 else values
+    elif not only_text or (values and (mismatch or not isinstance(result["content"], list))):
         # Only text in a list of blocks is known to repeat the structured content.
-        value = {"structured_content": value, "content": shown}
+        value = {"structured_content": value, "content": values}
     if result.get("isError") is not True:
         return Outcome("success", value)
     message = "\n".join(texts) or "the tool reported an error without a message"
@@ -230,8 +231,8 @@ def _mismatch(tool: Tool, answer: JsonObject) -> tuple[str, ...]:
         return ()
     if not problems:
         return ()
-    found = "; ".join(f"{json_path(place)}: {text}" for place, text in problems[:_MOST_PROBLEMS])
-    return (f"the structured content does not match the output schema of the tool: {found}",)
+    texts = "; ".join(f"{json_path(place)}: {text}" for place, text in problems[:_MOST_PROBLEMS])
+    return (f"the structured content does not match the output schema of the tool: {texts}",)
 
 
 def _blocks(result: JsonObject, note: Callable[[str], None]) -> list[Any]:
@@ -257,7 +258,7 @@ class _Content:
         self._mask = mask
         self._note = note
 
-    def shown(self, block: Any) -> Any:
+    def value(self, block: Any) -> Any:
         """Return the value of a block."""
         if not isinstance(block, dict):
             self._note("a content block is not an object")
@@ -276,8 +277,8 @@ class _Content:
         if kind == "resource" and isinstance(block.get("resource"), dict):
             return self._resource(block["resource"])
         if kind == "resource_link":
-            kept = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
-            link = {ours: block[theirs] for theirs, ours in kept.items() if block.get(theirs)}
+            names = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
+            link = {ours: block[theirs] for theirs, ours in names.items() if block.get(theirs)}
             return self._mask.value(link)
         self._note(
             self._mask.text(f"a content block has the unknown type {shorten(str(kind), 100)!r}")
@@ -316,6 +317,7 @@ class _Content:
             content = str(content).encode() if decoded is None else decoded
         content = self._mask.content(content)
         try:
+            # The server may repeat a secret in the name.  The mask's asterisks are not portable in one.
             path = self._job.files.save(self._mask.text(name).replace("*", "_"), content)
         except (CovaltError, OSError) as error:
             problem = error.message if isinstance(error, CovaltError) else str(error.strerror)

@@ -101,8 +101,10 @@ class SandboxProcess:
         """Return the code of a limit that a control group enforced since the last check, or an empty text."""
         if self.spec.level != "landlock" or not is_root():
             return ""
-        before, self.enforced = self.enforced, enforced(self.pid)
-        return next((one for one, n in self.enforced.items() if n > before.get(one, 0)), "")
+        # A group counts for as long as its sandbox lives, so the difference is of this call
+        # (test_control_group_reports_a_refused_process_of_the_call_that_started_it).
+        earlier, self.enforced = self.enforced, enforced(self.pid)
+        return next((code for code, n in self.enforced.items() if n > earlier.get(code, 0)), "")
 
     def next_call(self) -> tuple[socket.socket, int]:
         """Send a call's connection and output; return our ends of both, which the caller closes."""
@@ -115,6 +117,7 @@ class SandboxProcess:
         # A sandbox that has ended reports it over `life`.
         with theirs, contextlib.suppress(OSError):
             wire.send(self.calls, None, [theirs.fileno(), *written])
+        # Our copies: with them open, the output would not end with the processes that print to it.
         for end in written:
             os.close(end)
         ours.setblocking(False)
@@ -123,6 +126,8 @@ class SandboxProcess:
 
     def is_usable(self) -> bool:
         """Return whether it still waits for a call, in the current folder of the workspace."""
+        # An idle sandbox sends nothing, so what can be read is its end.  It sees the folder that it entered, also
+        # after another one has this path (test_a_replaced_workspace_folder_is_used_by_the_next_call).
         ready, _, _ = select.select([self.life, self.calls], [], [], 0)
         return not ready and _identity(self.spec.workspace) == self.workspace_id
 
@@ -133,11 +138,13 @@ class SandboxProcess:
             if self.output is not None:
                 os.close(self.output)
                 self.output = None
+            # The fork server ends it when it reads this end, and closes the other end once no process is left.
             with contextlib.suppress(OSError):
                 self.life.shutdown(socket.SHUT_WR)
                 self.life.settimeout(_END_S)
                 while self.life.recv(wire.STATUS.size):
                     pass
+        # Only now: a copy without a holder may be removed, and the processes ran from it.
         self.toolset.close()
         if self.egress is not None:
             self.egress.close()
@@ -165,6 +172,7 @@ class ForkServerProcess:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
+                    # Ctrl-C in a terminal signals each process of its group, and the fork server has to end tools.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -175,7 +183,6 @@ class ForkServerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
         return self._process.poll() is None
 
     def open(self, spec: SandboxSpec, function: str) -> SandboxProcess:
@@ -212,6 +219,7 @@ class ForkServerProcess:
         with their_life, their_calls:
             ends = [their_life.fileno(), their_calls.fileno(), output]
             self._send(request, [*ends, egress.descriptor] if egress else ends)
+        # Our copies: with them open, neither the output nor the wait for the proxy's listener would end.
         os.close(output)
         if egress is not None:
             egress.hand_over()
@@ -244,7 +252,8 @@ class ForkServerProcess:
 
     def _send(self, request: JsonObject, descriptors: list[int]) -> None:
         """Send a request, and copies of the descriptors; the first one is for the answer."""
-        with self._requesting, contextlib.suppress(OSError):  # then no answer arrives
+        # One at a time: frames of two threads would mix.  The suppressed error is an end without an answer.
+        with self._requesting, contextlib.suppress(OSError):
             wire.send(self._control, request, descriptors)
 
     def _answer(self, connection: socket.socket) -> Any:
@@ -294,11 +303,12 @@ class SandboxPool:
     def take(self, spec: SandboxSpec) -> SandboxProcess | None:
         """Return an idle sandbox with this spec, or None."""
         with self._lock:
-            over = [one for one in self._idle if _is_over(one, spec)]
-            self._idle = [one for one in self._idle if one not in over]
-            fitting = [one for one in self._idle if one.spec == spec]
-            if fitting:
+            over = [sandbox for sandbox in self._idle if _is_over(sandbox, spec)]
+            self._idle = [sandbox for sandbox in self._idle if sandbox not in over]
+            fitting = [sandbox for sandbox in self._idle if sandbox.spec == spec]
+            if fitting:  # the last used one, so that those of a past rush become idle and end
                 self._idle.remove(fitting[-1])
+        # Without the lock: an end takes up to _END_S, for which other calls would wait.
         for sandbox in over:
             sandbox.end()
         return fitting[-1] if fitting else None
@@ -331,7 +341,6 @@ class SandboxPool:
             return list(self._idle)
 
     def end_idle(self) -> None:
-        """End the idle sandboxes."""
         with self._lock:
             sandboxes, self._idle = self._idle, []
         for sandbox in sandboxes:
@@ -362,6 +371,7 @@ os.register_at_fork(after_in_child=shared.cache_clear)
 
 def _is_over(sandbox: SandboxProcess, spec: SandboxSpec) -> bool:
     """Return whether a sandbox has ended, or its toolset has changed."""
+    # No later call fits a sandbox of older files, and it holds their copy.
     same = sandbox.spec.toolset.source == spec.toolset.source
     return (same and sandbox.spec.toolset != spec.toolset) or not sandbox.is_usable()
 

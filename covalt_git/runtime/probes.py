@@ -124,8 +124,9 @@ def _signal(ground: Ground) -> str:
 
 def _mount(ground: Ground) -> str:
     libc = ctypes.CDLL(None, use_errno=True)
-    made = libc.mount(None, str(ground.workspace).encode(), b"no-such-file-system", 0, None)
-    if made == -1 and (number := ctypes.get_errno()) in {errno.EPERM, errno.EACCES, errno.ENOSYS}:
+    # Of no file system, so that nothing is mounted without a sandbox either; the right to mount is checked first.
+    result = libc.mount(None, str(ground.workspace).encode(), b"no-such-file-system", 0, None)
+    if result == -1 and (number := ctypes.get_errno()) in {errno.EPERM, errno.EACCES, errno.ENOSYS}:
         raise OSError(number, os.strerror(number))
     return "the kernel executed the call"
 
@@ -136,6 +137,7 @@ def _memory(_: Ground) -> str:
 
 
 def _processes(_: Ground) -> str:
+    # The children wait for the end of the pipe, so that they end with this process, however it ends.
     hold, let_go = os.pipe()
     try:
         for _number in range(MOST_STARTED + 1):
@@ -174,6 +176,7 @@ def run(level: SandboxLevel) -> list[Finding]:
     Raises:
         ProbesBrokenError: if the program fails.
     """
+    # A program of its own: this process may have threads, and the sandbox is entered by forks without any.
     words = ["-S", "-B", "-c", _PROGRAM, str(_SOURCES), level]
     return run_program(programs.python(*words), level)
 
@@ -186,7 +189,7 @@ def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Fi
     """
     env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
     try:
-        done = programs.run(
+        completed = programs.run(
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -195,11 +198,11 @@ def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Fi
             env=env,
             **options,
         )
-        return [Finding(**one) for one in json.loads(done.stdout)]
+        return [Finding(**finding) for finding in json.loads(completed.stdout)]
     except subprocess.TimeoutExpired:
         raise ProbesBrokenError(f"the probes at {level!r} took more than {_RUN_S:g} s") from None
     except ValueError:
-        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        last = completed.stderr.strip().splitlines()[-1:] or ["no output"]
         raise ProbesBrokenError(f"the probes at {level!r} failed: {last[0]}") from None
 
 
@@ -215,11 +218,11 @@ def main() -> None:
         (folders["outside"] / "secret").write_text(token, encoding="utf-8")
         port = server.getsockname()[1]
         ground = Ground(**folders, token=token, neighbour=other.pid, tcp_port=port)
-        found = [
-            Finding(one.name, one.what, level, *tried(one, level, ground, [server.fileno()]))
-            for one in PROBES
+        findings = [
+            Finding(probe.name, probe.what, level, *tried(probe, level, ground, [server.fileno()]))
+            for probe in PROBES
         ]
-    sys.stdout.write(json.dumps([finding._asdict() for finding in found]))
+    sys.stdout.write(json.dumps([finding._asdict() for finding in findings]))
 
 
 def start_neighbour(token: str) -> subprocess.Popen[bytes]:

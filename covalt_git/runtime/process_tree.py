@@ -16,6 +16,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ROUNDED = 2
 """Clock ticks that the kernel does not report yet: the current one in user and in system mode."""
+# A tool that keeps forking adds processes as fast as they are listed; the list must end, as our process waits for it.
 _MOST = 10_000
 
 
@@ -50,30 +51,34 @@ class ProcessorTime:
     def __init__(self, root: int) -> None:
         self._root = root
         self._ticks_of: dict[tuple[int, str], int] = {}
-        self._before = self._ticks()
+        self._at_start = self._ticks()
 
     def used_s(self, *, at_end: float | None = None) -> float:
         """Return the seconds used since the start, rounded up.
 
         If ``root`` has ended, ``at_end`` is the time of it and of all that it waited for.
         """
-        used = max(now - before for now, before in zip(self._ticks(), self._before, strict=True))
+        # Each sum lacks something: the first, time of processes without a parent that waits; the second, time since
+        # the last check of those that ended.
+        used = max(
+            ticks - first for ticks, first in zip(self._ticks(), self._at_start, strict=True)
+        )
         if at_end is not None:
-            used = max(used, int(at_end * _TICKS) - self._before[0])
+            used = max(used, int(at_end * _TICKS) - self._at_start[0])
         return (used + _ROUNDED) / _TICKS
 
     def _ticks(self) -> tuple[int, int]:
         """Return the clock ticks of running and waited-for processes, and of all that were ever seen."""
-        known = 0
+        total = 0
         for pid, _ in _tree(self._root):
             with suppress(OSError, ValueError):
                 # After the name, which may contain anything: fields 14 to 17 and 22 of proc(5).
                 text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
                 fields = text.rpartition(")")[2].split()
                 own, of_children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
-                self._ticks_of[pid, fields[19]] = own
-                known += own + of_children
-        return known, sum(self._ticks_of.values())
+                self._ticks_of[pid, fields[19]] = own  # with its start: ids are used again
+                total += own + of_children
+        return total, sum(self._ticks_of.values())
 
 
 def _tree(root: int) -> Iterator[tuple[int, int]]:
@@ -98,6 +103,6 @@ def _proportional(pid: int) -> int | None:
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
         return next(
-            (int(one.split()[1]) << 10 for one in lines if one.startswith("Pss_Anon:")), None
+            (int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon:")), None
         )
     return None

@@ -24,6 +24,7 @@ def run(job: Job, *, pool: SandboxPool | None = None) -> Outcome:
     pool = pool or shared()
     spec, function = _spec(job), job.entrypoint.partition(":")[2]
     job.toolset.make()
+    # Before a sandbox is opened, as that imports the module (test_no_code_of_a_call_runs_before_begin_returns).
     if job.begin is not None:
         job.begin()
     outcome = None
@@ -43,7 +44,7 @@ def _run_in(sandbox: SandboxProcess, job: Job, pool: SandboxPool) -> Outcome | N
     call = AwaitedCall(sandbox, job)
     try:
         outcome = call.outcome()
-    except BaseException:
+    except BaseException:  # also Ctrl-C, which must not leave the tool running
         sandbox.end()
         raise
     finally:

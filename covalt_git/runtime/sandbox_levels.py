@@ -48,7 +48,7 @@ def level() -> SandboxLevel:
     Raises:
         NoWorkerError: as :func:`levels`.
     """
-    return next((one for one in _HOLDING if _tried(one).here), "process")
+    return next((candidate for candidate in _HOLDING if _tried(candidate).here), "process")
 
 
 _begun: Final[dict[SandboxLevel, Callable[[], str]]] = {}
@@ -75,6 +75,8 @@ def _tried(level: SandboxLevel) -> Available:
     try:
         why = _begun.pop(level)()
     except (KeyError, CovaltError):  # it was not begun, or its fork server has ended
+        # An error here is raised, and not cached: it must not count as a machine without this level
+        # (test_levels_that_could_not_be_tried_are_an_error_and_not_a_weaker_level).
         why = _fork_server().try_level(level)()
     return Available(level, here=not why, why=why, hint=_hint() if why and level == "full" else "")
 

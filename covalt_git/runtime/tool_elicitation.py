@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.models.elicitation import QuestionRecord
     from covalt_git.runtime.jobs import Job
 
+# A tool is not trusted: it must not keep its user busy, or fill a page or a terminal.
 MOST_INQUIRIES = 100
 MOST_QUESTIONS = 16
 """How often a call asks, and how much at once."""
@@ -47,8 +48,8 @@ class ToolElicitation:
     @property
     def waited_s(self) -> float:
         """How long the call has waited for answers until now."""
-        now = time.monotonic() - self._since if self._inquiry else 0.0
-        return self._before_s + now
+        open_s = time.monotonic() - self._since if self._inquiry else 0.0
+        return self._before_s + open_s
 
     def ask(self, received: Any) -> JsonObject | None:
         """Send an elicitation of a tool; return its reply if it is known at once."""
@@ -58,6 +59,7 @@ class ToolElicitation:
             return _refusal(CovaltError("the tool sent an invalid request to the user"))
         self._count += 1
         try:
+            # The SDK asks once at a time.  A tool can write to the connection without it.
             if self._job.ask is None or self._inquiry or self._is_closed:
                 raise CannotAskError("no user can be asked this")
             if not 0 < len(questions) <= MOST_QUESTIONS:

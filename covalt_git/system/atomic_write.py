@@ -105,6 +105,7 @@ def fsync_many(paths: Sequence[str]) -> None:
     Symbolic links are skipped, as they are part of their folder.
     """
     if len(paths) > FEW:
+        # Of the folder above: the first path may be a link, or a file that its mode forbids to open.
         handle = os.open(Path(paths[0]).parent, os.O_RDONLY)
         try:
             if fsync_file_system(handle):
@@ -118,10 +119,10 @@ def fsync_many(paths: Sequence[str]) -> None:
 
 def fsync_tree(folder: Path | str) -> None:
     """Fsync a folder with everything in it; all must be in the same file system."""
-    found = [str(folder)]
+    paths = [str(folder)]
     for top, folders, files in os.walk(folder):
-        found += [f"{top}/{name}" for name in (*folders, *files)]
-    fsync_many(found)
+        paths += [f"{top}/{name}" for name in (*folders, *files)]
+    fsync_many(paths)
 
 
 def fsync_file_system(handle: int) -> bool:
@@ -154,9 +155,12 @@ def _temporary(
     path: Path, move: Callable[[Path, Path], object], *, private: bool = False
 ) -> Iterator[IO[bytes]]:
     """Yield a temporary file; after the block, fsync it and ``move`` it to ``path``."""
+    # In the folder of the target, as a rename is atomic only within a file system.  A new name, which two writers
+    # never share, and no other user can have made a link of.
     temporary = path.with_name(f".{path.name}.{new_id()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
+        # The content, then the name: after a power failure, a name that came first could have an empty file.
         with open(handle, "wb") as file:  # noqa: PTH123 - a handle, not a path
             yield file
             file.flush()
@@ -169,6 +173,7 @@ def _temporary(
 
 def _remove_stale(path: Path) -> None:
     """Remove the temporary files of killed writers of ``path``."""
+    # By age: the file of a killed writer has no other difference to that of a writer in another process.
     for file in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):
             if file.stat().st_mtime < time.time() - _STALE_S:

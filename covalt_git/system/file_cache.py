@@ -41,17 +41,17 @@ class FileCache:
     def get(self, key: Hashable, files: Sequence[Path | str], make: Callable[[], Value]) -> Value:
         """Return the cached value of ``key`` if ``files`` are unchanged, else that of ``make()``."""
         # Before make(), so that a change of the files during it invalidates the value.
-        now = signature(*files)
+        current = signature(*files)
         with self._lock:
             cached = self._entries.get(key)
-            if cached is not None and cached[0] == now:
+            if cached is not None and cached[0] == current:
                 self._entries.move_to_end(key)
-                found: Value = cached[1]
-                return found
-        value = make()
-        if now is not None:
+                unchanged: Value = cached[1]
+                return unchanged
+        value = make()  # without the lock: it takes long, and may use the cache itself
+        if current is not None:
             with self._lock:
-                self._entries[key] = (now, value)
+                self._entries[key] = (current, value)
                 self._entries.move_to_end(key)
                 if len(self._entries) > self._most:
                     self._entries.popitem(last=False)
@@ -67,10 +67,10 @@ def signature(*paths: Path | str) -> str | None:
     started = time.time_ns()
     tops = [os.fsencode(path) for path in paths]
     tops += [os.path.realpath(top) for top in tops if os.path.islink(top)]  # noqa: PTH114 - of each call
-    found = [entry for top in tops for entry in walk(top)]
-    if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in found):
+    entries = [entry for top in tops for entry in walk(top)]
+    if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in entries):
         return None
-    return digest(sorted(found))
+    return digest(sorted(entries))  # the order of a folder's listing is no change
 
 
 def walk(
@@ -104,6 +104,5 @@ def facts_of(status: os.stat_result) -> Facts:
 
 
 def digest(facts: list[Any]) -> str:
-    """Return the digest of a list of facts."""
     # Version 2 of marshal has no object references, so that equal facts have equal bytes.
     return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

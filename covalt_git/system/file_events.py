@@ -53,7 +53,6 @@ class FolderEvents:
         os.set_blocking(self._handle, False)
 
     def close(self) -> None:
-        """End all watches."""
         self._close()
 
     def wait(self, timeout_s: float, *others: int) -> bool:
@@ -71,6 +70,8 @@ class FolderEvents:
         bits = self._binding.InotifyConstants
         content = bits.IN_DELETE | bits.IN_MODIFY | bits.IN_ATTRIB | bits.IN_CLOSE_WRITE
         mask = bits.IN_ONLYDIR | self._moves | self._ends | content
+        # By its descriptor: at its path, another process may have put a link meanwhile
+        # (test_a_link_in_place_of_a_folder_is_not_watched).
         path = f"/proc/self/fd/{folder}".encode()
         if self._binding.inotify_add_watch(self._handle, path, mask) >= 0:
             return
@@ -94,6 +95,8 @@ class FolderEvents:
             while at < len(content):
                 watch, bits, _, length = _EVENT.unpack_from(content, at)
                 at += _EVENT.size + length
+                # A watch of -1 is the event of a full queue, whose other events are lost
+                # (test_a_full_queue_lets_folders_be_watched_anew).  What is in a new folder is not watched yet.
                 is_folder = bits & self._binding.InotifyConstants.IN_ISDIR
                 is_stale |= watch < 0 or bool(
                     bits & self._ends or (is_folder and bits & self._moves)

@@ -37,6 +37,8 @@ def held(path: Path, *, create: bool = False, wait: bool = True) -> Iterator[int
     Raises:
         BlockingIOError: without ``wait``, if another process has the lock.
     """
+    # Opened anew each time: flock(2) locks an open file, so that two threads with one handle would not exclude each
+    # other.
     handle = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY, 0o600)
     try:
         if not acquire(handle, wait=wait):

@@ -34,6 +34,7 @@ def each(work: Callable[[Item], Output], items: list[Item]) -> Iterator[Output]:
 
     Worker processes take turns with batches of items.  If one is killed or cannot start, this process does its work.
     """
+    # In turn, so that the first results are there at once, and no worker has all of the slow items.
     batches = [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
     workers = _start(work, batches) if len(items) >= _FEW else {}
     pipes = list(workers)
@@ -81,7 +82,7 @@ def _run_worker(work: Callable[[Item], Output], batches: list[list[Item]], pipe:
         with os.fdopen(pipe, "wb") as file:
             for batch in batches:
                 marshal.dump([work(item) for item in batch], file)
-                file.flush()
+                file.flush()  # the parent waits for this batch
         status = 0
     finally:
         os._exit(status)

@@ -80,7 +80,6 @@ def check_entries(folder: Path, inner: Iterable[str], *, but: Collection[str] = 
 
 
 def refusal(link: Path) -> LinkedFolderError:
-    """Return the error about a link."""
     return LinkedFolderError(
         f"{str(link)!r} is a symbolic link to {str(link.readlink())!r}: commands would leave its folder",
         hint=f"ls -l {link}",

@@ -89,6 +89,7 @@ def browse(url: str, **options: Any) -> None:
 
 def _found(argv: Sequence[str]) -> list[str]:
     """Return a command with the path of its program."""
+    # The absolute path: `Popen` would look a name up again, in every folder of PATH.
     name, *arguments = argv
     path = find(name)
     if path is None:
@@ -97,6 +98,7 @@ def _found(argv: Sequence[str]) -> list[str]:
 
 
 def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    # A program looks up the programs that it starts in this PATH, also in one that a toolset declares.
     if env is None:
         return environment()
     return {**env, "PATH": search_path(env["PATH"])} if "PATH" in env else dict(env)

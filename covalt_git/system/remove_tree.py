@@ -13,6 +13,7 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
+    # From the top: each folder is unlocked before `walk` lists it.
     _unlock(path)
     for folder, below, _ in os.walk(path):
         for name in below:

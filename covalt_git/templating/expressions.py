@@ -40,6 +40,7 @@ _EXPRESSION = re.compile(
     """,
     re.VERBOSE,
 )
+# Keys with hyphens only here: within a text, `$args.a-b` could also be the value `$args.a` before "-b".
 _WHOLE = re.compile(r"\$((?:args|return)(?:\.[\w-]+)+)")
 _INDEX = re.compile(r"[0-9]{1,9}")
 _TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
@@ -87,7 +88,7 @@ def split(text: str) -> tuple[Piece, ...]:
     whole = _WHOLE.fullmatch(text)
     if whole is not None:
         return (_parse(whole[1], text),)
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     plain = ""
     position = 0
     for match in _EXPRESSION.finditer(text):
@@ -96,12 +97,12 @@ def split(text: str) -> tuple[Piece, ...]:
         if match["dollar"]:
             plain += "$"
             continue
-        found += [plain] if plain else []
+        pieces += [plain] if plain else []
         plain = ""
-        found.append(_parse(match[match.lastgroup or 0], match[0]))
+        pieces.append(_parse(match[match.lastgroup or 0], match[0]))
     plain += text[position:]
-    found += [plain] if plain else []
-    return tuple(found)
+    pieces += [plain] if plain else []
+    return tuple(pieces)
 
 
 def _parse(dotted: str, text: str) -> Expression:
@@ -144,6 +145,7 @@ def _interpolated_text(text: str, values: Values, unresolved: list[str]) -> Any:
     after_place = False
     for piece in pieces:
         if isinstance(piece, str):
+            # `workspace:` is followed by a relative path: with the slash, it would be an absolute one.
             joined += piece.removeprefix("/") if after_place else piece
             after_place = False
             continue
@@ -160,7 +162,7 @@ def _as_text(expression: Expression, values: Values) -> str:
     value = _value(expression, values)
     if isinstance(value, str):
         return value
-    try:
+    try:  # a value comes from a call, and may be nested deeper than Python's stack
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         raise _UnresolvedError(

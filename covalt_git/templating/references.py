@@ -37,21 +37,23 @@ class Reference(NamedTuple):
 
 def split(text: str) -> tuple[str | Reference, ...]:
     """Return the references of ``text`` and the texts between them, in which ``$$`` stays."""
-    found: list[str | Reference] = []
+    pieces: list[str | Reference] = []
     position = 0
     for match in _REFERENCE.finditer(text):
+        # `$$` is matched so that no reference begins at its second dollar.  It stays, as expressions and URLs have it
+        # too and are read after this.
         if match["name"] is None:
             continue
         if match.start() > position:
-            found.append(text[position : match.start()])
+            pieces.append(text[position : match.start()])
         position = match.end()
         place: Place = "env" if match["place"] == "env" else "any"
         if match["place"] == "secret":
             place = "secret"
-        found.append(Reference(match["name"], place, match["default"], match[0]))
+        pieces.append(Reference(match["name"], place, match["default"], match[0]))
     if position < len(text):
-        found.append(text[position:])
-    return tuple(found)
+        pieces.append(text[position:])
+    return tuple(pieces)
 
 
 def references(value: object) -> Iterator[tuple[tuple[str | int, ...], Reference]]:
@@ -70,4 +72,4 @@ def malformed(text: str) -> list[str]:
 
 def texts(value: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the texts of a value, each with its keys and list indexes."""
-    return ((loc, one) for loc, one in leaves(value) if isinstance(one, str))
+    return ((loc, leaf) for loc, leaf in leaves(value) if isinstance(leaf, str))

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from covalt_git.errors import CovaltError
 
 _VARIABLE = re.compile(r"\{(?P<rest>\+?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+# A client sends any URI, and the patterns of variables can take the square of its length.
 _MOST_LETTERS = 8192
 """Longest URI that is compared with a template."""
 
@@ -62,11 +63,11 @@ class UriTemplate:
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the decoded values of the variables in a URI; None if it does not match."""
-        found = None if len(uri) > _MOST_LETTERS else self._pattern.fullmatch(uri)
-        if found is None:
+        match = None if len(uri) > _MOST_LETTERS else self._pattern.fullmatch(uri)
+        if match is None:
             return None
-        try:
-            values = [unquote(value, errors="strict") for value in found.groups()]
+        try:  # decoded after the match: `%2F` is part of a value, and ends no segment
+            values = [unquote(value, errors="strict") for value in match.groups()]
         except UnicodeDecodeError:
             return None
         return dict(zip(self.variables, values, strict=True))

@@ -78,9 +78,9 @@ class UrlTemplate(NamedTuple):
         pieces = list(_pieces(text))
         base = pieces.pop(0) if pieces and isinstance(pieces[0], Reference) else None
         assert base is None or isinstance(base, Reference)
-        before, query = _at_question_mark(pieces)
+        path_pieces, query = _at_question_mark(pieces)
         path: list[str | Argument] = []
-        for piece in before:
+        for piece in path_pieces:
             if isinstance(piece, Reference):
                 raise BadTemplateError(
                     f"{piece.text} is not allowed in the path, because servers log paths",
@@ -112,9 +112,11 @@ class UrlTemplate(NamedTuple):
         """
         prefix = self._prefix(lookup)
         path = "".join(self._path(values))
-        pairs = [pair for one in self.query if (pair := _pair(one, values, lookup)) is not None]
+        pairs = [text for pair in self.query if (text := _pair(pair, values, lookup)) is not None]
         url = prefix + path + ("?" + "&".join(pairs) if pairs else "")
-        _check_held(url, prefix)
+        # Each part was checked already.  This is the promise itself, and holds whatever they overlook.
+        if not url.startswith(prefix) or not is_within_folder(url, prefix) or not url.isascii():
+            raise BadTemplateError("the URL would be outside the template's fixed beginning")
         return url
 
     def folder(self, lookup: Callable[[Reference], str | None]) -> str:
@@ -135,7 +137,8 @@ class UrlTemplate(NamedTuple):
             origin, rest = origin_of(base)
         except BadHostError:
             raise BadTemplateError(f"the value of {self.base.text} is not a URL") from None
-        if "?" in rest or "#" in rest or any(_is_up(one) for one in rest.split("/")):
+        # After a query or fragment in it, the template's path would be a part of that, and nothing would check it.
+        if "?" in rest or "#" in rest or any(_is_up(segment) for segment in rest.split("/")):
             raise BadTemplateError(f"the value of {self.base.text} has more than a host and a path")
         return f"{origin}{encode_literal(rest).rstrip('/')}{encode_literal(self.begins) or '/'}"
 
@@ -158,28 +161,29 @@ class UrlTemplate(NamedTuple):
 
     def _path(self, values: Mapping[str, Any]) -> Iterator[str]:
         """Yield the path after the beginning; each segment is checked as servers would decode it."""
-        before = unquote(self.begins.rpartition("/")[2])
+        # A segment can have several arguments and texts: `.` and `.` are harmless alone.
+        segment_text = unquote(self.begins.rpartition("/")[2])
         named = ""
         for piece in self.path:
             if isinstance(piece, str):
                 inner, slash, after = piece.partition("/")
                 if slash:
-                    self._check_segment(named, before + unquote(inner))
-                    before, named = unquote(after.rpartition("/")[2]), ""
+                    self._check_segment(named, segment_text + unquote(inner))
+                    segment_text, named = unquote(after.rpartition("/")[2]), ""
                 else:
-                    before += unquote(inner)
+                    segment_text += unquote(inner)
                 yield encode_literal(piece)
                 continue
             segments = _segments(piece, values.get(piece.name))
             for position, segment in enumerate(segments):
                 if position:
-                    self._check_segment(piece.name, before)
-                    before = ""
+                    self._check_segment(piece.name, segment_text)
+                    segment_text = ""
                     yield "/"
-                before += ",".join(segment)
+                segment_text += ",".join(segment)
                 yield encoded_list(segment)
             named = piece.name
-        self._check_segment(named, before)
+        self._check_segment(named, segment_text)
 
 
 def origin_of_template(url: str) -> WebOrigin | None:
@@ -242,13 +246,13 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def _checked_plain(text: str) -> str:
-    found = _STRAY.search(text)
-    if found is not None:
+    stray = _STRAY.search(text)
+    if stray is not None:
         raise BadTemplateError(
-            f"{found[0]!r} is not part of an argument"
-            if found[0] in "{}"
-            else f"{found[0]!r} is not allowed in a URL",
-            hint=f"write {{name}} for an argument, or {quote(found[0], safe='')}",
+            f"{stray[0]!r} is not part of an argument"
+            if stray[0] in "{}"
+            else f"{stray[0]!r} is not allowed in a URL",
+            hint=f"write {{name}} for an argument, or {quote(stray[0], safe='')}",
         )
     if "#" in text:
         raise BadTemplateError("the part after # is never sent", hint="remove it, or write %23")
@@ -258,9 +262,9 @@ def _checked_plain(text: str) -> str:
 def _at_question_mark(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
     for position, piece in enumerate(pieces):
         if isinstance(piece, str) and "?" in piece:
-            before, _, after = piece.partition("?")
-            first = [*pieces[:position], *([before] if before else [])]
-            return first, [*([after] if after else []), *pieces[position + 1 :]]
+            path_end, _, query_start = piece.partition("?")
+            first = [*pieces[:position], *([path_end] if path_end else [])]
+            return first, [*([query_start] if query_start else []), *pieces[position + 1 :]]
     return list(pieces), []
 
 
@@ -303,7 +307,8 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
                 "an argument cannot choose the host", hint=f"write {origin}/ before it"
             )
     segments = begins.partition("://" if base is None else "/")[2].split("/")
-    if any(_is_up(one) for one in (segments if settled else segments[:-1])):
+    # An argument can continue the last segment: then it is checked with the value.
+    if any(_is_up(segment) for segment in (segments if settled else segments[:-1])):
         raise BadTemplateError(
             f"the path of {text!r} has a . or .. segment", hint="remove . and .. from the path"
         )
@@ -330,6 +335,7 @@ def _segments(argument: Argument, value: Any) -> list[list[str]]:
 
 def _is_up(segment: str) -> bool:
     """Return whether a server could read ``.`` or ``..`` here, after any number of decodings."""
+    # A gateway before the server may decode the path as well, so `%252e` can become a dot.
     decoded = unquote(segment)
     while decoded != segment:
         segment, decoded = decoded, unquote(decoded)
@@ -354,9 +360,3 @@ def _pair(
         items = value if isinstance(value, list) else [value]
         written += encoded_list(as_text(item) for item in items)
     return written
-
-
-def _check_held(url: str, prefix: str) -> None:
-    """Check that the complete URL is still inside the fixed beginning."""
-    if not url.startswith(prefix) or not is_within_folder(url, prefix) or not url.isascii():
-        raise BadTemplateError("the URL would be outside the template's fixed beginning")

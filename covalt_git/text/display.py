@@ -74,7 +74,6 @@ _LONG_RUN: Final = re.compile(f" {{{LONG_RUN},}}")
 
 
 def kind(character: str) -> Kind:
-    """Return the kind of a character."""
     starts, kinds = _table()
     return kinds[bisect_right(starts, ord(character)) - 1]
 
@@ -109,7 +108,6 @@ def count_spaces(text: str, counted: Callable[[str], str] | None = None) -> str:
 
 
 def run_of_spaces(run: str) -> str:
-    r"""Return ``\{400 spaces}`` for 400 spaces."""
     return f"\\{{{len(run)} spaces}}"
 
 
@@ -130,10 +128,10 @@ def running(text: str, escape_one: Callable[[str], str] = escape) -> str:
     """Return prose; joiners, emoji selectors and typographic blanks are escaped only if they have no effect."""
     allowed = _VISIBLE
     parts, end = [], 0
-    for found in _JOINER.finditer(text):
-        if is_joined(text, found.start()):
-            parts += [_escaped(text[end : found.start()], "\t\n", allowed, escape_one), found[0]]
-            end = found.end()
+    for joiner in _JOINER.finditer(text):
+        if is_joined(text, joiner.start()):
+            parts += [_escaped(text[end : joiner.start()], "\t\n", allowed, escape_one), joiner[0]]
+            end = joiner.end()
     return "".join([*parts, _escaped(text[end:], "\t\n", allowed, escape_one)])
 
 
@@ -143,18 +141,19 @@ def is_joined(text: str, place: int) -> bool:
     These are U+200C and U+200D between two non-ASCII letters or two emoji, U+FE0F after a pictograph or in
     a keycap, and a typographic blank between two visible characters.
     """
-    before, after = text[max(place - 1, 0) : place], text[place + 1 : place + 2]
-    if not before:
+    left, right = text[max(place - 1, 0) : place], text[place + 1 : place + 2]
+    if not left:
         return False
     if text[place] == "\ufe0f":
-        return kind(before) == "pictograph" or (before in "0123456789#*" and after == _KEYCAP)
+        return kind(left) == "pictograph" or (left in "0123456789#*" and right == _KEYCAP)
+    # Two blanks together could move a part of a text out of sight, or look like one space.
     if text[place] in _BLANKS_OF_PROSE:
-        return before != " " and after not in {"", " "} and {kind(before), kind(after)} <= _VISIBLE
-    if not after or not _JOINER.match(text[place]):
+        return left != " " and right not in {"", " "} and {kind(left), kind(right)} <= _VISIBLE
+    if not right or not _JOINER.match(text[place]):
         return False
-    if before == "\ufe0f" and is_joined(text, place - 1):
-        before = text[place - 2]
-    return kind(before) == kind(after) and kind(after) in {"letter", "pictograph"}
+    if left == "\ufe0f" and is_joined(text, place - 1):  # the emoji is before its selector
+        left = text[place - 2]
+    return kind(left) == kind(right) and kind(right) in {"letter", "pictograph"}
 
 
 def _escaped(
@@ -162,8 +161,8 @@ def _escaped(
 ) -> str:
     if text.isascii() and text.isprintable():
         return text
-    found = {one for one in set(text) if one not in exempt and kind(one) not in allowed}
-    return text.translate({ord(one): escape_one(one) for one in found}) if found else text
+    hidden = {char for char in set(text) if char not in exempt and kind(char) not in allowed}
+    return text.translate({ord(char): escape_one(char) for char in hidden}) if hidden else text
 
 
 @lru_cache(maxsize=1)

@@ -22,6 +22,8 @@ _MARKUP = re.compile(
     r"<(?:(?P<comment>!--)|(?P<end>/?)(?P<name>[a-z][^\t\n\f\r />]*)|(?P<doctype>!doctype)|[!?/])",
     re.IGNORECASE,
 )
+# Quantifiers are possessive (`*+`) below: with backtracking, a page of many quotes without an end would take the square
+# of its size.
 _COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
 _DECLARATION_END = re.compile(">")
 _NAME = r"(?P<name> =[^\t\n\f\r />=]*+ | [^\t\n\f\r />=]++ )"
@@ -51,26 +53,27 @@ class Tag(NamedTuple):
 def tags(page: str) -> Iterator[Tag]:
     """Yield the tags and doctypes of a page in their order."""
     position: int | None = 0
-    while position is not None and (found := _MARKUP.search(page, position)):
-        position = _end_of_markup(page, found)
-        name = (found["name"] or found["doctype"] or "").lower()
+    while position is not None and (markup := _MARKUP.search(page, position)):
+        position = _end_of_markup(page, markup)
+        name = (markup["name"] or markup["doctype"] or "").lower()
         if position is None or not name:
             continue
-        yield Tag(f"{found['end'] or ''}{name}", found.start(), position)
-        if name in _RAW_TEXT and not found["end"]:
+        yield Tag(f"{markup['end'] or ''}{name}", markup.start(), position)
+        if name in _RAW_TEXT and not markup["end"]:
             position = _end_of_text(page, name, position)
 
 
 def attributes(page: str, tag: Tag) -> dict[str, str]:
     """Return the attributes of a tag, with names in lower case; duplicates are ignored."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     start = tag.start + len("<") + len(tag.name)
     for attribute in _ATTRIBUTE.finditer(page, start, tag.end - len(">")):
         value = attribute["value"] or ""
         if value[:1] in {'"', "'"}:
             value = value[1:-1]
-        found.setdefault(attribute["name"].lower(), html.unescape(value))
-    return found
+        # Of an attribute that is there twice, browsers take the first.
+        values.setdefault(attribute["name"].lower(), html.unescape(value))
+    return values
 
 
 def text_of(page: str, tag: Tag) -> str:
@@ -78,14 +81,14 @@ def text_of(page: str, tag: Tag) -> str:
     return page[tag.end : _end_of_text(page, tag.name, tag.end)]
 
 
-def _end_of_markup(page: str, found: re.Match[str]) -> int | None:
+def _end_of_markup(page: str, markup: re.Match[str]) -> int | None:
     """Return the index after a tag, comment or declaration, or None if it does not end."""
-    if found["name"]:
-        closed = _TAG_END.match(page, found.end())
-    elif found["comment"]:
-        closed = _COMMENT_END.search(page, found.end())
+    if markup["name"]:
+        closed = _TAG_END.match(page, markup.end())
+    elif markup["comment"]:
+        closed = _COMMENT_END.search(page, markup.end())
     else:
-        closed = _DECLARATION_END.search(page, found.end())
+        closed = _DECLARATION_END.search(page, markup.end())
     return closed.end() if closed else None
 
 
@@ -100,17 +103,17 @@ def _end_of_text(page: str, name: str, position: int) -> int | None:
 def _end_of_script(page: str, position: int) -> int | None:
     """Return the index of a script's end tag, ignoring end tags of scripts in a comment."""
     commented = nested = False
-    while found := _SCRIPT_MARKUP.search(page, position):
-        position = found.end()
-        if found[0] == "<!--":
+    while markup := _SCRIPT_MARKUP.search(page, position):
+        position = markup.end()
+        if markup[0] == "<!--":
             commented = True
             position -= len("--")  # they may be those of -->
-        elif found[0] == "-->":
+        elif markup[0] == "-->":
             commented = nested = False
-        elif not found["end"]:
+        elif not markup["end"]:
             nested = commented
         elif not nested:
-            return found.start()
+            return markup.start()
         else:
             nested = False
     return None

@@ -25,6 +25,8 @@ def unified(before: str, after: str, names: tuple[str, str]) -> str:
 
     ``names`` are the names of the two files in it, such as ``a/covalt.yaml``.
     """
+    # At line feeds only: `git apply` refuses a patch that is split at a form feed or U+2028, as `splitlines` does
+    # (test_git_applies_a_unified_difference).
     old, new = (list(StringIO(text, newline="\n")) for text in (before, after))
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
@@ -34,6 +36,7 @@ def unified(before: str, after: str, names: tuple[str, str]) -> str:
 
 def marked_lines(old: Sequence[str], new: Sequence[str], around: int) -> Iterator[tuple[str, str]]:
     """Yield lines with their marks: ``-``, ``+``, and a space for ``around`` lines of context."""
+    # `autojunk` ignores lines that are frequent in a longer text, and can show them as changed.
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
         for kind, start, end, new_start, new_end in group:
             yield from ((" " if kind == "equal" else "-", line) for line in old[start:end])
@@ -67,18 +70,19 @@ def count_changes_of_large(old: bytes, new: bytes) -> tuple[int, int]:
     The lines that both texts begin and end with are not counted.  A line that only moved counts as unchanged, unless it
     moved past more than 100,000 other changed lines.
     """
-    start = _line_start(old, _common_beginning(old, new))
+    start = old.rfind(b"\n", 0, _common_beginning(old, new)) + 1  # of the line that differs
     end = _common_end(old, new, start)
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if not (old and new):
         return _count_lines(new), _count_lines(old)
     added = deleted = 0
     more: Counter[int] = Counter()  # by the hash of a line: how many more the new text has so far
-    for before, after in zip_longest(BytesIO(old), BytesIO(new)):
-        for line, one in ((before, -1), (after, 1)):
+    # In step, so that lines that both texts have near each other leave memory at once.
+    for old_line, new_line in zip_longest(BytesIO(old), BytesIO(new)):
+        for line, sign in ((old_line, -1), (new_line, 1)):
             if line is not None:
                 key = hash(line)
-                more[key] += one
+                more[key] += sign
                 if not more[key]:
                     del more[key]
         if len(more) > _MOST_DIFFERENT:
@@ -98,6 +102,7 @@ def _sum(more: Counter[int], sign: int) -> int:
 def _common_beginning(old: bytes, new: bytes) -> int:
     """Return the number of bytes that both texts begin with."""
     at, shorter = 0, min(len(old), len(new))
+    # By chunks, which the C library compares: a loop of Python over the bytes takes hundreds of times as long.
     while at < shorter and old[at : at + _CHUNK] == new[at : at + _CHUNK]:
         at += _CHUNK
     same = takewhile(
@@ -120,8 +125,3 @@ def _common_end(old: bytes, new: bytes, start: int) -> int:
 def _end(text: bytes, size: int) -> bytes:
     """Return the chunk before the last ``size`` bytes."""
     return text[len(text) - size - _CHUNK : len(text) - size]
-
-
-def _line_start(text: bytes, at: int) -> int:
-    """Return the start of the line that has the byte ``at``."""
-    return text.rfind(b"\n", 0, at) + 1

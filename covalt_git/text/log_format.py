@@ -11,7 +11,6 @@ class LogFormatter(logging.Formatter):
     """The standard formatter, with hidden characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of a record."""
         return display.in_lines(super().format(record))
 
 

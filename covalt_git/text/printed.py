@@ -72,10 +72,10 @@ def size_of(stored: str) -> Size:
     """Return the size of a printed text, from what a record stores of it."""
     content = stored.encode("utf-8", "replace")
     lines, size = _lines(content), len(content)
-    found = _FOUND.search(stored)
-    if found is None:
+    gap = _FOUND.search(stored)
+    if gap is None:
         return Size(lines, size, lines, size)
-    left, all_lines, left_size, all_size = map(int, found.groups())
+    left, all_lines, left_size, all_size = map(int, gap.groups())
     return Size(all_lines, all_size, all_lines - left, all_size - left_size)
 
 

@@ -16,4 +16,4 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 def escaped(text: str) -> str:
     """Return ``text`` with escape sequences for forbidden characters."""
-    return re.sub(FORBIDDEN, lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(FORBIDDEN, lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -23,6 +23,7 @@ _CONSTANTS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+# Digits of ASCII only: `\d` matches those of other scripts too, which YAML reads as text.
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
@@ -39,6 +40,7 @@ def resolve(text: str) -> str | int | float | bool | None:
     if _INTEGER.fullmatch(text):
         if len(text) > MAX_DIGITS:
             raise _too_large(text)
+        # YAML 1.2 reads 012 as twelve, which `int(text, 0)` refuses.
         return int(text, 0) if text[1:2] in ("o", "x") else int(text)
     if _FLOAT.fullmatch(text):
         number = float(text)

@@ -22,6 +22,7 @@ Place = int | tuple[int, "Places"]
 Places = dict[str, tuple[int, Place]] | list[Place]
 """The index of each key with the place of its value, or the place of each list item."""
 
+# As editors count lines; `str.splitlines` also ends one at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n?|\n")
 
 
@@ -86,6 +87,6 @@ class YamlProblems(CovaltError):  # noqa: N818 - it contains one or more problem
     code = "invalid_yaml"
 
     def __init__(self, path: str, problems: Sequence[Problem]) -> None:
-        found = in_order(problems)
-        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-        super().__init__(f"{count} in {path!r}", problems=found)
+        ordered = in_order(problems)
+        count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+        super().__init__(f"{count} in {path!r}", problems=ordered)

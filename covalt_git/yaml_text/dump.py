@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[^\W\d](?:[\w./@+~$*()%,;!?'=-]|:(?=[\w/])| (?=[\w(]))*")
 """Texts that need no quotes in any version of YAML: a letter, followed by simple characters."""
 
+# YAML 1.1 reads all of them as a boolean or null, YAML 1.2 some of them as text.
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 _INTEGER_END: Final = 10 ** (MAX_DIGITS - 1)
 _MAX_SIMPLE_KEY: Final = 1000
@@ -66,16 +67,16 @@ def _mapping_lines(value: dict[str, Any], place: str, depth: int, order: _Order)
             raise NotJsonError(f"{place}: the key {key!r} is not a string")
     for key in order(value):
         item = value[key]
-        before = f"{_text(key, place)}:"
-        if len(before) > _MAX_SIMPLE_KEY:
-            yield f"? {before[:-1]}"
-            before = ":"
+        head = f"{_text(key, place)}:"
+        if len(head) > _MAX_SIMPLE_KEY:
+            yield f"? {head[:-1]}"
+            head = ":"
         lines = _lines(item, f"{place}.{key}", depth + 1, order)
         if isinstance(item, dict | list) and item:
-            yield before
+            yield head
             yield from (f"  {line}" for line in lines)
         else:
-            yield f"{before} {next(lines)}"
+            yield f"{head} {next(lines)}"
 
 
 def _scalar(value: Any, place: str) -> str:

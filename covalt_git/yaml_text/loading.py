@@ -48,6 +48,7 @@ def load(
     Raises:
         YamlProblems: with all problems up to the place where parsing stopped.
     """
+    # Half of a surrogate pair becomes bytes that are not UTF-8, and is refused with its place as they are.
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     if len(text) > max_bytes:
@@ -75,10 +76,11 @@ def read_file(file: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
     """
     try:
         with open(file, "rb", opener=_open_nonblocking) as stream:
+            # Of the open file: at its path, there could be another one when it is opened.
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise _refusal(path, codes.UNREADABLE, "not a regular file")
-            return stream.read(max_bytes + 1)
+            return stream.read(max_bytes + 1)  # with one byte more, `load` refuses it as too large
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _refusal(path, codes.UNREADABLE, f"cannot be read: {reason}") from None
@@ -107,10 +109,10 @@ def _decoded(text: bytes, path: str) -> str:
     try:
         characters = text.decode("utf-8")
     except UnicodeDecodeError as error:
-        before = text[: error.start].decode("utf-8")
+        valid = text[: error.start].decode("utf-8")
         message = f"the byte 0x{text[error.start]:02x} is not UTF-8"
         hint = "save the file with the encoding UTF-8"
-        _refuse(before, path, len(before), codes.UNREADABLE, message, hint)
+        _refuse(valid, path, len(valid), codes.UNREADABLE, message, hint)
     if text.translate(None, _HARMLESS):  # much faster than the search, and enough for most texts
         _refuse_forbidden_characters(characters, path)
     # Without the last line break, libyaml reads another block scalar than YAML 1.2 specifies.
@@ -118,14 +120,14 @@ def _decoded(text: bytes, path: str) -> str:
 
 
 def _refuse_forbidden_characters(text: str, path: str) -> None:
-    found = re.search(FORBIDDEN, text)
-    if found is None:
+    character = re.search(FORBIDDEN, text)
+    if character is None:
         return
-    number = ord(found[0])
+    number = ord(character[0])
     escape = f"\\x{number:02x}" if number <= 0xFF else f"\\u{number:04x}"  # noqa: PLR2004
     message = f"the character U+{number:04X} is not allowed in YAML"
     hint = f"remove it, or write `{escape}` between double quotes"
-    _refuse(text, path, found.start(), codes.SYNTAX, message, hint)
+    _refuse(text, path, character.start(), codes.SYNTAX, message, hint)
 
 
 def _refuse_conflict(text: str, path: str) -> None:
@@ -141,11 +143,12 @@ def _refuse_directives(text: str, path: str) -> None:
     """Raise an error for directives except ``%YAML 1.x``: libyaml takes seconds for 1,000 ``%TAG``."""
     if "%" not in text:
         return
-    found = re.search(_TAG_DIRECTIVE, text)
-    if not found:
-        found = _DIRECTIVE.match(text)
-        while found and re.fullmatch(_YAML_1, found[1]):
-            found = _DIRECTIVE.match(text, found.end())
-    if found:
-        message = f"the directive {shorten(found[1])!r}"
-        _refuse(text, path, found.start(1), codes.SYNTAX, message, "remove the line")
+    # Anywhere, as the directives of the next document can follow the end of one.
+    directive = re.search(_TAG_DIRECTIVE, text)
+    if not directive:
+        directive = _DIRECTIVE.match(text)
+        while directive and re.fullmatch(_YAML_1, directive[1]):
+            directive = _DIRECTIVE.match(text, directive.end())
+    if directive:
+        message = f"the directive {shorten(directive[1])!r}"
+        _refuse(text, path, directive.start(1), codes.SYNTAX, message, "remove the line")

@@ -94,7 +94,6 @@ class _OpenList:
         self.places: list[Place] = []
 
     def put(self, value: Any, place: Place) -> None:
-        """Add an item."""
         self.data.append(value)
         self.places.append(place)
 
@@ -132,8 +131,12 @@ class _Reader:
         next_event = open_events(self._text)
         scalar = kinds.ScalarEvent
         read_as: dict[type, Callable[[Event], None]] = {
-            kinds.MappingStartEvent: self._read_mapping_start,
-            kinds.SequenceStartEvent: self._read_list_start,
+            kinds.MappingStartEvent: lambda start: self._open(
+                _OpenMapping(start, self._nodes), start
+            ),
+            kinds.SequenceStartEvent: lambda start: self._open(
+                _OpenList(start, self._nodes), start
+            ),
             kinds.MappingEndEvent: self._read_end,
             kinds.SequenceEndEvent: self._read_end,
             kinds.AliasEvent: self._read_alias,
@@ -227,15 +230,10 @@ class _Reader:
         else:
             self._note(at, codes.BAD_KEY, "a value without a key", 'write an empty key as `""`')
 
-    def _read_mapping_start(self, event: Event) -> None:
-        self._open(_OpenMapping(event, self._nodes), event)
-
-    def _read_list_start(self, event: Event) -> None:
-        self._open(_OpenList(event, self._nodes), event)
-
     def _open(self, opened: _OpenMapping | _OpenList, event: Event) -> None:
         if event.tag is not None:
             self._note_tag(event)
+        # An alias that is met before the end is inside of its own value: a circle, which JSON cannot have.
         if event.anchor is not None:
             self._anchors[event.anchor] = opened
         if self._top.key is None:
@@ -254,6 +252,7 @@ class _Reader:
         top = self._top = self._parents.pop()
         if ended.height >= top.height:
             top.height = ended.height + 1
+        # A value in it may have taken over the name of its anchor.
         if ended.anchor is not None and self._anchors[ended.anchor] is ended:
             nodes = self._nodes - ended.nodes_before
             anchored = _Anchored(ended.data, ended.places, nodes, ended.height)
@@ -274,6 +273,8 @@ class _Reader:
         if not isinstance(anchored, _Anchored):
             self._note_bad_alias(event, known=anchored is not None)
             anchored = _Anchored(None, None, 1, 0)
+        # The value is in memory once, but each reader of the document walks it for each alias: ten aliases of ten
+        # aliases, a few levels deep, are billions of values (test_bombs_are_refused_at_the_default_limits).
         self._nodes += anchored.nodes
         if self._nodes > self._max_nodes:
             self._refuse_nodes(at, "repeat less through aliases")
@@ -328,12 +329,13 @@ class _Reader:
         self._note(at, codes.TAG, f"the tag {tag!r}", f"remove `{tag}`")
 
     def _note_syntax(self, error: MarkedYAMLError) -> None:
+        # Only after an error: a line of seven equals signs can be part of a valid text.
         conflict = re.search(_CONFLICT_MIDDLE, self._text)
         if conflict:
             self._note(conflict.start(), CONFLICT.code, CONFLICT.message, CONFLICT.hint)
             return
         at = error.problem_mark.index if error.problem_mark else 0
-        found = explanation(error.problem or "not YAML", self._text[at : at + 1])
-        if found.at_start and error.context_mark:
+        pattern = explanation(error.problem or "not YAML", self._text[at : at + 1])
+        if pattern.at_start and error.context_mark:
             at = error.context_mark.index
-        self._note(at, found.code, found.message, found.hint)
+        self._note(at, pattern.code, pattern.message, pattern.hint)

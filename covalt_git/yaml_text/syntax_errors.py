@@ -24,14 +24,15 @@ class ErrorPattern(NamedTuple):
 CONFLICT: Final = ErrorPattern("", "a merge conflict marker", "resolve the merge conflict")
 
 
-def explanation(problem: str, found: str) -> ErrorPattern:
-    """Return the explanation of a parser's ``problem`` at the character ``found``."""
-    text = f"{problem}, at {found}"
-    for known in _EXPLANATIONS:
-        if re.search(known.pattern, text):
-            return known._replace(
-                message=known.message.replace("{found}", repr(found)),
-                hint=known.hint.replace("{found}", repr(found)),
+def explanation(problem: str, character: str) -> ErrorPattern:
+    """Return the explanation of a parser's ``problem`` at a character."""
+    text = f"{problem}, at {character}"
+    for candidate in _EXPLANATIONS:
+        if re.search(candidate.pattern, text):
+            # Not `format`: hints contain other braces.
+            return candidate._replace(
+                message=candidate.message.replace("{found}", repr(character)),
+                hint=candidate.hint.replace("{found}", repr(character)),
             )
     return ErrorPattern("", problem, "")
 

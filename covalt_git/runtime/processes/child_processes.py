@@ -41,14 +41,15 @@ def end_all_but(spared: Collection[int], *, within_s: float) -> None:
     """
     end = time.monotonic() + within_s
     with _ahead_of_others():
-        while (found := set(children(os.getpid())) - set(spared)) and time.monotonic() < end:
-            waiting = list(found)
+        while (strays := set(children(os.getpid())) - set(spared)) and time.monotonic() < end:
+            waiting = list(strays)
             while waiting:
                 pid = waiting.pop()
                 waiting += children(pid)
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            for pid in found:
+            # An ended child is listed until it is waited for, and the passes would not end.
+            for pid in strays:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 

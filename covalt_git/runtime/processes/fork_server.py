@@ -62,6 +62,7 @@ class ForkServer:
         ended, wake = os.pipe()
         for end in (ended, wake):
             os.set_blocking(end, False)
+        # Python writes to the wakeup descriptor only for signals that have a handler.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self._selector.register(ended, selectors.EVENT_READ)
@@ -107,9 +108,11 @@ class ForkServer:
         own = os.getpid()
         pid = os.fork()
         if pid == 0:
+            # A fork that returned from here would serve as a second fork server, and run code of a tool in it.
             with contextlib.suppress(BaseException):
                 WarmSandbox(request, scratch).run(own, *descriptors)
             os._exit(_FAILED)
+        # Our copies: with them open, the caller would not notice that the sandbox has ended, or closed its output.
         for end in descriptors:
             os.close(end)
         sandbox = _Sandbox(pid, life, private)
@@ -117,6 +120,7 @@ class ForkServer:
         self._selector.register(life, selectors.EVENT_READ, sandbox)
         with contextlib.suppress(OSError):  # the other end is closed
             wire.send(life, {"pid": pid, "scratch": str(scratch)})
+        # After the answer, so that no call waits for it: it removes what killed fork servers left.
         if parent not in self._cleared:
             self._cleared.add(parent)
             locked_folder.clear(parent, _PRIVATE)
@@ -124,17 +128,18 @@ class ForkServer:
     def _reap(self) -> None:
         """Wait for every process that has ended; one that is not a sandbox was left by a sandbox."""
         with contextlib.suppress(ChildProcessError):
-            while True:
+            while True:  # several ends can come as one signal
                 pid, status, used = os.wait4(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                for sandbox in [one for one in self._sandboxes if one.pid == pid]:
+                for sandbox in [item for item in self._sandboxes if item.pid == pid]:
                     self._end(sandbox, (status, used))
 
     def _end(
         self, sandbox: _Sandbox, ended: tuple[int, resource.struct_rusage] | None = None
     ) -> None:
         """End a sandbox with all its processes, then report how it ended."""
+        # The end of its process and that of its life connection can be in one list of events.
         if sandbox not in self._sandboxes:
             return
         self._sandboxes.remove(sandbox)
@@ -142,11 +147,14 @@ class ForkServer:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(sandbox.pid, signal.SIGKILL)
         if ended is None:
+            # By its id too: a sandbox that has just been forked does not lead its group yet.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(sandbox.pid, signal.SIGKILL)
             ended = os.wait4(sandbox.pid, 0)[1:]
         # Processes that outlived their sandbox are children of the fork server now, as theirs will be.
-        child_processes.end_all_but({one.pid for one in self._sandboxes}, within_s=_END_S)
+        child_processes.end_all_but({other.pid for other in self._sandboxes}, within_s=_END_S)
+        # Removed and reported only now: a process of the tool could write there again, and the caller relies on the
+        # report that none is left.
         sandbox.private.close()
         status, used = ended
         report = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)

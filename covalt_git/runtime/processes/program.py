@@ -64,7 +64,7 @@ def main() -> None:
     fork_server = import_module("covalt_git.runtime.processes.fork_server")
     if not sys.flags.no_site:
         _import_sdk()
-    gc.freeze()
+    gc.freeze()  # a collection in a fork would write to the objects of these pages, and so copy them
     gc.enable()
     fork_server.ForkServer(control).run()
     os._exit(0)  # no sandbox is left, and a command waits for this end

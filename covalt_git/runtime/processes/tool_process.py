@@ -61,10 +61,10 @@ class LoadedTool:
             AttributeError: where the module has none of that name.
             TypeError: where it is something else.
         """
-        found: Callable[..., object] = getattr(sys.modules[self.module], name)
-        if not callable(found):
+        function: Callable[..., object] = getattr(sys.modules[self.module], name)
+        if not callable(function):
             raise TypeError(f"{self.module}:{name} is not a function")
-        return found
+        return function
 
 
 class _Listener:
@@ -88,10 +88,9 @@ class _Listener:
         return self._cancelled
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Send progress."""
-        now = time.monotonic()
-        if now - self._last >= _PROGRESS_S or done == total:
-            self._last = now
+        time_s = time.monotonic()
+        if time_s - self._last >= _PROGRESS_S or done == total:
+            self._last = time_s
             self.send({"event": "progress", "done": done, "total": total, "message": message})
 
     def log(self, level: str, message: str) -> None:
@@ -104,8 +103,8 @@ class _Listener:
         """Send an elicitation to the caller and wait; one thread at a time."""
         import covalt_toolset  # noqa: PLC0415 - in the sandbox
 
-        asked = {key: dict(one) for key, one in questions.items()}
-        with self._asking:
+        asked = {key: dict(question) for key, question in questions.items()}
+        with self._asking:  # an answer does not say which question it is for
             self.send({"event": "ask", "questions": covalt_toolset.to_json(asked)})
             try:
                 reply = wire.receive(self._connection)
@@ -135,7 +134,8 @@ def make_call(connection: socket.socket, output: int | None, tool: LoadedTool) -
         redirect_streams(output)
         os.close(output)
     listener = _Listener(connection)
-    # Shared with forks of the tool, whose failed writes count too.
+    # The signal comes also where the tool hides the error (`passed_over` in test_python_tool_limits.yaml).  The memory
+    # is shared with forks of the tool, whose failed writes count too.
     file_too_large = mmap.mmap(-1, 1)
     signal.signal(signal.SIGXFSZ, lambda *_: file_too_large.__setitem__(0, 1))
     own = os.getpid()
@@ -148,7 +148,7 @@ def make_call(connection: socket.socket, output: int | None, tool: LoadedTool) -
             if file_too_large[0] and request["limits"]["file_mb"]:
                 answer = {**answer, "status": "error", "code": "limit_written"}
             if os.getpid() == own:  # not in a fork that the tool let return
-                flush_streams()
+                flush_streams()  # first: what is printed after the answer is not counted as the tool's
                 wire.send(connection, {"event": "answer", **answer})
             return 0
     return 1
@@ -161,7 +161,6 @@ def redirect_streams(end: int) -> None:
 
 
 def flush_streams() -> None:
-    """Write what is buffered."""
     with contextlib.suppress(Exception):  # the tool may have replaced its streams
         sys.stdout.flush()
         sys.stderr.flush()
@@ -212,10 +211,10 @@ def _schemas(function: Callable[..., object]) -> dict[str, Any]:
     import covalt_toolset  # noqa: PLC0415 - in the sandbox
     from covalt_toolset.unsaid_checks import unsaid_parameters  # noqa: PLC0415 - in the sandbox
 
-    found = covalt_toolset.describe(function)
+    description = covalt_toolset.describe(function)
     schemas = {
-        "input_schema": found.input_schema,
-        "output_schema": found.output_schema,
+        "input_schema": description.input_schema,
+        "output_schema": description.output_schema,
         "unsaid": unsaid_parameters(function),
     }
     return {"event": "schemas", **covalt_toolset.to_json(schemas)}
@@ -259,14 +258,16 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
 
 def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
     """Return the limit that caused an exception, directly or through its causes."""
-    for one, _ in _with_causes(error):
-        if isinstance(one, MemoryError) and limits.get("memory_mb"):
+    for cause, _ in _with_causes(error):
+        if isinstance(cause, MemoryError) and limits.get("memory_mb"):
             return "limit_memory"
-        number = one.errno if isinstance(one, OSError) else None
+        number = cause.errno if isinstance(cause, OSError) else None
         if number == errno.EFBIG and limits.get("file_mb"):
             return "limit_written"
-        if _text(one) == "can't start new thread" or (
-            number == errno.EAGAIN and _raised_by_a_fork(one)
+        # Python reports a refused thread by this text alone, and a refused process by the number of a connection
+        # that has no data.
+        if _text(cause) == "can't start new thread" or (
+            number == errno.EAGAIN and _raised_by_a_fork(cause)
         ):
             return "limit_processes"
     return ""
@@ -274,30 +275,30 @@ def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
 
 def _with_causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
     """Yield an exception and its causes, each with its relation to the one before."""
-    one: BaseException | None = error
+    cause: BaseException | None = error
     how = ""
     for _ in range(_MOST_CAUSES):  # a chain may lead back into itself
-        if one is None:
+        if cause is None:
             return
-        yield one, how
-        if one.__cause__ is not None:
-            one, how = one.__cause__, "caused by"
+        yield cause, how
+        if cause.__cause__ is not None:
+            cause, how = cause.__cause__, "caused by"
         else:
-            one, how = (None if one.__suppress_context__ else one.__context__), "while handling"
+            suppressed = cause.__suppress_context__  # `raise ... from None`
+            cause, how = (None if suppressed else cause.__context__), "while handling"
 
 
 def _raised_by_a_fork(error: BaseException) -> bool:
     """Return whether a fork raised it, rather than a connection without data."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and (
-        "fork" in (frames[-1].line or "") or "spawn" in (frames[-1].line or "")
-    )
+    line = (frames[-1].line or "") if frames else ""
+    return "fork" in line or "spawn" in line
 
 
 def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     """Return the answer of a call that an exception ended."""
     if isinstance(error, MemoryError):
-        open_reserve()
+        open_reserve()  # the texts below need memory
     lines = _own_frames(error, folder)
     for cause, how in _with_causes(error):
         if cause is not error:

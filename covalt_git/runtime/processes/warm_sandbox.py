@@ -53,6 +53,7 @@ class WarmSandbox:
 
     def run(self, parent: int, calls: int, printed: int, *egress: int) -> NoReturn:
         """Enter the sandbox, import the module and serve calls until none comes for ``idle_s``."""
+        # A fork of the fork server has its handlers, and would wake it by the pipe that they share.
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Interpreters that a tool starts by multiprocessing would import this program as its own.
@@ -65,6 +66,7 @@ class WarmSandbox:
         self._calls = socket.socket(fileno=_CALLS)
         tool = self._load()
         if tool.failure is None and self._request["warm"] and self._can_be_forked():
+            # What is buffered, each fork would print again.  A collection in it would copy the pages that they share.
             gc.freeze()
             tool_process.flush_streams()
             self._fork_for_each_call(tool)
@@ -95,6 +97,7 @@ class WarmSandbox:
                 os.close(output)
             tool_process.redirect_streams(0)  # the output of the import ends with the first call
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            # First whether a process is left: it could write new files while the old ones are removed.
             is_reusable = (
                 not child_processes.has_children() and not self._is_worn() and self._clear()
             )
@@ -142,6 +145,7 @@ class WarmSandbox:
             egress=self._egress,
         )
         enter(policy, request["level"])
+        # The fork server has used tempfile for its trials, and tempfile keeps the folder of its first use.
         tempfile.tempdir = None
         _read_no_bytecode((*interpreter_paths(), *policy.readable))
         # The same for Python programs that it starts: they read and write bytecode only there.
@@ -169,6 +173,7 @@ class WarmSandbox:
 
     def _is_worn(self) -> bool:
         """Return whether this process could exceed its own processor time in a later call."""
+        # The kernel's limit counts from its start: the import, and each fork.
         most = self._request["limits"]["cpu_s"]
         return most is not None and time.process_time() > most / 2
 
@@ -202,6 +207,8 @@ def _read_no_bytecode(trusted: tuple[Path, ...]) -> None:
 
 def _import(folder: Path, module: str) -> None:
     """Import a module so that the toolset's own packages win over installed ones of a name."""
+    # Last, so that no file of a toolset shadows a module that the SDK or a library imports.  The package of the
+    # entrypoint is therefore found here (test_package_of_the_toolset_wins_over_an_installed_one_of_its_name).
     sys.path.append(str(folder))
     top = module.partition(".")[0]
     spec = PathFinder.find_spec(top, [str(folder)])
@@ -225,6 +232,8 @@ def _fork() -> int:
 
 def _settle_descriptors(*ends: int) -> None:
     """Move descriptors to the numbers from ``_CALLS`` on, and close all above them."""
+    # Those above are connections of the fork server: with them, a tool could answer for other sandboxes.  Copied
+    # first, as a descriptor may have the number that another one gets.
     for number, end in enumerate([os.dup(end) for end in ends], _CALLS):
         os.dup2(end, number, inheritable=False)
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS)

@@ -29,6 +29,7 @@ NOT_CALLED = 75
 """The exit code of a sandbox that received no call."""
 
 MAX_DESCRIPTORS = 4
+"""Those of a new sandbox: life, calls, output and egress."""
 
 _written = JSONEncoder(ensure_ascii=False).encode
 
@@ -92,13 +93,13 @@ class Unpacking:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the frames that are complete with ``chunk``."""
         self._rest += chunk
-        found = []
+        frames = []
         start = 0
         while len(self._rest) - start >= HEAD.size:
             end = start + HEAD.size + HEAD.unpack_from(self._rest, start)[0]
             if len(self._rest) < end:
                 break
-            found.append(bytes(self._rest[start + HEAD.size : end]))
+            frames.append(bytes(self._rest[start + HEAD.size : end]))
             start = end
-        del self._rest[:start]
-        return found
+        del self._rest[:start]  # once for all frames: each removal moves the rest
+        return frames

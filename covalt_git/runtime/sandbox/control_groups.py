@@ -27,9 +27,11 @@ _EVENTS = (
 def join(limits: RunLimits) -> bool:
     """Move this process into new groups; return whether they limit its processes."""
     settings = {"pids.max": str(limits.processes)}
+    # Only for a limit: a process in a group that counts memory pays for each page that it touches.
     if limits.memory_mb is not None:
         size = str(limits.memory_mb << 20)
         settings |= {"memory.max": size, "memory.limit_in_bytes": size}
+        # Without these, a tool would use swap instead, or continue without the one process that the kernel kills.
         settings |= {"memory.swap.max": "0", "memory.oom.group": "1"}
     holds = [_join(folder, settings) for folder in _folders()]
     return any(holds)
@@ -42,25 +44,28 @@ def enforced(pid: int) -> dict[str, int]:
         for limit, name, key in _EVENTS:
             with suppress(OSError):  # this version has no such file, or the group was removed
                 text = (group / name).read_text(encoding="ascii")
-                found = dict(line.split(" ", 1) for line in text.splitlines())
-                counts[limit] += int(found.get(key, 0))
+                counters = dict(line.split(" ", 1) for line in text.splitlines())
+                counts[limit] += int(counters.get(key, 0))
     return counts
 
 
 def _join(folder: Path, settings: dict[str, str]) -> bool:
     """Join a new group in ``folder``; return whether it limits processes."""
     group = folder / f"{_NAME}{os.getpid()}"
+    # No process can remove the group that it is in, so the next one does.  Its own name may be that of an old process
+    # with the same id.
     for old in folder.glob(f"{_NAME}*"):
         if old == group or not Path(f"/proc/{old.name.removeprefix(_NAME)}").exists():
             with suppress(OSError):  # the kernel keeps a group that has processes
                 old.rmdir()
     with suppress(OSError):
         group.mkdir()
-        if known := [name for name in settings if (group / name).exists()]:
-            for name in known:
+        # Each version, and each hierarchy of version 1, has some of these files.
+        if names := [name for name in settings if (group / name).exists()]:
+            for name in names:
                 (group / name).write_text(settings[name], encoding="ascii")
             (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
-            return "pids.max" in known
+            return "pids.max" in names
     with suppress(OSError):
         group.rmdir()
     return False
@@ -78,8 +83,10 @@ def _folders() -> Iterator[Path]:
         names = [""] if kind == "cgroup2" else {"pids", "memory"} & {*options.split(",")}
         root, mounted = map(Path, mount.split(" ")[3:5])
         for own_path in [own[name] for name in names if name in own and "cgroup" in kind]:
-            is_shown = own_path.is_relative_to(root)
-            folder = mounted / own_path.relative_to(root) if is_shown else mounted
+            # In a container, the mount may begin below the path that /proc names.
+            is_visible = own_path.is_relative_to(root)
+            folder = mounted / own_path.relative_to(root) if is_visible else mounted
+            # A group of version 2 that has processes cannot limit groups in it (cgroups(7), "no internal processes").
             while kind == "cgroup2" and folder != mounted and not _passes_on(folder):
                 folder = folder.parent
             yield folder

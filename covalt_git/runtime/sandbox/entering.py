@@ -45,6 +45,7 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
         SandboxError: if a step fails; no code of the tool may run then.
     """
     _check_descriptors()
+    # Landlock, seccomp and capabilities are of the calling thread: another one would stay unrestricted.
     if threading.active_count() > 1:
         raise SandboxError("be entered", "this process has more than one thread", hint=_REPORT)
     if policy.egress is not None and level != "full":
@@ -62,14 +63,17 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
 
 
 def _enter_namespaces(policy: Policy) -> None:
+    # First: a parent that ends from here on is noticed by the change of this id.
     parent = os.getppid()
     folders = new_root.folders(policy)
     owned: dict[str, int] = {}
     if privileges.is_root():
+        # Before its id is dropped: only root may map the owners of mounts.
         with _step("map the owner of root's files"):
             owned = privileges.mapped_trees((*folders, policy.scratch))
         with _step("drop root's id"):
             privileges.drop_root()
+    # In it, an ordinary user has the capabilities that the other namespaces need.
     with _step("make a user namespace"):
         _become_the_only_user()
     with _step("make namespaces"):
@@ -80,8 +84,11 @@ def _enter_namespaces(policy: Policy) -> None:
             | system_calls.CLONE_NEWUTS
             | system_calls.CLONE_NEWCGROUP
         )
+    # Again: the kernel forgets it when a process changes its user, as above.
     system_calls.die_with(parent)
     report = namespace_processes.become_init()
+    # In the init: a new /proc shows the processes of the namespace that its maker is in, and the waiter outside stays
+    # in its own.
     with _step("make a root of its own"):
         system_calls.unshare(system_calls.CLONE_NEWNS)
         system_calls.make_mounts_private()
@@ -93,6 +100,7 @@ def _enter_namespaces(policy: Policy) -> None:
             proxy = network.send_listener(policy.egress)
             os.environ |= network.variables(proxy, policy.hosts)
     namespace_processes.become_tool(report)
+    # Last: landlock and seccomp refuse the mounts that the steps above make.
     _restrict(policy, new_root.HOME, ("/",), new_root.writable(policy), alone=False)
 
 
@@ -108,43 +116,45 @@ def _stay(policy: Policy) -> None:
             "the kernel does not count root's, and no control group can be created",
             hint="run covalt-git as an ordinary user",
         )
-    _restrict(policy, scratch, _readable(policy), writable, alone=True)
+    # The rest of /etc stays closed; programs look up the names of users in these two.
+    accounts = ("/etc/passwd", "/etc/group")
+    system = (*system_files.FOLDERS, *system_files.SETTINGS, *accounts)
+    own = (str(path) for path in (*new_root.readable(policy), policy.workspace))
+    _restrict(policy, scratch, (*filter(os.path.exists, system), *own), writable, alone=True)
 
 
 def _restrict(
     policy: Policy, home: str, readable: Sequence[str], writable: Sequence[str], *, alone: bool
 ) -> None:
     """Restrict this process by what needs no namespaces; ``alone`` if it has none."""
-    known = landlock.version()
+    version = landlock.version()
+    # Before landlock hides /proc, in which the user's processes are counted.
     with _step("set its limits"):
         others = limits.processes_of_the_user() if alone else _OTHERS
         limits.apply(policy.limits, others=others)
     _settle(policy, home)
+    # It sets `no_new_privs`, without which an ordinary user may enter neither landlock nor seccomp.
     with _step("drop its privileges"):
         privileges.drop()
-    if alone or known:  # namespaces hide files too
+    if alone or version:  # namespaces hide files too
         with _step("restrict its files"):
-            landlock.restrict(readable, writable, known, tcp=not alone)
+            landlock.restrict(readable, writable, version, tcp=not alone)
     with _step("filter its system calls"):
-        is_scoped = not alone or known >= landlock.RESTRICTS_SIGNALS
+        is_scoped = not alone or version >= landlock.RESTRICTS_SIGNALS
         seccomp.restrict(alone=alone, signals_of=None if is_scoped else os.getpid())
 
 
 def _become_the_only_user() -> None:
     user, group = os.geteuid(), os.getegid()
     system_calls.unshare(system_calls.CLONE_NEWUSER)
+    # In this order: an ordinary user may map a group only once setgroups(2) is denied, by which a process could leave
+    # a group that has fewer rights (user_namespaces(7)).
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{_USER} {user} 1"),
         ("gid_map", f"{_USER} {group} 1"),
     ):
         Path("/proc/self", name).write_text(text, encoding="utf-8")
-
-
-def _readable(policy: Policy) -> tuple[str, ...]:
-    system = (*system_files.FOLDERS, *system_files.SETTINGS, "/etc/passwd", "/etc/group")
-    own = (str(path) for path in (*new_root.readable(policy), policy.workspace))
-    return (*filter(os.path.exists, system), *own)
 
 
 def _settle(policy: Policy, home: str) -> None:

@@ -51,18 +51,19 @@ def version() -> int:
         return 0
 
 
-def restrict(readable: Iterable[str], writable: Iterable[str], known: int, *, tcp: bool) -> None:
-    """Restrict this process to files and folders, with the rights that landlock version ``known`` supports.
+def restrict(readable: Iterable[str], writable: Iterable[str], abi: int, *, tcp: bool) -> None:
+    """Restrict this process to files and folders, with the rights that landlock version ``abi`` supports.
 
     Each path includes all that is below it.  No device can be created in a ``writable`` one.  Requires
     ``no_new_privs``.  ``tcp`` leaves TCP unrestricted.
     """
+    # A kernel refuses the whole ruleset for a right that it does not know.  Fields that it does not know must be zero.
     files = _EVERYTHING
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
-        if known < since:
+        if abi < since:
             files &= ~right
-    network = _BIND_TCP | _CONNECT_TCP if known >= _RESTRICTS_TCP and not tcp else 0
-    processes = _ABSTRACT_SOCKETS | _SIGNALS if known >= RESTRICTS_SIGNALS else 0
+    network = _BIND_TCP | _CONNECT_TCP if abi >= _RESTRICTS_TCP and not tcp else 0
+    processes = _ABSTRACT_SOCKETS | _SIGNALS if abi >= RESTRICTS_SIGNALS else 0
     handled = _RULESET.pack(files, network, processes)
     ruleset = system_calls.call("landlock_create_ruleset", handled, len(handled), 0)
     try:
@@ -77,6 +78,7 @@ def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
     for path in paths:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
+            # For a file, the kernel refuses a rule with rights on folders.
             folder = stat.S_ISDIR(os.fstat(place).st_mode)
             allowed = _PATH_BENEATH.pack(rights if folder else rights & _OF_A_FILE, place)
             system_calls.call("landlock_add_rule", ruleset, _BENEATH, allowed, 0)

@@ -34,7 +34,8 @@ def apply(limits: RunLimits, *, others: int) -> None:
     ``others`` is the number of other processes and threads that the kernel counts toward the tool's limit.
     """
     global _reserve  # noqa: PLW0603 - it is this process's, as its limits are
-    wanted: dict[int, int | None] = {
+    values: dict[int, int | None] = {
+        # A core file would be committed with the workspace, and has the secrets of the call.
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
         # One more than the limit, so that an observer can see that it was exceeded.
@@ -42,8 +43,8 @@ def apply(limits: RunLimits, *, others: int) -> None:
         resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB + 1,
     }
     if sys.platform == "darwin":
-        del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is unknown
-    for kind, value in wanted.items():
+        del values[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is unknown
+    for kind, value in values.items():
         if value is not None:
             _lower(kind, value, value)
     if limits.memory_mb is not None and sys.platform != "darwin":  # which may refuse to set it
@@ -88,10 +89,10 @@ def _enough_to_fork(most: int) -> int:
 
     In a container, /proc shows fewer processes than the kernel counts.
     """
-    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     try:
         while True:
-            _lower(resource.RLIMIT_NPROC, most, before[1])
+            _lower(resource.RLIMIT_NPROC, most, hard)
             try:
                 child = os.fork()
             except BlockingIOError:
@@ -104,11 +105,12 @@ def _enough_to_fork(most: int) -> int:
             os.waitpid(child, 0)
             return most
     finally:
-        resource.setrlimit(resource.RLIMIT_NPROC, before)
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
 
 
 def _lower(kind: int, soft: int, hard: int) -> None:
-    _, now = resource.getrlimit(kind)
-    if now != resource.RLIM_INFINITY:
-        soft, hard = min(soft, now), min(hard, now)
+    # The effective limit may be lower: only root could raise it, and a tool would get more than its user has.
+    _, most = resource.getrlimit(kind)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
     resource.setrlimit(kind, (soft, hard))

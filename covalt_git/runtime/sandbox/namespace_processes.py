@@ -51,7 +51,9 @@ def _end_with_parent(end: int) -> None:
 def _wait_outside(init: int, report: int) -> NoReturn:
     """Wait for the init, then end as the tool ended."""
     try:
+        # It ends by the tool's signal, which must not leave a core file of this process.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # With copies of the tool's connections open, their other ends would not notice its end.
         system_calls.close_all_but(report)
         _, status = os.waitpid(init, 0)
         sent = os.read(report, 4)
@@ -67,6 +69,7 @@ def _wait_inside(tool: int, end: int) -> NoReturn:
     try:
         system_calls.close_all_but(end)
         system_calls.give_up_capabilities()
+        # The tool is of the same user: it could read the memory and the environment of this process in /proc/1.
         system_calls.prctl(system_calls.PR_SET_DUMPABLE, 0)
         while True:
             pid, status = os.wait()

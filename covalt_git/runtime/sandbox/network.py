@@ -49,12 +49,13 @@ def send_listener(end: int) -> str:
 
 def variables(proxy: str, hosts: Sequence[str]) -> dict[str, str]:
     """Return the environment variables that make programs use the proxy."""
-    found = {
+    # Both spellings: curl reads the lower case of `http_proxy` only, and other programs one of the two.
+    values = {
         name: proxy
         for kind in ("http", "https")
         for name in (f"{kind}_proxy", f"{kind.upper()}_PROXY")
     }
     if not any(host.rpartition("://")[2].startswith(_LOCAL) for host in hosts):
         own = "localhost,127.0.0.1,::1"  # servers that the tool itself started
-        found |= {"no_proxy": own, "NO_PROXY": own}
-    return found
+        values |= {"no_proxy": own, "NO_PROXY": own}
+    return values

@@ -41,12 +41,12 @@ def readable(policy: Policy) -> tuple[Path, ...]:
 
 def folders(policy: Policy) -> dict[Path, bool]:
     """Return the folders that are shown at their own paths, and whether each is writable."""
-    shown = dict.fromkeys(system_files.outermost(readable(policy)), False)
+    may_write = dict.fromkeys(system_files.outermost(readable(policy)), False)
     system = tuple(path for path in map(Path, system_files.FOLDERS) if not path.is_symlink())
-    for path in list(shown):
+    for path in list(may_write):
         if any(path.is_relative_to(folder) for folder in system):
-            del shown[path]
-    return shown | {policy.workspace: True}
+            del may_write[path]
+    return may_write | {policy.workspace: True}
 
 
 def writable(policy: Policy) -> tuple[str, ...]:
@@ -72,6 +72,7 @@ def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]
         trees["/proc"] = system_calls.new_file_system("proc", attributes, subset="pid")
     # All that is wanted of the old root is in hand, so it may be covered from here on.
     system_calls.attach(_in_memory("1m", "0755"), _BASE)
+    # Outer folders first: a mount covers what was mounted below its path.
     for target, tree in sorted(trees.items()):
         _mount_point(Path(_BASE + target), tree)
         system_calls.attach(tree, _BASE + target)
@@ -79,6 +80,7 @@ def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]
         Path(_BASE + link).symlink_to(to)
     for name, text in _ACCOUNTS.items():
         (Path(_BASE) / "etc" / name).write_text(text, encoding="utf-8")
+    # After the files above are written.  Only this mount: those of the workspace and of /tmp stay writable.
     system_calls.make_read_only(_BASE)
     system_calls.change_root(_BASE)
 

@@ -35,6 +35,7 @@ def is_root() -> bool:
 
 def drop() -> None:
     """Drop all capabilities, also for programs that are started later."""
+    # In this order: the first two steps need a capability (CAP_SETPCAP) that the third gives up.
     try:
         system_calls.prctl(system_calls.PR_SET_SECUREBITS, _LOCKED_BITS)
     except PermissionError:
@@ -70,6 +71,7 @@ def mapped_trees(paths: Iterable[Path]) -> dict[str, int]:
 
 def drop_root() -> None:
     """Drop root's id and groups, and with them its capabilities."""
+    # The user last: only root may change the groups.
     os.setgroups([])
     os.setresgid(_UNPRIVILEGED, _UNPRIVILEGED, _UNPRIVILEGED)
     os.setresuid(_UNPRIVILEGED, _UNPRIVILEGED, _UNPRIVILEGED)
@@ -79,6 +81,8 @@ def drop_root() -> None:
 
 def _owners() -> int:
     """Return a descriptor of a user namespace that maps root to user 65534, for mounts with mapped owners."""
+    # A namespace lasts as long as a process is in it or has it open, and only a process outside may map an id that is
+    # not the other one's own.
     ready, end = os.pipe()
     holder = os.fork()
     if holder == 0:

@@ -64,7 +64,6 @@ def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
 
 
 def is_here() -> bool:
-    """Return whether this system has Seatbelt."""
     return sys.platform == "darwin" and hasattr(_library(), "sandbox_init_with_parameters")
 
 
@@ -76,12 +75,12 @@ def restrict(policy: Policy) -> None:
     """
     text, parameters = profile(policy)
     pairs = [part.encode() for pair in parameters.items() for part in pair]
-    given = (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None)
-    told = ctypes.c_char_p()
+    array = (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None)
+    message = ctypes.c_char_p()
     if _library().sandbox_init_with_parameters(
-        text.encode(), ctypes.c_uint64(0), given, ctypes.byref(told)
+        text.encode(), ctypes.c_uint64(0), array, ctypes.byref(message)
     ):
-        why = (told.value or b"no reason given").decode("utf-8", "replace")
+        why = (message.value or b"no reason given").decode("utf-8", "replace")
         raise SandboxError("enter Seatbelt", why)
 
 

@@ -70,7 +70,7 @@ class Rule(NamedTuple):
     tests: tuple[Test, ...] = ()
 
 
-_NO_USUAL_FAMILY = tuple(Test(0, "other", int(one)) for one in (AF_UNIX, AF_INET, AF_INET6))
+_NO_USUAL_FAMILY = tuple(Test(0, "other", int(family)) for family in (AF_UNIX, AF_INET, AF_INET6))
 
 
 def _is_null(argument: int) -> tuple[Test, ...]:
@@ -106,6 +106,7 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     *_denied("process_mrelease"),
     # the kernel's own machinery, and where its holes have been
     *_denied("bpf perf_event_open userfaultfd keyctl add_key request_key personality syslog"),
+    # What a ring does passes no filter.  Programs fall back to ordinary calls.
     *_denied("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
     *_denied("kexec_load kexec_file_load init_module finit_module delete_module"),
     *_denied("lookup_dcookie modify_ldt iopl ioperm uselib ustat sysfs"),
@@ -128,7 +129,8 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     # what stays in the kernel when its maker has ended: the next call would find it
     *_denied("shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv"),
     *_denied("mq_open mq_unlink"),
-    # mounts, roots and namespaces
+    # Mounts, roots and namespaces: in a new user namespace, a tool would have capabilities again, and with them the
+    # code of the kernel that only root reaches elsewhere.  A handle opens a file without its path.
     *_denied("mount umount2 pivot_root chroot setns unshare open_tree open_tree_attr move_mount"),
     *_denied("fsopen fsconfig fsmount fspick mount_setattr statmount listmount"),
     *_denied("open_by_handle_at name_to_handle_at"),
@@ -137,7 +139,7 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     # typing into a terminal that the tool was started from
     Rule("ioctl", tests=(Test(1, "equal", TIOCSTI),)),
     Rule("ioctl", tests=(Test(1, "equal", TIOCLINUX),)),
-    # sockets that reach the kernel or the host rather than a network
+    # Sockets that reach the kernel or the host rather than a network: netlink, packets, virtual machines (vsock).
     *(Rule(name, errno.EAFNOSUPPORT, _NO_USUAL_FAMILY) for name in ("socket", "socketpair")),
 )
 """What no tool may do at any level."""
@@ -163,6 +165,7 @@ ALONE: Final[tuple[Rule, ...]] = (
     *_denied("file_setattr"),
     Rule("ioctl", tests=(Test(1, "equal", _FILE_FLAGS),)),
     Rule("ioctl", tests=(Test(1, "equal", _PROJECT_FLAGS),)),
+    # Landlock does not restrict watches, which show the names of files outside.
     *_denied("inotify_add_watch"),
     # The parent ends the process group, so the tool may not leave it.
     *_denied("setsid setpgid"),
@@ -198,9 +201,10 @@ def restrict(*, alone: bool, signals_of: int | None = None) -> None:
 
 def load(instructions: bytes) -> None:
     """Give the kernel a program of BPF for this process and its children."""
-    kept = ctypes.create_string_buffer(instructions, len(instructions))
+    # A local variable: the header has only its address, which must be valid until the call has returned.
+    buffer = ctypes.create_string_buffer(instructions, len(instructions))
     # struct sock_fprog: how many instructions, and where; the gap between is the compiler's.
-    header = struct.pack("@HP", len(instructions) // _SIZE, ctypes.addressof(kept))
+    header = struct.pack("@HP", len(instructions) // _SIZE, ctypes.addressof(buffer))
     system_calls.prctl(system_calls.PR_SET_SECCOMP, _FILTER_MODE, ctypes.c_char_p(header))
 
 
@@ -208,10 +212,13 @@ def load(instructions: bytes) -> None:
 def program(rules: tuple[Rule, ...], machine: str) -> bytes:
     """Return the rules as instructions for a machine; calls that it does not have are left out."""
     numbers = NUMBERS[machine]
-    made = [
+    steps = [
+        # A 64-bit program can make 32-bit calls, in which the same numbers are other calls
+        # (test_call_of_another_architecture_ends_the_process).
         _step(_LOAD, _ARCHITECTURE_AT),
         _step(_IF_EQUAL, AUDIT_ARCHITECTURES[machine], yes=1),
         _step(_RETURN, _KILL),
+        # Calls of x32 are those of x86_64 with this bit, so that no rule below would match them.
         _step(_LOAD, _NUMBER_AT),
         _step(_IF_AT_LEAST, _X32, no=1),
         _step(_RETURN, _KILL),
@@ -220,9 +227,9 @@ def program(rules: tuple[Rule, ...], machine: str) -> bytes:
     ]
     for rule in rules:
         if rule.name in numbers:
-            made += _block(rule, numbers[rule.name])
-    made.append(_step(_RETURN, _ALLOW))
-    return b"".join(made)
+            steps += _block(rule, numbers[rule.name])
+    steps.append(_step(_RETURN, _ALLOW))
+    return b"".join(steps)
 
 
 def _block(rule: Rule, number: int) -> list[bytes]:

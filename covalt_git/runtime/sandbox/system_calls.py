@@ -56,13 +56,14 @@ _NO_CAPABILITIES = bytes(24)
 
 def call(name: str, *arguments: object) -> int:
     """Make a call by its name; integers are passed as ``long``, bytes by address."""
-    widened = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    # A variadic function: an int would leave the upper half of its register undefined.
+    widened = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
     return _checked(int(_LIBC.syscall(ctypes.c_long(NUMBERS[MACHINE][name]), *widened)))
 
 
 def prctl(option: int, *arguments: object) -> int:
     """Change or read something of this process; what is not given is 0."""
-    widened = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    widened = [ctypes.c_ulong(item) if isinstance(item, int) else item for item in arguments]
     widened += [ctypes.c_ulong(0)] * (4 - len(widened))
     return _checked(int(_LIBC.prctl(ctypes.c_int(option), *widened)))
 
@@ -74,6 +75,7 @@ def die_with(parent: int) -> None:
     """
     if sys.platform == "linux":
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # A parent that ended before the request is not reported.
     if os.getppid() != parent:
         os._exit(1)
 
@@ -98,14 +100,15 @@ def restrict_tree(tree: int, attributes: int, *, namespace: int | None = None) -
     """Set ``attributes`` on every mount of a tree; ``namespace`` maps the owners of its files."""
     if namespace is not None:
         attributes |= _MAPPED_IDS
-    wanted = _MOUNT_ATTRIBUTES.pack(attributes, 0, _MS_PRIVATE, namespace or 0)
-    call("mount_setattr", tree, b"", _AT_RECURSIVE | _AT_EMPTY_PATH, wanted, len(wanted))
+    # Private: a mount that the host makes later below one of these folders must not appear inside.
+    change = _MOUNT_ATTRIBUTES.pack(attributes, 0, _MS_PRIVATE, namespace or 0)
+    call("mount_setattr", tree, b"", _AT_RECURSIVE | _AT_EMPTY_PATH, change, len(change))
 
 
 def make_read_only(path: str) -> None:
     """Make the one mount at ``path`` read-only."""
-    wanted = _MOUNT_ATTRIBUTES.pack(READ_ONLY, 0, 0, 0)
-    call("mount_setattr", _AT_FDCWD, os.fsencode(path), 0, wanted, len(wanted))
+    change = _MOUNT_ATTRIBUTES.pack(READ_ONLY, 0, 0, 0)
+    call("mount_setattr", _AT_FDCWD, os.fsencode(path), 0, change, len(change))
 
 
 def new_file_system(kind: str, attributes: int, **options: str) -> int:
@@ -137,14 +140,13 @@ def change_root(path: str) -> None:
 
 
 def close_all_but(descriptor: int) -> None:
-    """Close every descriptor but this one."""
     if descriptor:
         call("close_range", 0, descriptor - 1, 0)
     call("close_range", descriptor + 1, 0xFFFFFFFF, 0)
 
 
 def give_up_capabilities() -> None:
-    """Empty this process's sets of capabilities."""
+    # Version 3, whose sets have two words: the kernel logs a warning about programs that use an older one.
     _checked(_LIBC.capset(_CAPABILITIES.pack(0x20080522, 0), _NO_CAPABILITIES))
 
 

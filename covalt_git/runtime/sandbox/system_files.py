@@ -44,16 +44,16 @@ DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/ur
 
 def interpreter_paths() -> tuple[Path, ...]:
     """Return the folders that this interpreter and its installed packages are in."""
-    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
-    found.append(str(Path(sys.executable).parent))
-    paths = {Path(path).resolve() for path in found}
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
+    folders.append(str(Path(sys.executable).parent))
+    paths = {Path(path).resolve() for path in folders}
     return tuple(sorted(path for path in paths if path.is_dir()))
 
 
 def outermost(paths: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the paths that are not inside another path."""
-    kept: list[Path] = []
-    for path in sorted(set(paths)):
-        if not any(path.is_relative_to(above) for above in kept):
-            kept.append(path)
-    return tuple(kept)
+    outer: list[Path] = []
+    for path in sorted(set(paths)):  # a folder comes before what is in it
+        if not any(path.is_relative_to(above) for above in outer):
+            outer.append(path)
+    return tuple(outer)

@@ -76,8 +76,8 @@ def _why_not(level: SandboxLevel) -> str:
         return f"it is written for {' and '.join(NUMBERS)}, not for {system_calls.MACHINE}"
     if level == "landlock" and (old := _too_old(landlock.version())):
         return old
-    with tempfile.TemporaryDirectory(prefix="covalt-") as made:
-        folder = Path(os.path.realpath(made))
+    with tempfile.TemporaryDirectory(prefix="covalt-") as temporary:
+        folder = Path(os.path.realpath(temporary))  # as a policy needs it: /tmp may be a link
         for name in ("workspace", "toolset", "scratch"):
             (folder / name).mkdir()
         policy = Policy(folder / "workspace", folder / "toolset", (), folder / "scratch")
@@ -125,6 +125,7 @@ def _act(
 def _reap(child: int) -> int:
     """Wait for the process of an attempt, kill it if it does not end, and kill its group; return its status."""
     end = time.monotonic() + _END_S
+    # WNOWAIT leaves it unreaped: once its id is free, the group that is killed could be another one's.
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     while time.monotonic() < end and not os.waitid(os.P_PID, child, options):
         time.sleep(0.001)
