@@ -234,8 +234,9 @@ def _read_header_variables(host: Host, made: Node, server: Part) -> None:
     if host.env_names is None:
         return
     _, bearer, headers = host.env_names
-    if bearer in server:
-        text = f"Bearer ${{env:{server.peek(bearer)}}}"
+    variable = server.peek(bearer)
+    if variable is not None and _ENV_NAME.fullmatch(variable):
+        text = f"Bearer ${{env:{variable}}}"
         made.node("headers").set("Authorization", server[bearer], text)
     for name, variable in server.entries(headers):
         made.node("headers").set(name, variable, f"${{env:{variable.value}}}")
