@@ -65,9 +65,9 @@ KNOWN = {
     "private-key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + made(64),
     "private-key-escaped": "-----BEGIN " + "PRIVATE KEY-----\\n" + made(64),
     "private-key-of-lines": "-----BEGIN "
-     "PRIVATE KEY-----\n"
-     f"{made(64)}\n{made(31)}==\n-----END "
-     "PRIVATE KEY-----",
+    "PRIVATE KEY-----\n"
+    f"{made(64)}\n{made(31)}==\n-----END "
+    "PRIVATE KEY-----",
 }
 GUESSED = {
     "yaml": f"api_key: {made(24)}",
