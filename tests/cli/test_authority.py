@@ -87,6 +87,7 @@ def test_changed_code_of_a_granted_program_is_wider_and_a_comment_is_one_line(
     program = root / "toolsets/t/server/main.py"
     program.write_text("print(1)\n")
     (root / "covalt.yaml").write_text("version: 1\n")
+    (root / ".gitignore").write_text("data/\n")
     at = ("-C", str(root))
     for words in (("process", "s"), ("network", "a.example.com"), ("network", "b.example.com")):
         cli(*at, "grant", "add", "t", *words, "--no-terminal", "a test")
