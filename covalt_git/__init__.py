@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from covalt_git.errors import CovaltError
-    from covalt_git.python_api.chat import CallResult, Chat, FinishedCall, PendingCall
+    from covalt_git.python_api.chat import CallResult, Chat, FinishedResult, PendingResult
     from covalt_git.python_api.project import Project, open_project
 
 __version__ = "0.1.0"
@@ -18,8 +18,8 @@ __all__ = [
     "CallResult",
     "Chat",
     "CovaltError",
-    "FinishedCall",
-    "PendingCall",
+    "FinishedResult",
+    "PendingResult",
     "Project",
     "open_project",
 ]
@@ -28,8 +28,8 @@ _HOMES = {
     "CallResult": "python_api.chat",
     "Chat": "python_api.chat",
     "CovaltError": "errors",
-    "FinishedCall": "python_api.chat",
-    "PendingCall": "python_api.chat",
+    "FinishedResult": "python_api.chat",
+    "PendingResult": "python_api.chat",
     "Project": "python_api.project",
     "open_project": "python_api.project",
 }

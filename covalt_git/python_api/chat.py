@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.python_api.session import Session
 
 
-class FinishedCall(NamedTuple):
+class FinishedResult(NamedTuple):
     """A call of a tool that has ended.
 
     Attributes:
@@ -55,10 +55,10 @@ class FinishedCall(NamedTuple):
     reasons: tuple[str, ...]
 
 
-class PendingCall(NamedTuple):
+class PendingResult(NamedTuple):
     """A call of a tool that waits until a user approves or denies it.
 
-    It has the attributes of :class:`FinishedCall`, without a result.
+    It has the attributes of :class:`FinishedResult`, without a result.
 
     Attributes:
         execution_id: The approval that the call waits for, for :meth:`Project.approve`.
@@ -77,7 +77,7 @@ class PendingCall(NamedTuple):
     reasons: tuple[str, ...]
 
 
-CallResult = FinishedCall | PendingCall
+CallResult = FinishedResult | PendingResult
 """A call of a tool: type checkers know by its ``status`` which of the two it is."""
 
 
@@ -94,8 +94,8 @@ def call_result(answer: CallAnswer) -> CallResult:
         "reasons": answer.reasons,
     }
     if answer.status == "pending":
-        return PendingCall(status="pending", value=None, **common)
-    return FinishedCall(status=answer.status, value=answer.result, **common)
+        return PendingResult(status="pending", value=None, **common)
+    return FinishedResult(status=answer.status, value=answer.result, **common)
 
 
 class Chat:

@@ -35,12 +35,12 @@ def test_importing_it_imports_no_other_package() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert covalt_git.__all__ == [
-        *("CallResult", "Chat", "CovaltError", "FinishedCall", "PendingCall", "Project"),
+        *("CallResult", "Chat", "CovaltError", "FinishedResult", "PendingResult", "Project"),
         "open_project",
     ]
     for name in {*covalt_git.__all__} - {"CallResult"}:
         assert getattr(covalt_git, name).__name__ == name
-    assert covalt_git.CallResult == covalt_git.FinishedCall | covalt_git.PendingCall
+    assert covalt_git.CallResult == covalt_git.FinishedResult | covalt_git.PendingResult
     with pytest.raises(AttributeError):
         _ = covalt_git.anything_else
 
@@ -120,10 +120,10 @@ def test_the_errors_of_a_missing_folder_are_true(root: Path, tmp_path: Path) -> 
 
 def test_the_example_of_the_page_has_types(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs/python-api.md").read_text(encoding="utf-8")
-    call = next(block for block in page.split("```python\n")[1:] if "PendingCall" in block)
+    call = next(block for block in page.split("```python\n")[1:] if "PendingResult" in block)
     program = tmp_path / "example.py"
     program.write_text(
-        "from covalt_git import Chat, FinishedCall, PendingCall, Project\n\n\n"
+        "from covalt_git import Chat, FinishedResult, PendingResult, Project\n\n\n"
         "def write(project: Project, chat: Chat) -> None:\n"
         + "".join(
             f"    {line}\n"
