@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from covalt_git.errors import CovaltError
-    from covalt_git.python_api.chat import CallResult, Chat
+    from covalt_git.python_api.chat import CallResult, Chat, FinishedResult, PendingResult
     from covalt_git.python_api.project import Project, open_project
 
 __version__ = "0.1.0"
-__all__ = ["CallResult", "Chat", "CovaltError", "Project", "open_project"]
+__all__ = [
+    "CallResult",
+    "Chat",
+    "CovaltError",
+    "FinishedResult",
+    "PendingResult",
+    "Project",
+    "open_project",
+]
 
 _HOMES = {
     "CallResult": "python_api.chat",
     "Chat": "python_api.chat",
     "CovaltError": "errors",
+    "FinishedResult": "python_api.chat",
+    "PendingResult": "python_api.chat",
     "Project": "python_api.project",
     "open_project": "python_api.project",
 }

@@ -166,9 +166,76 @@ def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[FactCh
             yield from _changed(old[key], fact)
         elif not (fact.implied or _is_implied_by(fact, subjects)):
             yield _added(fact, before, now)
+    ended: list[Fact] = []
     for key, fact in old.items():
-        if not (key in new or fact.implied or _is_implied_by(fact, subjects)):
+        if key in new or fact.implied or _is_implied_by(fact, subjects):
+            continue
+        if _is_stale(fact, now):
+            ended.append(fact)
+        else:
             yield _removed(fact, now)
+    yield from _ended_grants(ended, before, now)
+
+
+def _is_stale(fact: Fact, now: Iterable[Fact]) -> bool:
+    """Return whether a fact is that of a grant that changed files have ended."""
+    item = f"{fact.kind} {fact.item}"
+    return any(
+        other.kind == "stale" and (other.subject, other.item) == (fact.subject, item)
+        for other in now
+    )
+
+
+def _ended_grants(
+    ended: Iterable[Fact], before: Sequence[Fact], now: Sequence[Fact]
+) -> Iterator[FactChange]:
+    """Yield the changes of grants that changed files have ended: one for all of a subject, and one for each program.
+
+    Code of a program that was granted decides what it does, as its arguments do, so its change cannot be decided.
+    """
+    others: dict[str, list[Fact]] = {}
+    for fact in ended:
+        server = f"server {fact.subject}:{fact.item}"
+        definition = _definition(server, now)
+        is_same = definition == _definition(server, before) and _has_same_grant(fact, now)
+        if fact.kind == "process" and definition and is_same:
+            place = next(other.place for other in now if other.subject == server)
+            message = f"{server} has changed code, so its grant ends"
+            yield FactChange(
+                *("widening", False, fact.subject, fact.kind, message, place, fact.place),
+                item=fact.item,
+            )
+        elif not _is_covered(fact, now):
+            others.setdefault(fact.subject, []).append(fact)
+    for subject, facts in others.items():
+        lost = [KINDS[fact.kind].lost_words(fact) for fact in facts]
+        words = [lost[0], *(text.removeprefix("may no longer ") for text in lost[1:])]
+        is_server = all(fact.kind in _OF_ONE_SERVER for fact in facts)
+        reason = "the server has changed" if is_server else "its files have changed"
+        message = f"{subject} {', '.join(words)}: {reason} since the grant"
+        places = (one.place for one in now if one.subject == subject and KINDS[one.kind].exists)
+        yield FactChange(
+            *("narrowing", True, subject, facts[0].kind, message, None, facts[0].place),
+            item=facts[0].item,
+            near=next(places, None),
+        )
+
+
+def _has_same_grant(fact: Fact, now: Iterable[Fact]) -> bool:
+    """Return whether a grant that has ended is the same in the state file."""
+    item = f"{fact.kind} {fact.item}"
+    return any(
+        (other.kind, other.item, other.value) == ("stale", item, fact.value) for other in now
+    )
+
+
+def _definition(server: str, facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
+    """Return what defines a server: its command, and its variables."""
+    return sorted(
+        (fact.kind, fact.item, repr(fact.value))
+        for fact in facts
+        if fact.subject == server and fact.kind in {"server", "variable"}
+    )
 
 
 def _by_key(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
@@ -225,10 +292,6 @@ def _added(fact: Fact, before: Sequence[Fact], now: Sequence[Fact]) -> FactChang
 def _removed(fact: Fact, now: Sequence[Fact]) -> FactChange:
     kind = KINDS[fact.kind]
     words = kind.lost_words(fact)
-    stale = f"{fact.kind} {fact.item}"
-    if any(one.kind == "stale" and one.item == stale for one in now):
-        changed = "the server" if fact.kind in _OF_ONE_SERVER else "a file of the toolset"
-        words += f": {changed} has changed since the grant"
     places = (one.place for one in now if one.subject == fact.subject and KINDS[one.kind].exists)
     verdict = kind.added if kind.unclear else OPPOSITE[kind.added]
     change = _one_sided(fact, now, verdict, words)

@@ -288,7 +288,7 @@ KINDS: dict[str, Kind] = {
         alone=True,
         show=lambda value: str(value["url"]),
     ),
-    "stale": Kind("", "", added="neutral"),
+    "stale": Kind("", "", judge=lambda _, __: [], added="neutral"),
     "unsandboxed": Kind(
         "may run without a sandbox",
         "may no longer run without a sandbox",

@@ -118,7 +118,7 @@ def _grant_facts(toolset: Toolset) -> Iterator[Fact]:
                 yield replace(fact, value=fact.value | {"only": only})
             else:
                 item = f"{fact.kind} {fact.item}"
-                yield Fact(fact.subject, "stale", item, None, fact.place, implied=True)
+                yield Fact(fact.subject, "stale", item, fact.value, fact.place, implied=True)
 
 
 def _granted(toolset: Toolset, key: str, grant: Grant) -> Iterator[Fact]:

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import click
 
-from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_import, mcp_install
 from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.terminal import output
@@ -53,13 +52,12 @@ def command(
 
     Example: covalt-git mcp --chat c1
     """
-    opened = project()
-    under = opened.principal.role if role is None else role
-    if under is not None and under not in opened.config.roles:
-        raise UnknownRoleError(under, opened.config.roles)
-    only = None if chat_id is None else opened.chats.one(chat_id)
     if ctx.invoked_subcommand is not None:
         return
+    mcp_install.check_role(ctx)
+    opened = project()
+    under = opened.principal.role if role is None else role
+    only = None if chat_id is None else opened.chats.one(chat_id)
     warn_without_role(opened, under, "covalt-git mcp --role ROLE")
     if sys.stdin.isatty():
         output.say("waiting for MCP on standard input; Ctrl-D stops", err=True)

@@ -1,28 +1,33 @@
 """Configuration files of agents' hosts, with an entry for our MCP server.
 
-According to their documentation: Claude Code's ``.mcp.json``, VS Code's ``.vscode/mcp.json`` and Cursor's
-``.cursor/mcp.json`` of a project, and Claude Desktop's file of a user.
+The entry has the form that ``convert`` writes for the host, in the file of the project if the host has one, else in that
+of the user.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats.documents import FormatError
-from covalt_git.formats.mcp_clients import json_edit
-from covalt_git.formats.mcp_clients.host_files import config_path
+from covalt_git.formats.documents import FormatError, parse
+from covalt_git.formats.http_texts import escaped
+from covalt_git.formats.mcp_clients import mcp_configs, text_edit
+from covalt_git.formats.mcp_clients.host_files import INSTALLABLE, config_path
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.formats.model import Part
 from covalt_git.system import atomic_write, programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from covalt_git.formats.mcp_clients.mcp_configs import Host
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
 
-Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
+BY_NAME: Final = {host.name: host for host in HOSTS if host.name in INSTALLABLE}
+"""The hosts to whose files our server can be added."""
 
 _PROGRAM = "covalt-git"
 TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
@@ -42,10 +47,20 @@ class HostFile(NamedTuple):
     """A host's file before and after the entry ``name`` of our server is added."""
 
     path: Path
+    host: Host
     name: str
     entry: JsonObject
     before: str
     after: str
+
+    @property
+    def has_entry(self) -> bool:
+        """Whether the file had an entry with the name before."""
+        try:
+            value = parse(self.before.encode(), str(self.path)).value
+        except FormatError:  # an empty file
+            return False
+        return self.name in (self.host.servers(value) or {})
 
 
 def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) -> HostFile:
@@ -55,18 +70,17 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
     comments, do not change.  The entry has the program's absolute path, because the host's PATH often differs.
 
     Raises:
-        HostFileError: if the file is not a JSON object (comments are allowed), or the host does not support URLs.
+        HostFileError: if the file cannot be edited, or the host does not support such a server.
     """
-    entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
-    path = config_path(host, root)
-    key = next(one.path for one in HOSTS if one.name == host)
-    before = _read(path)
+    entry = host.named(name, _entry(host, root, server))
+    path = config_path(host.name, root, name)
+    text = _read(path)
     try:
-        after = json_edit.with_value(before, (*key, name), entry, str(path))
+        after = text_edit.with_server(host, text, name, entry, str(path))
     except FormatError as error:
         why = error.problems[0].message if error.problems else error.message
         raise HostFileError(why, hint="add the output of --print by hand") from None
-    return HostFile(path, name, entry, before, after)
+    return HostFile(path, host, name, entry, text, after)
 
 
 def write(file: HostFile) -> None:
@@ -84,28 +98,35 @@ def write(file: HostFile) -> None:
         raise HostFileError(f"{str(file.path)!r} cannot be written: {why}") from None
 
 
-def _served(host: Host, address: str) -> JsonObject:
-    """Return the entry of a server with a URL; the host reads the token from its environment."""
-    if host == "claude-desktop":
-        raise HostFileError(
-            "claude-desktop does not support URLs of this machine",
-            hint="leave out --http, so that it starts the server",
-        )
-    token = f"${{{TOKEN_VARIABLE}}}" if host == "claude-code" else f"${{env:{TOKEN_VARIABLE}}}"
-    entry: JsonObject = {"url": address, "headers": {"Authorization": f"Bearer {token}"}}
-    return entry if host == "cursor" else {"type": "http", **entry}
+def _entry(host: Host, root: Path, server: Sequence[str] | str) -> JsonObject:
+    """Return the entry of our server in the form of a host.
+
+    With a URL, the host reads the token from its environment.
+    """
+    reasons: dict[Loc, str] = {}
+    is_url = isinstance(server, str)
+    own = _served(server) if isinstance(server, str) else _started(host, root, server)
+    entry = mcp_configs.written_server(host, Part(own, used=reasons))
+    why = next(filter(None, reasons.values()), None)
+    if entry is None or why is not None:
+        hint = "leave out --http, so that it starts the server" if is_url else "add it by hand"
+        raise HostFileError(str(why), hint=hint)
+    return entry
+
+
+def _served(url: str) -> JsonObject:
+    token = f"Bearer ${{env:{TOKEN_VARIABLE}}}"
+    return {"url": escaped(url), "headers": {"Authorization": token}}
 
 
 def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
-    """Return the entry of a server that the host starts."""
     own = Path(sys.executable).with_name(_PROGRAM)
     program = str(own) if own.exists() else programs.find(_PROGRAM) or _PROGRAM
-    if host == "claude-desktop":  # it starts servers in any folder
-        return {"command": program, "args": ["-C", str(root), "mcp", *args]}
-    if host == "claude-code":  # it starts servers in the project
-        return {"type": "stdio", "command": program, "args": ["mcp", *args]}
-    where = ["-C", "${workspaceFolder}"]
-    return {"type": "stdio", "command": program, "args": [*where, "mcp", *args]}
+    # Claude Code starts servers in the project.  Others start them in any folder.
+    folder = "${workspace}" if host.folder else escaped(str(root))
+    where = [] if host.name == "claude-code" else ["-C", folder]
+    words = [*where, "mcp", *map(escaped, args)]
+    return {"transport": "stdio", "command": escaped(program), "args": words}
 
 
 def _read(path: Path) -> str:

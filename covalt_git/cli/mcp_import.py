@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     "--from", "source", metavar="HOST|FILE", help="Host, such as cursor, or configuration file."
 )
 @click.option("--server", "servers", metavar="NAME", multiple=True, help="Import this server.")
+@click.option(
+    "--all",
+    "all_servers",
+    is_flag=True,
+    help="Import all servers: of the file of --from, or of all files.",
+)
 @click.option("--yes", is_flag=True, help="Import without asking.")
 @click.option("--dry-run", is_flag=True, help="Print what would be imported; change nothing.")
-def command(source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool) -> None:
+def command(
+    source: str | None, servers: tuple[str, ...], *, all_servers: bool, yes: bool, dry_run: bool
+) -> None:
     """Import MCP servers from the configuration file of another MCP client.
 
     Without options, the command lists the configuration files on this machine; at a terminal, it also asks
@@ -36,26 +44,55 @@ def command(source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run:
 
     Example: covalt-git mcp import --from claude-code --server github --yes
     """
+    if servers and all_servers:
+        raise WrongCallError("add --server or --all, not both")
     asks = can_ask() and not wants_json()
-    found = _file(source, servers, asks=asks)
-    if found is None:
+    if all_servers and source is None:
+        files = [(row.path, row.host) for row in ask(host_servers.list_host_files).files]
+        if wants_json() and len(files) != 1:
+            raise WrongCallError("with --json, name one file: add --from HOST|FILE")
+        if not files:
+            output.say("no configuration file of an MCP client was found")
+        for file, name in files:
+            _import(file, name, (), yes=yes, dry_run=dry_run, asks=asks)
         return
-    path, host = found
-    known = ask(host_servers.list_host_servers, path=path, host=host).servers
-    names = servers or _chosen(path, known, asks=asks)
+    selected = _file(source, servers, asks=asks)
+    if selected is None:
+        return
+    path, host = selected
+    if not all_servers:
+        names = ask(host_servers.list_host_servers, path=path, host=host).servers
+        servers = servers or _chosen(path, names, asks=asks)
+    _import(path, host, servers, yes=yes, dry_run=dry_run, asks=asks)
+
+
+def _import(
+    path: Path,
+    host: str | None,
+    servers: tuple[str, ...],
+    *,
+    yes: bool,
+    dry_run: bool,
+    asks: bool,
+) -> None:
+    """Import servers of a file, by default all of them, and print the result."""
     if not yes and not dry_run:
         if not asks:
             raise WrongCallError("nothing was imported: add --yes, or --dry-run")
-        output.confirm(f"import {', '.join(names)} from {path}?", abort=True)
-    done = ask_to_print(
-        host_servers.import_host_servers, path=path, host=host, servers=names, dry_run=dry_run
+        output.confirm(f"import {', '.join(servers) or 'all servers'} from {path}?", abort=True)
+    result = ask_to_print(
+        host_servers.import_host_servers, path=path, host=host, servers=servers, dry_run=dry_run
     )
-    for one in done.imported:
-        print_import(one)
-    for name in done.secrets:
+    for toolset in result.imported:
+        print_import(toolset)
+    for name in result.secrets:
         output.say(f"the secret {name} replaces a credential: covalt-git secret check {name}")
-    for loss in done.lost:
+    for note in result.notes:
+        output.say(note, err=True)
+    for loss in result.lost:
         output.say(f"lost {loss.pointer}: {loss.reason}", err=True, fg="yellow")
+    for server in result.left_out:
+        output.say(f"{server.server!r} was left out: {server.reason}", err=True, fg="yellow")
 
 
 def _file(
@@ -100,7 +137,7 @@ def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
     if not known:
         raise WrongCallError(f"{str(path)!r} has no servers to import")
     if not asks:
-        raise WrongCallError(f"add --server, with one of: {', '.join(known)}")
+        raise WrongCallError(f"add --all, or --server with one of: {', '.join(known)}")
     for at, name in enumerate(known, 1):
         output.fact(f"  {at}  {name}")
     text = click.prompt("servers (numbers, or all)", default="all")

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import click
 
+from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_hosts
 from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.groups import JsonCommand, wants_json
-from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.formats.mcp_clients import text_edit
 from covalt_git.manifests.machine_folders import check_no_link
 from covalt_git.serving.server_registry import pages_url
-from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
     from covalt_git.cli.mcp_hosts import HostFile
 
-_COLOURS = {"+": "green", "-": "red"}
-
 
 @click.command("install", cls=JsonCommand)
-@click.argument("host", type=click.Choice(get_args(Host)))
+@click.argument("host_name", metavar="HOST", type=click.Choice(list(mcp_hosts.BY_NAME)))
 @click.option(
     "--name", default="covalt-git", show_default=True, help="The server's name in the host."
 )
@@ -40,14 +38,17 @@ _COLOURS = {"+": "green", "-": "red"}
 @click.pass_context
 def command(
     ctx: click.Context,
-    host: Host,
+    host_name: str,
     name: str,
     *,
     only_print: bool,
     served: bool,
     yes: bool,
 ) -> None:
-    """Add the server to the configuration of HOST, after it shows the change.
+    """Add the server to the configuration of HOST, after it shows the entry.
+
+    HOST is claude-code, claude-desktop, vscode, cursor, windsurf, opencode, codex, gemini-cli, zed, cline,
+    continue, goose or lm-studio.  Other content of the file is neither changed nor shown.
 
     Options of `covalt-git mcp` come before `install`: `covalt-git mcp --mode search install cursor`.
     The default of --names is underscore, which every host accepts.
@@ -57,11 +58,12 @@ def command(
 
     Example: covalt-git mcp install claude-code
     """
+    check_role(_before(ctx))
     server = _address(ctx) if served else _args(ctx)
-    file = mcp_hosts.with_server(host, project().root, server, name)
-    token = _token_command(ctx, host) if served else None
+    file = mcp_hosts.with_server(mcp_hosts.BY_NAME[host_name], project().root, server, name)
+    token = _token_command(ctx, host_name) if served else None
     if not served:
-        warn_without_role(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host}")
+        warn_without_role(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host_name}")
     if only_print:
         output.as_json({name: file.entry})
         _print_token(token)
@@ -85,6 +87,23 @@ def command(
         _print_token(token)
     if changed and not writes:
         raise SystemExit(1)
+
+
+def check_role(before: click.Context) -> None:
+    """Check that the role and the chat of `covalt-git mcp` exist.
+
+    Not for `--help` of its commands, which needs no project.
+
+    Raises:
+        UnknownRoleError: if the role does not exist.
+        UnknownNameError: if the chat does not exist.
+    """
+    opened = project()
+    role = before.params["role"] or opened.principal.role
+    if role is not None and role not in opened.config.roles:
+        raise UnknownRoleError(role, opened.config.roles)
+    if before.params["chat_id"] is not None:
+        opened.chats.one(before.params["chat_id"])
 
 
 def _before(ctx: click.Context) -> click.Context:
@@ -126,7 +145,7 @@ def _style(before: click.Context) -> str:
     return str(before.params["style"]) if _is_set(before, "style") else "underscore"
 
 
-def _token_command(ctx: click.Context, host: Host) -> str:
+def _token_command(ctx: click.Context, host: str) -> str:
     """Return the command that creates the host's token."""
     chat = _before(ctx).params["chat_id"]
     one = "" if chat is None else f" --chat {chat}"
@@ -145,9 +164,11 @@ def _is_set(ctx: click.Context, name: str) -> bool:
 
 
 def _show(file: HostFile) -> None:
-    names = (str(file.path), str(file.path))
-    for line in line_diff.unified(file.before, file.after, names).splitlines():
-        output.fact(line, fg=_COLOURS.get(line[:1]))
+    """Print the entry alone: other lines of the file can have credentials."""
+    verb = "replaces" if file.has_entry else "is added to"
+    output.say(f"{file.name!r} {verb} {'the entry in ' if file.has_entry else ''}{file.path}:")
+    for line in text_edit.entry_text(file.host, file.name, file.entry).splitlines():
+        output.fact(f"+{line}", fg="green")
 
 
 def _user_confirms(file: HostFile) -> bool:

@@ -39,7 +39,9 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @click.option("--staged", is_flag=True, help="Check the files in git's index, for a hook.")
 @click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
-@click.option("--diff", is_flag=True, help="Show what --fix would change; change nothing.")
+@click.option(
+    "--diff", is_flag=True, help="Show what --fix would change; change nothing, also with --fix."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -70,11 +72,12 @@ def command(
     Example: covalt-git validate
     """
     form = form or ("json" if wants_json() else "text")
-    _refuse_contradictions(form, fix=fix, diff=diff)
+    _refuse_contradictions(form, diff=diff)
     if staged and (fix or diff or update):
         raise WrongCallError("--staged only checks: leave out --fix, --diff and --write-baseline")
     if update and baseline is None:
         raise WrongCallError("--write-baseline needs --baseline FILE")
+    paths = _located(paths)
     _start_at(paths)
     if diff:
         raise SystemExit(_show_diff(paths, strict=strict))
@@ -91,13 +94,19 @@ def command(
         raise SystemExit(1)
 
 
-def _refuse_contradictions(form: str, *, fix: bool, diff: bool) -> None:
+def _refuse_contradictions(form: str, *, diff: bool) -> None:
     if wants_json() and form != "json":
         raise WrongCallError(f"--json and --format {form} cannot be combined")
-    if fix and diff:
-        raise WrongCallError("--fix and --diff cannot be combined")
     if diff and form != "text":
         raise WrongCallError("--diff cannot be combined with --format")
+
+
+def _located(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return paths as the caller means them: relative to the current folder, or to the folder of ``-C``."""
+    folder = click.get_current_context().find_root().obj["root"]
+    return tuple(
+        path if path.exists() or not (folder / path).exists() else folder / path for path in paths
+    )
 
 
 def _start_at(paths: tuple[Path, ...]) -> None:
@@ -114,7 +123,13 @@ def _show_diff(paths: tuple[Path, ...], *, strict: bool) -> int:
     if done.fixed:
         output.say(f"{output.plural(len(done.fixed), 'problem')} would be fixed", err=True)
         return 1
-    return int(_failing(ask(validation.validate, paths=paths).problems, strict))
+    found = ask(validation.validate, paths=paths)
+    if found.problems:
+        print_problems(found.problems, context().root)
+        output.say("--fix changes nothing: it only renames misspelt keys", err=True)
+    else:
+        output.say("--fix changes nothing: there are no problems", err=True)
+    return int(_failing(found.problems, strict))
 
 
 def _fix(paths: tuple[Path, ...]) -> None:

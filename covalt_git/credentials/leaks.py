@@ -7,6 +7,7 @@ format is certain; a value after ``api_key:`` is reported as a guess.  Placehold
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 import string
@@ -79,17 +80,21 @@ _SHAPES = (
     _shape("dop_v1_ doo_v1_ dor_v1_", "a DigitalOcean token", r"do[opr]_v1_[0-9a-f]{64}"),
     _shape("dapi", "a Databricks token", r"dapi[0-9a-f]{32}(?:-[0-9])?"),
     _shape("shpat_ shpca_ shppa_ shpss_", "a Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
-    _shape("lin_api_", "a Linear key", r"lin_api_[A-Za-z0-9]{40}"),
+    _shape("lin_api_ lin_oauth_", "a Linear key", r"lin_(?:api_[A-Za-z0-9]{40}|oauth_[0-9a-f]{64})"),  # gitleaks: linear-api-key; linear.app/developers/oauth-2-0-authentication
     _shape("ntn_", "a Notion token", r"ntn_[A-Za-z0-9]{40,50}"),
     _shape("gsk_", "a Groq key", r"gsk_[A-Za-z0-9]{52}"),
     _shape("xai-", "an xAI key", r"xai-[A-Za-z0-9]{70,90}"),
-    _shape("pplx-", "a Perplexity key", r"pplx-[A-Za-z0-9]{48}"),
+    _shape("pplx-", "a Perplexity key", r"pplx-[A-Za-z0-9]{40,64}"),  # gitleaks: perplexity-api-key; older keys are hexadecimal and longer
     _shape("r8_", "a Replicate token", r"r8_[A-Za-z0-9]{37}"),
-    _shape("tvly-", "a Tavily key", r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{32}"),
+    _shape("tvly-", "a Tavily key", r"tvly-(?:(?:dev|prod)-)?[A-Za-z0-9_-]{28,72}"),  # docs.tavily.com/documentation/api-reference/introduction; new keys have a dash inside
+    _shape("fc-", "a Firecrawl key", r"fc-[0-9a-f]{32}"),  # docs.firecrawl.dev/api-reference/introduction; rule np.firecrawl.1 of noseyparker
+    _shape("BSA", "a Brave Search key", r"BSA(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{24,32}"),  # api-dashboard.search.brave.com/app/keys
+    _shape("sb_secret_ sbp_", "a Supabase key", r"(?:sb_secret_[A-Za-z0-9_-]{30,48}|sbp_(?:oauth_|fc)?[0-9a-f]{40})"),  # supabase.com/docs/guides/api/api-keys, GitGuardian: supabase_personal_access_token
     _shape("hvs. hvb.", "a Vault token", r"hv[sb]\.[A-Za-z0-9_-]{90,300}"),
-    _shape("ATATT3", "an Atlassian token", r"ATATT3[A-Za-z0-9_=-]{100,250}"),
+    _shape("ATATT3 ATCTT3 ATSTT3", "an Atlassian token", r"AT[ACS]TT3[A-Za-z0-9_=-]{100,250}"),  # gitleaks: atlassian-api-token
+    _shape("ATBB", "a Bitbucket app password", r"ATBB[A-Za-z0-9]{32}"),  # support.atlassian.com/bitbucket-cloud/docs/app-passwords
     _shape("PMAK-", "a Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
-    _shape("figd_", "a Figma token", r"figd_[A-Za-z0-9_-]{40}"),
+    _shape("figd_ figoh_ figor_", "a Figma token", r"fig(?:d|oh|or)_[A-Za-z0-9_-]{36,80}"),  # developers.figma.com/docs/rest-api/authentication
     _shape("sntrys_ sntryu_", "a Sentry token", r"sntry[su]_[A-Za-z0-9+/=_]{64,300}"),
     _shape("glsa_", "a Grafana token", r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
     _shape("NRAK-", "a New Relic key", r"NRAK-[A-Z0-9]{27}"),
@@ -123,7 +128,12 @@ number does not matter.  A backslash at the end of a line joins it with the next
 _PRIVATE_KEY = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
     r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
+    r"(?:(?:(?!-----)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?+"
 )
+"""All lines of the key, because each of them is a part of it."""
+
+_BASIC = re.compile(r"(?i:\bbasic)\s{1,3}(?P<value>[A-Za-z0-9+/]{8,500}+={0,2})(?![\w+/=-])")
+"""The user and the password of HTTP Basic in Base64 (RFC 7617), whatever the name before it is."""
 
 _KEY_WORDS = (
     *("key", "secret", "password", "passwd", "passphrase", "token", "authorization", "auth"),
@@ -428,10 +438,25 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
             for found in re.finditer(pattern, text):
                 if _bits(found[0]) >= _KNOWN_BITS and not re.search(_PLACEHOLDER, found[0]):
                     yield Credential(found.start(), kind, found[0], certain=True)
+    for found in _BASIC.finditer(text) if "asic" in text or "ASIC" in text else ():
+        if _is_login(found["value"]):
+            kind = "a user and a password of HTTP Basic"
+            yield Credential(found.start("value"), kind, found["value"], certain=True)
     if "PRIVATE KEY" in text:
         for found in re.finditer(_PRIVATE_KEY, text):
             if not re.search(_PLACEHOLDER, found["value"]):
                 yield Credential(found.start(), "a private key", found[0], certain=True)
+
+
+def _is_login(encoded: str) -> bool:
+    """Return whether a text is a user and a password in Base64, and no example of documents."""
+    try:
+        login = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+    except ValueError:
+        return False
+    user, has_password, password = login.partition(":")
+    is_text = bool(has_password and password) and login.isprintable()
+    return is_text and _is_password(password) and password.lower() not in {user, "open sesame"}
 
 
 class _Decoded:

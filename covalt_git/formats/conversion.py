@@ -342,7 +342,8 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
         files: dict[str, bytes] = value
         return files
     if target.kind == "yaml":
-        return {target.file_name: yaml_text.dump(value).encode()}
+        is_lock = target.read is None  # git merges lock files by their sorted keys
+        return {target.file_name: yaml_text.dump(value, sort_keys=is_lock).encode()}
     text = toml_text(value) if target.kind == "toml" else json_text(value)
     return {target.file_name: text.encode()}
 

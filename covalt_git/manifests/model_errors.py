@@ -64,6 +64,9 @@ class ModelError(NamedTuple):
 _MOST_MISSPELT = 500
 """The most keys of a mapping in which unknown keys are compared with known ones."""
 
+_MOST_OWNERS = 2
+"""The most keys that an unknown key can belong to, so that a hint names them."""
+
 
 @cache
 def _schema_of(model: type[StrictModel]) -> JsonObject:
@@ -165,6 +168,12 @@ def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) 
     near = nearest_name(name, unused)
     listed = f"known keys: {', '.join(known)}" if known else "this has no keys: remove it"
     hint = f"write {near!r}; {listed}" if near else listed
+    owners = [key for key in known if name in _properties(schema, (*loc[:-1], key))]
+    if not near and 0 < len(owners) <= _MOST_OWNERS:
+        value = mapping.get(name)
+        text = str(value).lower() if isinstance(value, bool | int) else "..."
+        written = " or ".join(f"{key}: {{{name}: {text}}}" for key in owners)
+        hint = f"{name} belongs to another key: write {written}"
     message = f"unknown key {name!r}"
     return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, unused=unused)
 

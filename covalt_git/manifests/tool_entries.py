@@ -110,12 +110,13 @@ class ToolEntry(Security):
     model_config = ConfigDict(extra="allow")
 
     tool_id: Annotated[str, AfterValidator(check_tool_id)] = Field(
-        description="Unique id: letters, digits and . _ : / -, at most 128."
+        description="Unique id: letters, digits and . _ : / -, at most 128.",
+        json_schema_extra={"pattern": f"^(?:{_TOOL_ID.pattern})$"},
     )
     name: Text = Field(description="Display name.")
     description: str = Field("", description="What the tool does, for users and models.")
     version: Annotated[str, AfterValidator(_check_version)] | None = Field(
-        None, description="Semantic version of the tool."
+        None, description="Semantic version of the tool.", json_schema_extra={"minLength": 5}
     )
     protocol_meta: ProtocolMeta = Field(ProtocolMeta(), description="How the tool is called.")
     input_schema: JsonObject | None = Field(

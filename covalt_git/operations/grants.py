@@ -29,6 +29,7 @@ from covalt_git.operations.registry import (
     Request,
     Result,
     ToolsetRequest,
+    any_of,
     invalid_field,
     operation,
 )
@@ -100,6 +101,8 @@ class AddGrant(GrantAll):
 
 class RevokeGrant(ToolsetRequest):
     """Grants to revoke: all, or the grant with a ``key``, or only some hosts of this grant."""
+
+    model_config = any_of("key", all=True)
 
     key: str | None = Field(
         None, max_length=200, description="As in list_grants: network, secret-NAME, ..."

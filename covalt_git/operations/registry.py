@@ -40,6 +40,7 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    JsonValue,
     ValidationError,
     WithJsonSchema,
 )
@@ -65,6 +66,19 @@ class Request(BaseModel):
     """Base class of requests; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+def any_of(*texts: str, **constants: bool) -> ConfigDict:
+    """Return the configuration of a request that needs one of these texts, or one of these values.
+
+    The schema of the request has the rule that its operation checks.
+    """
+    rules: list[JsonValue] = [
+        {"required": [name], "properties": {name: {"type": "string"}}} for name in texts
+    ]
+    for name, value in constants.items():
+        rules.append({"required": [name], "properties": {name: {"const": value}}})
+    return ConfigDict(json_schema_extra={"anyOf": rules})
 
 
 class EmptyRequest(Request):

@@ -44,14 +44,17 @@ class RegisterTool(Request):
     """Request: the entry of a new tool."""
 
     entry: JsonObject = Field(
-        description="A ToolEntry: tool_id, name, description, version, protocols, protocol_meta, ..."
+        description="A ToolEntry: tool_id, name, description, version, protocols, protocol_meta, ...",
+        json_schema_extra={"required": ["tool_id", "name"]},
     )
 
 
 class ReplaceRegisteredTool(GetRegisteredTool):
     """Request: a registered tool, and its new entry."""
 
-    entry: JsonObject = Field(description="The complete new entry.")
+    entry: JsonObject = Field(
+        description="The complete new entry.", json_schema_extra={"required": ["name"]}
+    )
 
 
 class RemoveRegisteredTool(GetRegisteredTool):

@@ -2,12 +2,14 @@
 
 JUnit has no standard schema; Jenkins' xUnit, GitLab, Azure and CircleCI support these elements.  A suite
 is a file, a case is a problem of it.  A warning is a case that passes, with output.  A file without
-problems is a case that passes, because a report without cases is an error for some servers.
+problems is a case that passes, because a report without cases is an error for some servers.  CI servers compare cases
+of two runs by their names, so a name has no line: it is the code, the item and, if repeated, a number.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -28,8 +30,12 @@ def junit_report(problems: Sequence[Problem], valid: Collection[str], failing: s
     suites = ET.Element("testsuites", name="covalt-git validate")
     for path, group in groupby(problems, lambda one: one.path):
         suite = ET.SubElement(suites, "testsuite", name=_text(path))
+        names: Counter[str] = Counter()
         for problem in group:
-            _add_case(suite, problem, fails=problem.severity in failing)
+            name = f"{problem.code} {problem.item}".rstrip()
+            names[name] += 1
+            number = f" ({names[name]})" if names[name] > 1 else ""
+            _add_case(suite, problem, name + number, fails=problem.severity in failing)
         _count(suite)
     for path in sorted(valid):
         suite = ET.SubElement(suites, "testsuite", name=_text(path))
@@ -41,13 +47,12 @@ def junit_report(problems: Sequence[Problem], valid: Collection[str], failing: s
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suites, encoding="unicode")}'
 
 
-def _add_case(suite: ET.Element, problem: Problem, *, fails: bool) -> None:
-    place = f":{problem.line}:{problem.col}" if problem.line else ""
+def _add_case(suite: ET.Element, problem: Problem, name: str, *, fails: bool) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
         classname=_text(problem.path),
-        name=_text(f"{problem.code} {problem.item}{place}"),
+        name=_text(name),
         file=_text(problem.path),
     )
     if problem.line:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.operations import calls
 from covalt_git.operations.chats import branches, chats, manifests, merges, messages
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.file_edits.uploads import Uploaded
-    from covalt_git.models.calls import CallError, CallStatus, RenderPlan
+    from covalt_git.models.calls import CallError, RenderPlan
     from covalt_git.models.chats import Branch
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.manifests import ManifestRow
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from covalt_git.python_api.session import Session
 
 
-class CallResult(NamedTuple):
-    """A call of a tool: finished, or pending until a user approves it.
+class FinishedResult(NamedTuple):
+    """A call of a tool that has ended.
 
     Attributes:
         id: The call's id.
-        status: ``success``, ``error`` or ``pending``.
+        status: ``success`` or ``error``; ``running`` only for a repeated call whose first one has not ended.
         value: The result of the tool.
         error: The error, with ``code``, ``message`` and ``hint``; None for other statuses.
-        commit: The commit with the call and its files; None while it is pending.
+        commit: The commit with the call and its files; None if the call has none.
         render_plan: How the tool's author wants the value to be shown; None if this is not defined.
         files_changed: The paths that it added, changed or deleted.
         output: The text that the tool printed.
-        execution_id: The approval that the call waits or waited for, for :meth:`Project.approve`.
-        reasons: Why it needs approval, while it is pending.
+        execution_id: The approval that the call waited for; None without one.
+        reasons: Empty.
     """
 
     id: str
-    status: CallStatus
+    status: Literal["success", "error", "running"]
     value: Any
     error: CallError | None
     commit: str | None
@@ -54,21 +54,48 @@ class CallResult(NamedTuple):
     execution_id: str | None
     reasons: tuple[str, ...]
 
-    @classmethod
-    def of(cls, answer: CallAnswer) -> Self:
-        """Return the result of an operation."""
-        return cls(
-            id=answer.id,
-            status=answer.status,
-            value=answer.result,
-            error=answer.error_detail,
-            commit=answer.post_manifest_id,
-            render_plan=answer.render_plan,
-            files_changed=tuple(change.path for change in answer.changes),
-            output=answer.output,
-            execution_id=answer.execution_id,
-            reasons=answer.reasons,
-        )
+
+class PendingResult(NamedTuple):
+    """A call of a tool that waits until a user approves or denies it.
+
+    It has the attributes of :class:`FinishedResult`, without a result.
+
+    Attributes:
+        execution_id: The approval that the call waits for, for :meth:`Project.approve`.
+        reasons: Why it needs approval.
+    """
+
+    id: str
+    status: Literal["pending"]
+    value: None
+    error: CallError | None
+    commit: str | None
+    render_plan: RenderPlan | None
+    files_changed: tuple[str, ...]
+    output: str
+    execution_id: str
+    reasons: tuple[str, ...]
+
+
+CallResult = FinishedResult | PendingResult
+"""A call of a tool: type checkers know by its ``status`` which of the two it is."""
+
+
+def call_result(answer: CallAnswer) -> CallResult:
+    """Return the result of an operation."""
+    common: dict[str, Any] = {
+        "id": answer.id,
+        "error": answer.error_detail,
+        "commit": answer.post_manifest_id,
+        "render_plan": answer.render_plan,
+        "files_changed": tuple(change.path for change in answer.changes),
+        "output": answer.output,
+        "execution_id": answer.execution_id,
+        "reasons": answer.reasons,
+    }
+    if answer.status == "pending":
+        return PendingResult(status="pending", value=None, **common)
+    return FinishedResult(status=answer.status, value=answer.result, **common)
 
 
 class Chat:
@@ -121,7 +148,7 @@ class Chat:
             message_id=message_id,
             call_id=call_id,
         )
-        return CallResult.of(answer)
+        return call_result(answer)
 
     def snapshot(self) -> str | None:
         """Commit the uncommitted changes of the workspace; return the commit that has its files.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations import approvals, tools, toolsets, validation
 from covalt_git.operations.chats import chats
 from covalt_git.operations.formats import conversions
-from covalt_git.python_api.chat import CallResult, Chat
+from covalt_git.python_api.chat import Chat, call_result
 from covalt_git.python_api.session import Session
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.formats.conversions import Converted
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
+    from covalt_git.python_api.chat import CallResult
 
 
 def open_project(path: str | os.PathLike[str] = ".", *, role: str | None = None) -> Project:
@@ -105,6 +107,24 @@ class Project:
             self._session, self._session.perform(chats.create_chat, chat_id=chat_id, title=title).id
         )
 
+    def open_chat(self, chat_id: str, *, create: bool = False, title: str = "") -> Chat:
+        """Return a chat; with ``create``, it is created if it does not exist, with this title.
+
+        Raises:
+            CovaltError: ``unknown_chat`` without ``create``, or if the id is invalid.
+        """
+        try:
+            return self.chat(chat_id)
+        except UnknownNameError:
+            if not create:
+                raise
+        try:
+            return self.create_chat(chat_id, title=title)
+        except CovaltError:  # another thread or process has created it meanwhile
+            if chat_id not in [chat.id for chat in self.chats]:
+                raise
+            return self.chat(chat_id)
+
     def search_tools(self, text: str, *, limit: int = 20) -> tuple[ToolRow, ...]:
         """Return the tools whose name, description, parameters or tags match a text, best first.
 
@@ -152,10 +172,8 @@ class Project:
             CovaltError: with the code ``asked_again``, if the files or the tool have changed since the request; the
             hint names the new approval.
         """
-        return CallResult.of(
-            self._session.perform(approvals.approve_call, execution_id=execution_id)
-        )
+        return call_result(self._session.perform(approvals.approve_call, execution_id=execution_id))
 
     def deny(self, execution_id: str) -> CallResult:
         """Deny a pending call; it never runs."""
-        return CallResult.of(self._session.perform(approvals.deny_call, execution_id=execution_id))
+        return call_result(self._session.perform(approvals.deny_call, execution_id=execution_id))

@@ -6,6 +6,8 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from covalt_git.errors import CovaltError
+from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.runtime import pool
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.operations.registry import Operation, RequestT, ResultT
+
+
+class ClosedProjectError(CovaltError):
+    """The project was closed."""
+
+    code = "closed_project"
 
 
 class Session:
@@ -34,11 +42,17 @@ class Session:
         """Perform an operation.
 
         Raises:
-            ValueError: when the session is closed.
+            ClosedProjectError: if the session is closed.
+            NotAProjectError: if the folder of the project was removed.
             CovaltError: as the operation.
         """
         if self._is_closed:
-            raise ValueError("the project is closed")
+            raise ClosedProjectError(
+                f"the project {str(self.root)!r} is closed",
+                hint="open it again with open_project()",
+            )
+        if not self.root.is_dir():
+            raise NotAProjectError(f"the folder {str(self.root)!r} does not exist any more")
         with Context(self.root, partial(Project.cached, self.root, self._role)) as context:
             return operation(context, **fields)
 

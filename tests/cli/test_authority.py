@@ -1,6 +1,7 @@
 """``covalt-git authority`` in the formats of other programs, and as the docs show it."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,3 +72,33 @@ def test_markdown_escapes_the_text_of_files(root: Path, cli: Cli) -> None:
 
     escaped = "x\\]\\(https://evil.example\\) \\<img src=x\\> \\*\\*bold\\*\\* \\@team \\`code\\`"
     assert escaped in shown
+
+
+def test_changed_code_of_a_granted_program_is_wider_and_a_comment_is_one_line(
+    tmp_path: Path, cli: Cli
+) -> None:
+    root = tmp_path / "served"
+    (root / "toolsets/t/server").mkdir(parents=True)
+    manifest = root / "toolsets/t/toolset.yaml"
+    manifest.write_text(
+        "manifest_version: '1'\nid: t\nname: T\nversion: '1'\n"
+        "mcp_servers: [{id: s, command: python3, args: [server/main.py]}]\n"
+    )
+    program = root / "toolsets/t/server/main.py"
+    program.write_text("print(1)\n")
+    (root / "covalt.yaml").write_text("version: 1\n")
+    (root / ".gitignore").write_text("data/\n")
+    at = ("-C", str(root))
+    for words in (("process", "s"), ("network", "a.example.com"), ("network", "b.example.com")):
+        cli(*at, "grant", "add", "t", *words, "--no-terminal", "a test")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    commit(root, "base")
+
+    program.write_text("print(2)\n")
+    code, shown = cli(*at, "authority", "diff", "HEAD")
+    assert (code, "server t:s has changed code, so its grant ends" in shown) == (3, True)
+
+    program.write_text("print(1)\n")
+    manifest.write_text("# a comment\n" + manifest.read_text())
+    code, shown = cli(*at, "authority", "diff", "HEAD")
+    assert (code, len(shown.splitlines())) == (0, 2), shown

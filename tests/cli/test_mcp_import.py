@@ -83,10 +83,33 @@ def test_a_file_of_many_settings_is_read_as_its_host(root: Path, cli: Cli) -> No
     assert "replaces a credential" not in shown
 
 
+@pytest.mark.usefixtures("cursor")
+def test_all_servers_of_all_files_are_imported_except_those_that_cannot_be(
+    root: Path, cli: Cli
+) -> None:
+    goose = root.parent / "config/goose/config.yaml"
+    goose.parent.mkdir(parents=True, exist_ok=True)
+    goose.write_text(
+        "extensions:\n  files: {type: stdio, name: files, cmd: npx, args: [other], enabled: true}\n"
+        "  shop: {type: stdio, name: shop, cmd: npx, args: [shop], enabled: true, env_keys: [SHOP_KEY]}\n"
+        "  memory: {type: builtin, name: memory, enabled: true}\n"
+    )
+    status, shown = cli("mcp", "import", "--all", "--yes")
+    shop = yaml_text.load_file(root / "toolsets/shop/toolset.yaml", "t").data
+
+    assert status == 0, shown
+    assert {path.parent.name for path in root.glob("toolsets/*/toolset.yaml")} >= {
+        *("git-hub", "files", "shop")
+    }
+    assert shop["mcp_servers"][0]["env"] == {"SHOP_KEY": "${SHOP_KEY}"}
+    assert "'files' was left out: " in shown
+    assert not (root / "toolsets/memory").exists()
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--from", "cursor"], "add --server, with one of: git.hub, files"),
+        (["--from", "cursor"], "add --all, or --server with one of: git.hub, files"),
         (["--from", "cursor", "--server", "files"], "add --yes, or --dry-run"),
         (["--from", "cursor", "--server", "file", "--yes"], "did you mean 'files'?"),
         (

@@ -109,3 +109,31 @@ def test_the_github_action_annotates_and_writes_sarif(
     assert annotated.stdout.startswith("::error file=toolsets/hello/toolset.yaml,line=10,col=5,")
     used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"])))
     assert used == ACTION["inputs"].keys()
+
+
+@pytest.mark.parametrize("path", ["{name}/toolsets/hello", "toolsets/hello"])
+def test_a_path_is_relative_to_the_caller_or_to_the_folder_of_the_option(
+    root: Path, path: str
+) -> None:
+    place = path.format(name=root.name)
+    done = command.run("-C", root.name, "validate", place, cwd=root.parent)
+
+    assert done.returncode == 1
+    assert f"{root.name}/toolsets/hello/toolset.yaml:10:5: CG201" in done.stdout
+
+
+@pytest.mark.parametrize("options", [("--diff",), ("--fix", "--diff")])
+def test_diff_shows_what_a_fix_would_do_or_that_it_does_nothing(
+    root: Path, options: tuple[str, ...]
+) -> None:
+    file = root / "toolsets/hello/toolset.yaml"
+    before = file.read_text()
+    shown = command.run("validate", *options, cwd=root)
+    assert "+    entrypoint: tools.hello:greet" in shown.stdout
+    assert file.read_text() == before
+
+    file.write_text(before.replace("entrypont:", "something_else:"))
+    nothing = command.run("validate", *options, cwd=root)
+    assert nothing.returncode == 1
+    assert "unknown key 'something_else'" in nothing.stdout
+    assert "--fix changes nothing" in nothing.stderr

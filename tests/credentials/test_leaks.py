@@ -1,5 +1,6 @@
 """Recognizing credentials in texts, and hiding them."""
 
+import base64
 import random
 import string
 from pathlib import Path
@@ -49,10 +50,24 @@ KNOWN = {
     "telegram": made(9, string.digits) + ":AA" + made(33),
     "digitalocean": "dop_v1_" + made(64, HEX),
     "databricks": "dapi" + made(32, HEX),
+    "tavily": "tvly-dev-" + made(6) + "-" + made(32),
+    "firecrawl": "fc-" + made(32, HEX),
+    "brave": "BSA" + made(28),
+    "linear-oauth": "lin_oauth_" + made(64, HEX),
+    "figma": "figd_" + made(22) + "-" + made(20),
+    "perplexity": "pplx-" + made(56, HEX),
+    "supabase-account": "sbp_" + made(40, HEX),
+    "supabase-project": "sb_secret_" + made(31),
+    "atlassian": "ATATT3xFfGF0" + made(170) + "=" + made(8, HEX.upper()),
+    "bitbucket": "ATBB" + made(32),
     "groq": "gsk_" + made(52),
     "jwt": "eyJ" + made(30) + ".eyJ" + made(40) + "." + made(43),
     "private-key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + made(64),
     "private-key-escaped": "-----BEGIN " + "PRIVATE KEY-----\\n" + made(64),
+    "private-key-of-lines": "-----BEGIN "
+    "PRIVATE KEY-----\n"
+    f"{made(64)}\n{made(31)}==\n-----END "
+    "PRIVATE KEY-----",
 }
 GUESSED = {
     "yaml": f"api_key: {made(24)}",
@@ -69,6 +84,22 @@ GUESSED = {
     "address with a star in the password": f"postgres://app:{made(6)}*{made(8)}@db/x",
     "address": f"postgres://reader:{made(12)}@db.example.com/shop",
 }
+
+
+def test_a_private_key_is_found_up_to_its_last_line() -> None:
+    key = KNOWN["private-key-of-lines"]
+    (found,) = credentials(f"key: |\n{key}\nnext: {made(12)}")
+
+    assert found.value == key
+
+
+def test_a_login_of_http_basic_is_found_after_any_name() -> None:
+    login = base64.b64encode(f"ann:{made(9)}".encode()).decode()
+    example = base64.b64encode(b"Aladdin:open sesame").decode()
+
+    (found,) = credentials(f"X-Forward: Basic {login}")
+    assert (found.value, found.certain) == (login, True)
+    assert credentials(f"X-Forward: Basic {example}") == []
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in KNOWN.items()])

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -104,6 +105,21 @@ def test_junit_report_is_xml_with_correct_counts(problems: list[Problem]) -> Non
     for suite in root:
         assert int(suite.get("tests", "")) == len(suite)
         assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
+
+
+def test_names_of_junit_cases_are_the_same_on_other_lines_and_differ() -> None:
+    problems = [ONE, replace(ONE, line=5)]
+    names = [
+        [case.get("name") for case in ET.fromstring(report).iter("testcase")]
+        for report in (
+            junit_report(problems, [], {"error"}),
+            junit_report(
+                [replace(problem, line=problem.line + 7) for problem in problems], [], set()
+            ),
+        )
+    ]
+
+    assert names == [["CG201 x", "CG201 x (2)"]] * 2
 
 
 # baselines

@@ -12,6 +12,7 @@ import covalt_git
 from covalt_git import Chat, CovaltError, Project, open_project
 from covalt_git.python_api.chat import CallResult
 from tests.api_client import configure
+from tests.toolsets.projects import REPOSITORY
 
 
 def write(project: Project, chat_id: str, path: str, content: str) -> CallResult:
@@ -33,9 +34,13 @@ def test_importing_it_imports_no_other_package() -> None:
 
 
 def test_the_public_names_are_these() -> None:
-    assert covalt_git.__all__ == ["CallResult", "Chat", "CovaltError", "Project", "open_project"]
-    for name in covalt_git.__all__:
+    assert covalt_git.__all__ == [
+        *("CallResult", "Chat", "CovaltError", "FinishedResult", "PendingResult", "Project"),
+        "open_project",
+    ]
+    for name in {*covalt_git.__all__} - {"CallResult"}:
         assert getattr(covalt_git, name).__name__ == name
+    assert covalt_git.CallResult == covalt_git.FinishedResult | covalt_git.PendingResult
     with pytest.raises(AttributeError):
         _ = covalt_git.anything_else
 
@@ -83,8 +88,58 @@ def test_a_closed_project_leaves_no_process_and_does_nothing(root: Path) -> None
     project.close()
 
     assert children() - before == set()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(CovaltError, match="is closed") as refused:
         project.create_chat("c2")
+    assert refused.value.code == "closed_project"
+
+
+def test_a_chat_is_opened_or_created(root: Path) -> None:
+    with open_project(root) as project:
+        with pytest.raises(CovaltError) as refused:
+            project.open_chat("c1")
+        assert refused.value.code == "unknown_chat"
+        assert project.open_chat("c1", create=True, title="First").id == "c1"
+        assert project.open_chat("c1", create=True).id == "c1"
+        assert len(project.chats) == 1
+        with pytest.raises(CovaltError):
+            project.open_chat("no/id", create=True)
+
+
+def test_the_errors_of_a_missing_folder_are_true(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(CovaltError, match="does not exist"):
+        open_project(tmp_path / "nothing")
+    moved = tmp_path / "moved"
+    with open_project(root) as project:
+        chat = project.create_chat("c1")
+        root.rename(moved)
+        for use in (lambda: project.tools, chat.log, project.validate):
+            with pytest.raises(CovaltError, match="does not exist any more") as refused:
+                use()
+            assert refused.value.code == "not_a_project"
+
+
+def test_the_example_of_the_page_has_types(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/python-api.md").read_text(encoding="utf-8")
+    call = next(block for block in page.split("```python\n")[1:] if "PendingResult" in block)
+    program = tmp_path / "example.py"
+    program.write_text(
+        "from covalt_git import Chat, FinishedResult, PendingResult, Project\n\n\n"
+        "def write(project: Project, chat: Chat) -> None:\n"
+        + "".join(
+            f"    {line}\n"
+            for line in call.partition("```")[0].splitlines()
+            if "import" not in line
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+    )
+
+    assert done.returncode == 0, done.stdout
 
 
 def children() -> set[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.cli.mcp_hosts import _started
+from covalt_git.cli.mcp_hosts import BY_NAME, _started
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.pool import Connections
 from covalt_git.credentials.command import SecretCommand
@@ -121,7 +121,7 @@ def test_no_program_is_found_in_a_relative_folder_of_the_path(canary: Path, tmp_
         signatures.sign(b"content", tmp_path / "no-key")
     programs.browse("http://127.0.0.1:9/")
     programs.run(["python3", "-c", "import subprocess; subprocess.run(['git', '--version'])"])
-    entry = _started("claude-code", tmp_path, [])
+    entry = _started(BY_NAME["claude-code"], tmp_path, [])
     command = SecretCommand(
         tmp_path / "project", ("sh", "-c", "git --version; python3 -m json.tool -h")
     )

@@ -29,8 +29,28 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
     "opencode": ("{project}/opencode.json", "{home}/.config/opencode/opencode.json"),
     "codex": ("{home}/.codex/config.toml",),
     "gemini-cli": ("{project}/.gemini/settings.json", "{home}/.gemini/settings.json"),
+    "zed": ("{project}/.zed/settings.json", "{xdg}/zed/settings.json"),
+    "cline": (
+        "{config}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        "{home}/.cline/data/settings/cline_mcp_settings.json",
+    ),
+    "continue": ("{project}/.continue/mcpServers/*.yaml", "{home}/.continue/config.yaml"),
+    "goose": ("{xdg}/goose/config.yaml",),
+    "lm-studio": ("{home}/.lmstudio/mcp.json",),
 }
-"""The files of each host; ``{config}`` is the user's folder for configuration."""
+"""The files of each host.
+
+``{config}`` is the user's folder for configuration of the system, and ``{xdg}`` that of programs that have the same on
+Linux and macOS.  A folder of files has ``*``.
+"""
+
+_ON_WINDOWS: Final = {
+    "{xdg}/zed/settings.json": "{config}/Zed/settings.json",
+    "{xdg}/goose/config.yaml": "{config}/Block/goose/config/config.yaml",
+}
+
+INSTALLABLE: Final = tuple(_PATHS)
+"""The hosts with a file of their own, to which a server can be added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +63,43 @@ class HostFileRow:
     scope: Scope
 
 
-def config_path(host: str, project: Path) -> Path:
-    """Return the path of a host's file: that of a project, or that of the user if it has none for projects."""
-    return _located(_PATHS[host][0], project)
+def config_path(host: str, project: Path, name: str) -> Path:
+    """Return the path of a host's file: that of a project, or that of the user if it has none for projects.
+
+    In a folder with a file for each server, it is that of the server ``name``.
+    """
+    path = _located(_PATHS[host][0], project)
+    return path.with_name(path.name.replace("*", name))
 
 
 def existing_files(project: Path) -> list[HostFileRow]:
     """Return the files that exist, without opening them."""
     titles = {host.name: host.title for host in HOSTS}
-    found = [
-        HostFileRow(name, titles[name], _located(path, project), _scope(path))
+    return [
+        HostFileRow(name, titles[name], file, _scope(path))
         for name, paths in _PATHS.items()
         for path in paths
+        for file in _files(_located(path, project))
     ]
-    return [one for one in found if one.path.is_file()]
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file at a path, or the files in a folder that match it."""
+    found = sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
+    return [file for file in found if file.is_file()]
 
 
 def _located(path: str, project: Path) -> Path:
     home = Path.home()
-    config = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    config = config if config.is_absolute() else home / ".config"
+    xdg = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    xdg = xdg if xdg.is_absolute() else home / ".config"
+    config = xdg
     if sys.platform == "darwin":
         config = home / "Library" / "Application Support"
-    return Path(path.format(project=project, home=home, config=config))
+    elif sys.platform == "win32":
+        config = Path(os.environ.get("APPDATA", home / "AppData" / "Roaming"))
+        path = _ON_WINDOWS.get(path, path)
+    return Path(path.format(project=project, home=home, config=config, xdg=xdg))
 
 
 def _scope(path: str) -> Scope:

@@ -1,7 +1,8 @@
 """The formats of MCP clients' configuration files: a table of hosts, and one reader and writer for all.
 
 Only servers are converted.  Sources, as of November 2026: the documentation of Claude Desktop, Claude Code,
-VS Code, Cursor, Windsurf, OpenCode, Codex and Gemini CLI.
+VS Code, Cursor, Windsurf, OpenCode, Codex, Gemini CLI, Zed, Cline, Continue, Goose and LM Studio.  For Cline,
+Continue and Goose also the schemas in their source code (``McpHub``, ``config-yaml``, ``ExtensionConfig``).
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import functools
 import re
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.http_texts import escaped, is_server_url, with_references
+from covalt_git.formats.http_texts import escaped, is_server_url
 from covalt_git.formats.model import Format, Imported, Note, Part, changed, unused, variable_name
-from covalt_git.formats.shapes import Schema, schema_of
+from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.names import suggest_id
-from covalt_git.templating.references import Reference, malformed, references
+from covalt_git.templating.references import Reference, malformed, references, split, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.formats.model import Node
@@ -32,8 +35,25 @@ _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(
     r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
-_FOLDER = re.compile(r"(?<!\$)(?:\$\$)*\$(?:(?:toolset|workspace)\b|\{(?:toolset|workspace)\})")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w.-]*)\s*\}\}")
+_PLACE = re.compile(
+    r"\$(?:(?P<escaped>\$)|(?P<name>workspace|toolset)\b|\{(?P<braced>workspace|toolset)\})"
+)
+_OF_EDITOR = re.compile(
+    r"\$\{(?P<name>userHome|cwd|pathSeparator|/|execPath|lineNumber|columnNumber|selectedText|defaultBuildTask"
+    r"|(?:workspace|file|relativeFile)[A-Z]\w*|file|relativeFile|config(?=:)|command(?=:))(?::[^{}]*)?\}"
+)
+"""The predefined variables of VS Code, which Cursor has too.
+
+Source: code.visualstudio.com/docs/reference/variables-reference.
+"""
+
+_FOLDERS_OF_EDITOR: Final = {
+    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), "${workspace}"),
+    "userHome": "${env:HOME}",
+    **dict.fromkeys(("pathSeparator", "/"), "/"),
+}
 
 
 class Host(NamedTuple):
@@ -51,6 +71,14 @@ class Host(NamedTuple):
             headers by the names of their variables.
         lists_command: Whether ``command`` is a list with the arguments.
         more: Other keys of a server that only this host knows.
+        command: The key of the program.
+        lists_servers: Whether the servers are a list of objects with a ``name``.
+        repeats_names: Whether each server has its own name too.
+        around_headers: The key of the object that has the headers, if it is not the server.
+        header_style: How a header refers to a variable, if not as other texts do.
+        folder: The variable of the folder that is open in the editor; the host has its other variables too.
+        defaults: What each written server has.
+        top: What each written file has.
     """
 
     name: str
@@ -67,18 +95,44 @@ class Host(NamedTuple):
     env_names: tuple[str, str, str] | None = None
     lists_command: bool = False
     more: frozenset[str] = frozenset()
+    command: str = "command"
+    lists_servers: bool = False
+    repeats_names: bool = False
+    around_headers: str = ""
+    header_style: str = ""
+    folder: str = ""
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    top: Mapping[str, str] = MappingProxyType({})
 
     def document(self, servers: Any) -> Any:
-        """Return a document with these servers, or with another value in their place."""
+        """Return a document with these servers by name, or with another value in their place."""
+        if isinstance(servers, dict):
+            servers = {name: self.named(name, server) for name, server in servers.items()}
+            servers = [*servers.values()] if self.lists_servers else servers
         for key in reversed(self.path):
-            servers = {key: servers}
+            servers = {**self.top, key: servers}
         return servers
 
+    def named(self, name: str, server: JsonObject) -> JsonObject:
+        """Return a server as the host has it under a name, which some hosts repeat in it."""
+        return {"name": name, **server} if self.lists_servers or self.repeats_names else server
+
     def servers(self, document: Any) -> JsonObject | None:
-        """Return the servers of a document, of which some can be wrong; None if it has no object for them."""
+        """Return the servers of a document by name, of which some can be wrong; None if it has no place for them."""
         for key in self.path:
             document = document.get(key) if isinstance(document, dict) else None
-        return document if isinstance(document, dict) else None
+        if not self.lists_servers:
+            return document if isinstance(document, dict) else None
+        if not are_objects(document, "name"):
+            return None
+        return {str(server["name"]): server for server in document}
+
+    def server_parts(self, source: Part) -> list[tuple[str, Part]]:
+        """Return the servers of a document that has the host's form, by name."""
+        part = functools.reduce(Part.__getitem__, self.path, source)
+        if self.lists_servers:
+            return [(part[at].peek("name"), part[at]) for at in range(len(part.value))]
+        return [(name, part[name]) for name in part.value]
 
     def url_key(self, server: JsonObject | Part) -> str | None:
         """Return the key of a server's URL; None if it has none."""
@@ -88,8 +142,8 @@ class Host(NamedTuple):
         """Return whether an entry is an MCP server: it has a command or a URL."""
         key = self.url_key(server)
         if key is None:
-            return "command" in server
-        return "command" not in server and is_server_url(server[key])
+            return self.command in server
+        return self.command not in server and is_server_url(server[key])
 
 
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
@@ -97,39 +151,48 @@ HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
     Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"})),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES),
-    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}"),
-    Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"})),
+    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
+    Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"})),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers")),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"})),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}),
+    Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"})),
+    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}),
+    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style=""),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
 
 
 def _server_shape(host: Host) -> dict[str, Any]:
     shape: dict[str, Any] = {
-        "command": Schema({"type": "array", "items": {"type": "string"}, "minItems": 1})
+        host.command: Schema({"type": "array", "items": {"type": "string"}, "minItems": 1})
         if host.lists_command
         else str,
         "args": [str],
         "cwd": str,
         host.env: {str: str},
-        host.headers: {str: str},
         **dict.fromkeys(host.urls, str),
     }
+    headers: dict[str, Any] = {host.headers: {str: str}}
+    shape = {**shape, **({host.around_headers: headers} if host.around_headers else headers)}
     if host.types:
         shape["type"] = str
     if host.off:
         shape[host.off[0]] = bool
     if host.env_names:
-        variables, bearer, headers = host.env_names
-        shape |= {variables: list, bearer: str, headers: {str: str}}
+        variables, bearer, header_variables = host.env_names
+        shape[variables] = list
+        if bearer:
+            shape |= {bearer: str, header_variables: {str: str}}
     return shape
 
 
 def _schema(host: Host) -> JsonObject:
-    shape: dict[Any, Any] = {str: _server_shape(host)}
+    server = _server_shape(host)
+    shape: Any = [{"name!": str, **server}] if host.lists_servers else {str: server}
     for key in reversed(host.path):
         shape = {f"{key}!": shape}
     return schema_of(shape)
@@ -143,7 +206,11 @@ def _recognize(host: Host, document: Document) -> bool:
     servers = host.servers(document.value)
     if servers is None or document.kind != host.kind:
         return False
-    if host.kind == "toml" or not servers:
+    if host.kind == "yaml" and not host.lists_servers:  # a toolset has ``extensions`` too
+        return bool(servers) and all(
+            isinstance(server, dict) and "type" in server for server in servers.values()
+        )
+    if host.kind != "json" or not servers:
         return bool(host.path)
     objects = [item for item in servers.values() if isinstance(item, dict)]
     names_known = [
@@ -169,18 +236,22 @@ def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
-    source = functools.reduce(Part.__getitem__, host.path, Part(document.value))
-    title = next(iter(source.value)) if len(source.value) == 1 else "MCP servers"
-    toolset = imported.toolset(document.stem, name=title)
+    source = Part(document.value)
+    servers = host.server_parts(source)
+    toolset = imported.toolset(
+        document.stem, name=servers[0][0] if len(servers) == 1 else "MCP servers"
+    )
     if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
-        _read_inputs(toolset, Part(document.value))
+        inputs = _read_inputs(toolset, source)
+    else:
+        inputs = {}
     names: dict[str, str] = {}
-    for name in source.value:
-        server = source[name]
+    for name, server in servers:
         if host.has_server(server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
-            _read_server(host, toolset.item("mcp_servers", id=server_id), server)
+            _read_server(host, toolset.item("mcp_servers", id=server_id), server, inputs)
+            imported.notes += _notes(host, server)
         else:
             message = "it has no command and no URL that a server can have: it is not a server of the output"
             imported.notes.append(Note(server.loc, message))
@@ -189,17 +260,48 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
         toolset.value["extensions"] = {host.name: {"names": odd}}
 
 
-def _read_inputs(toolset: Node, source: Part) -> None:
-    secrets = toolset.value.setdefault("secrets", [])
-    for one in source.parts("inputs"):
-        name = one.peek("id") if isinstance(one.value, dict) else None
-        if isinstance(name, str) and variable_name(name) not in secrets:
-            toolset.trace(("secrets", len(secrets)), one["id"].loc)
-            secrets.append(variable_name(name))
+def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
+    """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
+    others: dict[str, str] = {}
+    for part in source.parts("inputs"):
+        name = part.peek("id") if isinstance(part.value, dict) else None
+        if not isinstance(name, str):
+            continue
+        variable = variable_name(name)
+        default = part.peek("default")
+        if part.peek("password") is True or is_secret(name):
+            secrets = toolset.value.setdefault("secrets", [])
+            if variable not in secrets:
+                toolset.trace(("secrets", len(secrets)), part["id"].loc)
+                secrets.append(variable)
+        elif isinstance(default, str) and default and not {*"${}"} & {*default}:
+            others[name] = f"${{env:{variable}:-{default}}}"
+        else:
+            others[name] = f"${{env:{variable}}}"
+    return others
 
 
-def _read_server(host: Host, made: Node, server: Part) -> None:
-    to_reference = partial(_to_reference, host)
+def _notes(host: Host, server: Part) -> Iterator[Note]:
+    """Yield what a server refers to and no toolset has: a file of variables, and variables of the editor."""
+    if isinstance(server.peek("envFile"), str):
+        message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
+        yield Note(server["envFile"].loc, message)
+    for loc, text in texts(server.value) if host.folder else ():
+        for variable in _OF_EDITOR.finditer(text):
+            other = _FOLDERS_OF_EDITOR.get(variable["name"])
+            if loc == ("cwd",) and other == "${workspace}":
+                message = f"{variable[0]} is left out: no server starts in the folder of the chat, which is $workspace in arguments"
+            elif loc[0] == "envFile" or other not in {"${workspace}", None}:
+                continue
+            elif other is None:
+                message = f"{variable[0]} has a value in {host.title} only, and stays as text"
+            else:
+                message = f"{variable[0]} is $workspace, the folder of the chat"
+            yield Note((*server.loc, *loc), message)
+
+
+def _read_server(host: Host, made: Node, server: Part, inputs: Mapping[str, str]) -> None:
+    to_reference = partial(_to_reference, host, inputs)
     key = host.url_key(server)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
@@ -209,11 +311,16 @@ def _read_server(host: Host, made: Node, server: Part) -> None:
         for position in range(len(args)):
             made.trace(("args", position), (*server.loc, "command", position + 1))
     elif key is None:
-        made.copy(server, {"command": "command", "args": "args"}, to_reference)
+        made.copy(server, {host.command: "command", "args": "args"}, to_reference)
     if key is None:
-        made.copy(server, {"cwd": "cwd"}, to_reference)
+        if not (host.folder and _starts_in_folder(server.peek("cwd"))):
+            made.copy(server, {"cwd": "cwd"}, to_reference)
     else:
-        made.copy(server, {key: "url", host.headers: "headers"}, to_reference)
+        made.copy(server, {key: "url"}, to_reference)
+        around = server.get(host.around_headers) if host.around_headers else server
+        if around is not None:
+            to_header = partial(to_reference, style=host.header_style)
+            made.copy(around, {host.headers: "headers"}, to_header)
         if host.urls[key]:
             made.value["transport"] = host.urls[key]
         _read_header_variables(host, made, server)
@@ -223,32 +330,58 @@ def _read_server(host: Host, made: Node, server: Part) -> None:
     for variable, value in server.entries(host.env) if key is None else ():
         if _ENV_NAME.fullmatch(variable):
             made.node("env").set(variable, value, to_reference(value.value))
-    for item in server.parts(host.env_names[0]) if host.env_names and key is None else ():
+    variables, is_of_environment, _ = host.env_names or ("", "", "")
+    for item in server.parts(variables) if variables and key is None else ():
         if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
-            made.node("env").set(item.value, item, f"${{env:{item.value}}}")
+            # Codex reads its environment, Goose its own store of secrets.
+            place = "env:" if is_of_environment else ""
+            made.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
         made.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
 
 
+def _starts_in_folder(folder: Any) -> bool:
+    """Return whether a working directory is in the folder that is open in the editor."""
+    variable = _OF_EDITOR.match(folder) if isinstance(folder, str) else None
+    return variable is not None and _FOLDERS_OF_EDITOR.get(variable["name"]) == "${workspace}"
+
+
 def _read_header_variables(host: Host, made: Node, server: Part) -> None:
-    if host.env_names is None:
+    if host.env_names is None or not host.env_names[1]:
         return
     _, bearer, headers = host.env_names
-    if bearer in server:
-        text = f"Bearer ${{env:{server.peek(bearer)}}}"
+    variable = server.peek(bearer)
+    if variable is not None and _ENV_NAME.fullmatch(variable):
+        text = f"Bearer ${{env:{variable}}}"
         made.node("headers").set("Authorization", server[bearer], text)
     for name, variable in server.entries(headers):
         made.node("headers").set(name, variable, f"${{env:{variable.value}}}")
 
 
-def _to_reference(host: Host, text: str) -> str:
+def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: str = "") -> str:
     """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
-    if host.style == "${input:name}":
-        text = _INPUT.sub(lambda found: f"${{{variable_name(found[1])}}}", text)
-    elif host.style == "{env:NAME}":
+    style = style or host.style
+    if style == "${input:name}":
+        text = _INPUT.sub(
+            lambda found: inputs.get(found[1], f"${{{variable_name(found[1])}}}"), text
+        )
+    elif style == "{env:NAME}":
         text = _BRACES.sub(r"${env:\1}", text)
-    elif host.style == "$NAME":
+    elif style == "$NAME":
         text = _BARE.sub(r"${\1}", text)
+    elif style == "${{ secrets.NAME }}":
+        text = _OF_CONTINUE.sub(lambda found: f"${{{variable_name(found[1])}}}", text)
+    pieces: list[str] = []
+    end = 0
+    for variable in _OF_EDITOR.finditer(text) if host.folder else ():
+        name = variable["name"]
+        other = _FOLDERS_OF_EDITOR.get(name, f"$${variable[0][1:]}")
+        pieces += [_escaped(text[end : variable.start()]), other]
+        end = variable.end()
+    return "".join([*pieces, _escaped(text[end:])])
+
+
+def _escaped(text: str) -> str:
     found = escaped(text)
     return found if not malformed(found) else escaped(text.replace("${", "$\0{")).replace("\0", "")
 
@@ -256,26 +389,45 @@ def _to_reference(host: Host, text: str) -> str:
 def _from_reference(host: Host, part: Part) -> str:
     """Return a text with references in the form of the host."""
     text = part.use()
-    found = [one.name for _, one in references(text)]
-    if found and not host.style:
-        names = ", ".join(dict.fromkeys(found))
+    names = [reference.name for _, reference in references(text)]
+    is_header = len(part.loc) > 1 and part.loc[-2] == "headers"
+    style = host.header_style if is_header and host.header_style else host.style
+    if names and not style:
+        listed = ", ".join(dict.fromkeys(names))
         part.drop(
-            f"{host.title} does not replace variables here: write the value of {names} into its file"
+            f"{host.title} does not replace variables here: write the value of {listed} into its file"
         )
-    elif _FOLDER.search(text):
-        part.drop(f"{host.title} does not know this folder: write its path into the file")
-    return with_references(text, partial(_reference, host))
+    folders = {place["name"] or place["braced"] for place in _PLACE.finditer(text)} - {None}
+    if folders - ({"workspace"} if host.folder else set()):
+        listed = " or ".join(f"${name}" for name in sorted(folders))
+        part.drop(f"{host.title} has no variable for {listed}: write the path into its file")
+    return "".join(
+        _PLACE.sub(partial(_folder, host), piece)
+        if isinstance(piece, str)
+        else _reference(style, piece)
+        for piece in split(text)
+    )
 
 
-def _reference(host: Host, reference: Reference) -> str:
+def _folder(host: Host, found: re.Match[str]) -> str:
+    """Return what a host has for an escaped dollar, or for the variable of a folder."""
+    if found["escaped"]:
+        return "$"
+    is_workspace = "workspace" in (found["name"], found["braced"])
+    return host.folder if is_workspace and host.folder else found[0]
+
+
+def _reference(style: str, reference: Reference) -> str:
     name = reference.name
-    if host.style == "${input:name}" and reference.place != "env":
+    if style == "${input:name}" and reference.place != "env":
         return f"${{input:{name.lower()}}}"
-    if host.style in {"${input:name}", "${env:NAME}"}:
+    if style in {"${input:name}", "${env:NAME}"}:
         return f"${{env:{name}}}"
-    if host.style == "{env:NAME}":
+    if style == "{env:NAME}":
         return f"{{env:{name}}}"
-    if host.style == "${NAME}" and reference.default is not None:
+    if style == "${{ secrets.NAME }}":
+        return f"${{{{ secrets.{name} }}}}"
+    if style == "${NAME}" and reference.default is not None:
         return f"${{{name}:-{reference.default}}}"
     return f"${{{name}}}"
 
@@ -291,10 +443,12 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
-            written = _server(host, server)
+            written = written_server(host, server)
             if written is not None:
                 servers[names.get(server_id, server_id)] = written
     value: JsonObject = host.document(servers)
+    if host.top and len(toolsets) == 1:
+        value["name"] = toolsets[0].take("name")
     if host.style == "${input:name}" and secrets:
         inputs = [
             {"type": "promptString", "id": name.lower(), "description": name, "password": True}
@@ -314,19 +468,23 @@ def _names(manifest: Part) -> dict[str, str]:
     return found
 
 
-def _server(host: Host, server: Part) -> JsonObject | None:
+def written_server(host: Host, server: Part) -> JsonObject | None:
+    """Return a server of ``mcp_servers`` in the form of a host; None if the host cannot have it."""
     transport = server.take("transport", "")
-    url_key = next((key for key, one in host.urls.items() if one in ("", transport or _HTTP)), None)
+    url_key = next(
+        (key for key, one in host.urls.items() if host.types or one in ("", transport or _HTTP)),
+        None,
+    )
     if "url" in server and url_key is None:
         server.drop(f"{host.title} only starts programs, and this server has a URL")
         return None
     kind = transport or ("stdio" if "command" in server else _HTTP)
     types = {ours: theirs for theirs, ours in host.types.items()}
-    made: JsonObject = {}
-    if host.types and (transport or kind != "stdio" or host.lists_command):
+    made: JsonObject = dict(host.defaults)
+    if host.types and (transport or kind != "stdio" or host.lists_command or host.defaults):
         made["type"] = types.get(kind, types.get(_HTTP, ""))
     to_text = partial(_from_reference, host)
-    keys = {"command": "command", "args": "args", "cwd": "cwd", "url": url_key or ""}
+    keys = {"command": host.command, "args": "args", "cwd": "cwd", "url": url_key or ""}
     made |= {keys[key]: server[key].mapped(to_text) for key in keys if key in server}
     if host.lists_command and "command" in made:
         made["command"] = [made["command"], *made.pop("args", ())]
@@ -334,7 +492,13 @@ def _server(host: Host, server: Part) -> JsonObject | None:
         entries = server.entries(ours)
         rest = [(name, one) for name, one in entries if not _write_variable(host, made, name, one)]
         if rest or server.peek(ours) == {}:
-            made[theirs] = {name: to_text(one) for name, one in rest}
+            is_inner = ours == "headers" and host.around_headers
+            around = made.setdefault(host.around_headers, {}) if is_inner else made
+            around[theirs] = {name: to_text(one) for name, one in rest}
+        if ours == "headers" and host.header_style and host.env_names:
+            names = {reference.name for _, reference in references(server.peek(ours, {}))}
+            if names:
+                made[host.env_names[0]] = sorted(names)
     if host.off and "enabled" in server:
         made[host.off[0]] = server.take("enabled") != host.off[1]
     if server.peek("requires_confirmation") is True:
@@ -350,9 +514,9 @@ def _write_variable(host: Host, made: JsonObject, name: str, part: Part) -> bool
         return False
     variables, bearer, headers = host.env_names
     is_header, is_bearer = part.loc[-2] == "headers", bool(found["bearer"])
-    if is_bearer and name == "Authorization":
+    if is_bearer and name == "Authorization" and bearer:
         made[bearer] = found["name"]
-    elif is_header and not is_bearer:
+    elif is_header and not is_bearer and headers:
         made.setdefault(headers, {})[name] = found["name"]
     elif not is_header and name == found["name"]:
         made.setdefault(variables, []).append(name)
@@ -378,7 +542,7 @@ def _format(host: Host) -> Format:
 
 
 _URLS: Final = frozenset(key for host in HOSTS for key in host.urls)
-_OWN_KEYS: Final = frozenset({("servers",), ("mcp",)})
+_OWN_KEYS: Final = frozenset({("servers",), ("mcp",), ("context_servers",)})
 """Keys that only one host has."""
 
 FORMATS: Final = tuple(map(_format, HOSTS))

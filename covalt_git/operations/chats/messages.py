@@ -15,6 +15,7 @@ from covalt_git.operations.registry import (
     ChatRequest,
     EquivalentCall,
     Result,
+    any_of,
     operation,
 )
 from covalt_git.operations.results import Change, MessageFacts, Notes
@@ -39,6 +40,8 @@ class GetMessage(ChatRequest):
 
 class AddMessage(ChatRequest):
     """A message: its text, the application's own id for it, or both."""
+
+    model_config = any_of("text", "ref")
 
     role: str = Field("user", max_length=200, description="user, assistant, system, tool, ...")
     text: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -69,7 +69,7 @@ class UploadFiles(ChatRequest):
     """Request: the files to add."""
 
     folder: str = Field("", description="Folder of the workspace to put them in.")
-    files: tuple[UploadField, ...]
+    files: Annotated[tuple[UploadField, ...], Field(min_length=1)]
     portable: bool = Field(
         True,
         description="Reject names that some operating systems cannot check out; otherwise note them.",

@@ -51,6 +51,7 @@ class DocumentBundle(NamedTuple):
     bundle: Bundle
     lost: tuple[LostValue, ...]
     secrets: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class ConvertSent(Request):
@@ -210,8 +211,10 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
     secrets = tuple(dict.fromkeys(note.secret for note in done.notes if note.secret))
     notes = [f"a credential became a reference to the secret {one}" for one in secrets]
     notes += [f"{one.pointer} is lost: {one.reason}" for one in done.lost]
+    others = tuple(f"{note.pointer}: {note.message}" for note in done.notes if not note.secret)
+    notes += others
     bundle = Bundle(_packed(done), name, "zip", source_ref, notes=tuple(notes))
-    return DocumentBundle(bundle, done.lost, secrets)
+    return DocumentBundle(bundle, done.lost, secrets, others)
 
 
 def _packed(done: Conversion) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from covalt_git.errors import UnknownNameError, WrongCallError
+from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.formats import conversion
 from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.mcp_clients import host_files
@@ -15,7 +15,7 @@ from covalt_git.formats.mcp_clients.host_files import HostFileRow
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats.conversions import bundle_of, document_at
+from covalt_git.operations.formats.conversions import DocumentBundle, bundle_of, document_at
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
@@ -38,7 +38,7 @@ class ImportHostServers(Request):
 
     path: Path
     host: str | None = Field(None, description=_HOST)
-    servers: tuple[str, ...] = Field(min_length=1)
+    servers: tuple[str, ...] = Field(description="The names of the servers; empty: all of them.")
     dry_run: bool = Field(default=False, description="Only return what would be imported.")
 
 
@@ -55,12 +55,23 @@ class HostServers(Result):
     servers: tuple[str, ...]
 
 
+class ServerLeftOut(Result):
+    """A server of a file that was not imported, and why."""
+
+    server: str
+    reason: str
+
+
 class HostServersImported(Result):
     """The imported servers, each a toolset that is disabled and has no grants."""
 
     imported: tuple[ToolsetImported, ...]
     secrets: tuple[str, ...] = Field(description="Names of the secrets that replace credentials.")
     lost: tuple[LostValue, ...]
+    notes: tuple[str, ...] = Field(description="What an author should know of the import.")
+    left_out: tuple[ServerLeftOut, ...] = Field(
+        description="Servers that cannot be imported, if all were requested."
+    )
 
 
 @operation(local=True)
@@ -80,18 +91,43 @@ def list_host_servers(_context: Context, request: ListHostServers) -> HostServer
 def import_host_servers(context: Context, request: ImportHostServers) -> HostServersImported:
     """Import MCP servers of a host's file, each as a toolset that is disabled and has no grants.
 
-    Credentials become references to secrets.  No program is started.
+    Credentials become references to secrets.  No program is started.  Of all servers of a file, those that
+    cannot be imported are left out, for example because a toolset with the name exists.
     """
     document, host = _document(request.path, request.host)
-    wanted = [host_files.only_server(document, host, name) for name in request.servers]
     named = host.name, request.path.name, shown_source(request.path)
-    found = [bundle_of(one, *named) for one in wanted]
-    imported = [import_bundle(context, one.bundle, dry_run=request.dry_run) for one in found]
+    bundles: list[DocumentBundle] = []
+    imported: list[ToolsetImported] = []
+    left_out: list[ServerLeftOut] = []
+    for name in request.servers or host_files.servers(document, host):
+        server = host_files.only_server(document, host, name)
+        try:
+            bundle = bundle_of(server, *named)
+            if not request.servers:
+                _check_new(context, bundle, name)
+            imported.append(import_bundle(context, bundle.bundle, dry_run=request.dry_run))
+        except CovaltError as error:
+            if request.servers:
+                raise
+            left_out.append(ServerLeftOut(server=name, reason=error.message))
+            continue
+        bundles.append(bundle)
     return HostServersImported(
         imported=tuple(imported),
-        secrets=tuple(dict.fromkeys(name for one in found for name in one.secrets)),
-        lost=tuple(value for one in found for value in one.lost),
+        secrets=tuple(dict.fromkeys(name for bundle in bundles for name in bundle.secrets)),
+        lost=tuple(value for bundle in bundles for value in bundle.lost),
+        notes=tuple(note for bundle in bundles for note in bundle.notes),
+        left_out=tuple(left_out),
     )
+
+
+def _check_new(context: Context, bundle: DocumentBundle, name: str) -> None:
+    """Refuse a server whose toolset exists: it may come from the file of another host."""
+    found = import_bundle(context, bundle.bundle, dry_run=True)
+    if found.update is not None:
+        raise CovaltError(
+            f"the toolset {found.toolset_id!r} already exists; --server {name} updates it"
+        )
 
 
 def _document(path: Path, name: str | None) -> tuple[Document, Host]:

@@ -48,7 +48,12 @@ _REMOVED: JsonObject = {
     "required": ["status", "tool_id"],
 }
 _PROTOCOL = {"name": "protocol", "in": "query", "schema": {"type": "string"}}
-_IN_PATH = {"name": "tool_id", "in": "path", "required": True, "schema": {"type": "string"}}
+_IN_PATH = {
+    "name": "tool_id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "minLength": 1},
+}
 _OF_TOOL = "/<path:tool_id>"
 
 
@@ -119,9 +124,11 @@ def _documented(route: _Route) -> JsonObject:
         return {str(status): {"description": phrase(status), "content": content}}
 
     found: JsonObject = {"summary": route.summary, "responses": answer(route.status, route.schema)}
-    refused = (
-        {*REFUSALS, *TROUBLE, 409, *BODY_REFUSALS} if route.sends else {*REFUSALS, *TROUBLE, 404}
-    )
+    refused = {*REFUSALS, *TROUBLE}
+    if route.sends:
+        refused |= {409, *BODY_REFUSALS}
+    if _IN_PATH in route.parameters or not route.sends:
+        refused.add(404)
     for one in sorted(refused):
         found["responses"] |= answer(one, _ERROR)
     if route.parameters:

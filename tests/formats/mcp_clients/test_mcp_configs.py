@@ -193,3 +193,89 @@ def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -
         assert laws.converted(text, TOOLSET, target, "toolset.yaml").lost == ()
         lost = laws.converted(renamed, TOOLSET, target, "toolset.yaml").lost
         assert [one.pointer for one in lost] == ["/version"]
+
+
+def imported(servers: dict[str, Any], **others: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the toolset of servers of VS Code, and the messages of its notes."""
+    content = json.dumps({"servers": servers, **others}).encode()
+    done = laws.converted(content, conversion.find_format("vscode"), TOOLSET, ".vscode/mcp.json")
+    return yaml_text.load(done.files["toolset.yaml"], "t").data, [one.message for one in done.notes]
+
+
+def test_predefined_variables_of_vscode_are_no_secrets() -> None:
+    args = ["${workspaceFolder}/db", "${userHome}/x", "${env:FOO}", "a${/}b", "${file}"]
+    cwd = "${workspaceFolder}/server"
+    toolset, notes = imported({"a": {"command": "x", "args": args, "cwd": cwd, "envFile": ".env"}})
+    (server,) = toolset["mcp_servers"]
+
+    assert server["args"] == [
+        *("${workspace}/db", "${env:HOME}/x", "${env:FOO}", "a/b", "$${file}")
+    ]
+    assert "cwd" not in server
+    assert "secrets" not in toolset
+    assert any("'.env' are not read" in one for one in notes)
+    assert any("$workspace, the folder of the chat" in one for one in notes)
+    assert any(one.startswith("${workspaceFolder} is left out") for one in notes)
+
+
+def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
+    inputs = [
+        {"type": "promptString", "id": "db-key", "password": True},
+        {"type": "promptString", "id": "api_token"},
+        {"type": "pickString", "id": "browser", "options": ["a", "b"], "default": "a"},
+        {"type": "promptString", "id": "project-root"},
+    ]
+    names = ("db-key", "api_token", "browser", "project-root")
+    env = {f"V{at}": f"${{input:{name}}}" for at, name in enumerate(names)}
+    plain = {"BROWSER": "chrome", "HEADLESS": "true", "PROJECT_ROOT": "/srv/project"}
+    toolset, _ = imported({"a": {"command": "x", "env": {**env, **plain}}}, inputs=inputs)
+
+    assert toolset["secrets"] == ["DB_KEY", "API_TOKEN"]
+    assert toolset["mcp_servers"][0]["env"] == {
+        "V0": "${DB_KEY}",
+        "V1": "${API_TOKEN}",
+        "V2": "${env:BROWSER:-a}",
+        "V3": "${env:PROJECT_ROOT}",
+        **plain,
+    }
+
+
+def test_the_folder_of_the_chat_is_that_of_the_editor() -> None:
+    content = b"""
+id: a
+name: A
+version: "1"
+mcp_servers: [{id: a, command: x, args: [$workspace/b, $$workspace]}]
+"""
+    shown = {}
+    for name in ("vscode", "cursor", "claude-code"):
+        done = laws.converted(content, TOOLSET, conversion.find_format(name), "toolset.yaml")
+        (file,) = done.files.values()
+        (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+        servers = host.servers(json.loads(file)) or {}
+        shown[name] = (
+            servers["a"]["args"],
+            [one.reason for one in done.lost if "args" in one.pointer],
+        )
+
+    assert shown["vscode"] == shown["cursor"] == (["${workspaceFolder}/b", "$workspace"], [])
+    assert shown["claude-code"][1] == [
+        "Claude Code has no variable for $workspace: write the path into its file"
+    ]
+
+
+def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
+    done = laws.converted(SERVERS, TOOLSET, conversion.find_format("goose"), "toolset.yaml")
+    goose = yaml_text.load(done.files["goose/config.yaml"], "t").data["extensions"]
+    again = laws.converted(SERVERS, TOOLSET, conversion.find_format("continue"), "toolset.yaml")
+    (content,) = again.files.values()
+    listed = {one["name"]: one for one in yaml_text.load(content, "t").data["mcpServers"]}
+
+    assert (goose["local"]["cmd"], goose["local"]["env_keys"]) == ("npx", ["TOKEN"])
+    assert goose["far"]["uri"] == "https://far.example/mcp"
+    assert (goose["far"]["type"], goose["far"]["env_keys"]) == ("streamable_http", ["TOKEN"])
+    assert goose["far"]["headers"] == {"Authorization": "Bearer ${TOKEN}"}
+    assert listed["local"]["args"][-1] == "${{ secrets.DSN }}"
+    assert listed["far"]["requestOptions"]["headers"] == {
+        "Authorization": "Bearer ${{ secrets.TOKEN }}"
+    }

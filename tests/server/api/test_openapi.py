@@ -121,6 +121,22 @@ def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
             assert "200" in operation["responses"]
 
 
+def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
+    document = used.get("openapi.json")
+    schemas = document["components"]["schemas"]
+
+    assert [rule["required"] for rule in schemas["AddMessage"]["anyOf"]] == [["text"], ["ref"]]
+    assert [rule["required"] for rule in schemas["RevokeGrant"]["anyOf"]] == [["key"], ["all"]]
+    assert schemas["RegisterTool"]["properties"]["entry"]["required"] == ["tool_id", "name"]
+    assert schemas["UploadFiles"]["properties"]["files"]["minItems"] == 1
+    assert "pattern" in schemas["ToolEntry"]["properties"]["tool_id"]
+    for path in ("/v1/tools/{tool_id}", "/v1/mcp/tools/{tool_id}"):
+        for method_name in ("get", "put", "delete"):
+            assert "404" in document["paths"][path][method_name]["responses"]
+    (named,) = document["paths"]["/v1/mcp/tools"]["delete"]["parameters"]
+    assert named["schema"]["minLength"] == 1
+
+
 @st.composite
 def known_values(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> None:
     """Replace most of the generated values by some that exist."""
