@@ -137,7 +137,7 @@ class AwaitedCall:
         self._schemas: RunSchemas | None = None
         self._status: int | None = None
         self._ended_after_s: float | None = None
-        self._sandbox_is_gone = False
+        self._sandbox_is_gone = self._is_garbled = False
         self._processor_time = job.limits.cpu_s and ProcessorTime(sandbox.pid)
         self._workspace = FolderSize(job.workspace, job.limits)
         self._private = FolderSize(sandbox.scratch, job.limits)
@@ -222,6 +222,9 @@ class AwaitedCall:
                     return CallError(code=full.code, message=full.message, hint=full.hint)
         if cancelled:
             return CallError(code="cancelled", message="the user cancelled it")
+        if self._is_garbled:
+            message = "its module wrote to a descriptor that belongs to the sandbox"
+            return CallError(code="sandbox_failed", message=message)
         if self._status is None and not self._sandbox_is_gone:
             return limit_error("limit_time", limits)
         return None
@@ -306,13 +309,19 @@ class AwaitedCall:
                 self._hear(chunk)
             elif end == sandbox.calls.fileno():
                 chunk = sandbox.calls.recv(wire.ENDED.size)
-                if chunk:
+                if len(chunk) == wire.ENDED.size:
                     self._status, self.is_reusable = wire.ENDED.unpack(chunk)
+                elif chunk:
+                    # A module that is imported has this descriptor too, and can write anything to it; what comes
+                    # after that means nothing (test_a_module_that_writes_to_each_descriptor_is_an_error_of_its_call).
+                    self._is_garbled = self._sandbox_is_gone = True
             else:
                 chunk = sandbox.life.recv(wire.STATUS.size)
-                if chunk:
+                if len(chunk) == wire.STATUS.size:
                     self._status, self._ended_after_s = wire.STATUS.unpack(chunk)
-                self._sandbox_is_gone = not chunk
+                else:
+                    self._is_garbled |= bool(chunk)
+                    self._sandbox_is_gone = True
         except ConnectionResetError:
             # The other end was closed with unread data: the request.
             self._is_unread = True

@@ -80,3 +80,27 @@ def test_answer_that_a_tool_forged_badly_is_no_answer(workshop: Workshop, answer
     """)
 
     assert error_of(outcome).message == "its process ended with 0 and no answer"
+
+
+@pytest.mark.parametrize("content", [b"x", b"xxxxx", bytes(64)])
+def test_a_module_that_writes_to_each_descriptor_is_an_error_of_its_call(
+    workshop: Workshop, content: bytes
+) -> None:
+    outcome = workshop.run(f"""
+        import os
+        for end in range(3, 20):
+            try:
+                os.write(end, {content!r})
+            except OSError:
+                pass
+
+        def run() -> int:
+            return 1
+    """)
+    again = workshop.run("def run() -> int: return 2")
+
+    assert outcome.status == "success" or error_of(outcome).code in {
+        "sandbox_failed",
+        "tool_died",
+    }
+    assert again.result == 2
