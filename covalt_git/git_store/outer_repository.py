@@ -186,26 +186,45 @@ def _write(
     target: Path,
     only: Collection[str] | None,
 ) -> dict[str, str]:
-    """Write files; return the commits of submodules by their paths."""
-    submodules = {}
+    """Write files; return the commits of submodules by their paths.
+
+    Raises:
+        UnknownRevisionError: if two entries have the same path, or one is below a file.
+    """
+    submodules, links = {}, {}
     for raw, mode, oid in entries:
         path = os.fsdecode(raw)
         if only is not None and path.partition("/")[0] not in only:
             continue
         file = target / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if mode == SUBMODULE:
-            submodules[path] = oid.decode()
-        elif stat.S_ISDIR(mode):
-            file.mkdir()
-        elif stat.S_ISLNK(mode):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if mode == SUBMODULE:
+                submodules[path] = oid.decode()
+            elif stat.S_ISDIR(mode):
+                file.mkdir()
+            elif stat.S_ISLNK(mode):
+                links[file] = oid
+            else:
+                with file.open("xb") as opened:
+                    opened.write(repository[oid].as_raw_string())
+                file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+        except (FileExistsError, NotADirectoryError):
+            raise _twice(path) from None
+    # Last: a tree or an index that git would not write can have a link `a` and a file `a/x`, which would be written to
+    # wherever the link leads (test_nothing_is_written_through_a_link_of_the_same_tree).
+    for file, oid in links.items():
+        try:
             file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
-        else:
-            # Never over a file, nor through a link, that the same tree has at this path.
-            with file.open("xb") as opened:
-                opened.write(repository[oid].as_raw_string())
-            file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+        except FileExistsError:
+            raise _twice(str(file.relative_to(target))) from None
     return submodules
+
+
+def _twice(path: str) -> UnknownRevisionError:
+    return UnknownRevisionError(
+        f"the path {path!r} is there twice, which git never writes", hint="git fsck"
+    )
 
 
 def _path_in(repository: Repo, folder: Path) -> bytes:

@@ -5,6 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dulwich.index import Index, IndexEntry
+from dulwich.objects import ObjectID
+from dulwich.repo import Repo
 
 from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder, write_staged
 from tests.workspaces.stores import commit_all, git
@@ -136,3 +139,49 @@ def test_a_repository_of_a_later_git_is_refused_by_the_name_of_its_feature(
         with pytest.raises(UnknownRevisionError) as refused:
             read(root, tmp_path / "copy")
         assert named in refused.value.message
+
+
+def _tree_with_a_link_and_a_file_below_it(root: Path, outside: Path) -> str:
+    """Return a tree that git would not write: a link and a folder of the same name."""
+    link = git_input(root, str(outside).encode(), "hash-object", "-w", "--stdin")
+    file = git_input(root, b"evil", "hash-object", "-w", "--stdin")
+    below = git_input(root, f"100644 blob {file}\tx\n".encode(), "mktree")
+    pairs = ((b"120000 a", link), (b"40000 a", below))
+    content = b"".join(name + b"\0" + bytes.fromhex(oid) for name, oid in pairs)
+    return git_input(root, content, "hash-object", "-w", "--literally", "-t", "tree", "--stdin")
+
+
+def git_input(root: Path, content: bytes, *args: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *args], input=content, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def test_nothing_is_written_through_a_link_of_the_same_tree(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    tree = _tree_with_a_link_and_a_file_below_it(root, outside)
+    user = ("-c", "user.name=a", "-c", "user.email=a@b")
+    commit = git_input(root, b"", *user, "commit-tree", tree, "-m", "evil")
+
+    write_folder(root, commit, tmp_path / "copy")  # the second entry of a name counts
+
+    assert list(outside.iterdir()) == []
+
+
+def test_nothing_is_written_through_a_link_of_the_same_index(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link = git_input(root, str(outside).encode(), "hash-object", "-w", "--stdin")
+    file = git_input(root, b"evil", "hash-object", "-w", "--stdin")
+    with Repo(str(root)) as repository:
+        index = Index(str(root / ".git/index"), object_format=repository.object_format)
+    for path, mode, oid in ((b"a", 0o120000, link), (b"a/x", 0o100644, file)):
+        index[path] = IndexEntry(0, 0, 0, 0, mode, 0, 0, 0, ObjectID(oid.encode()))
+    index.write()
+
+    with pytest.raises(UnknownRevisionError, match="twice"):
+        write_staged(root, tmp_path / "copy")
+
+    assert list(outside.iterdir()) == []
