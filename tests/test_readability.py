@@ -31,12 +31,10 @@ UNNAMED = {
     "covalt_git/problems": 3,
     "covalt_git/python_reader": 31,
     "covalt_git/render": 1,
-    "covalt_git/serving": 2,
     "covalt_git/sources": 6,
     "covalt_git/toolsets": 36,
     "covalt_git/trust": 2,
     "covalt_toolset": 13,
-    "server/covalt_server": 82,
 }
 """The functions of each package that are not renamed yet; a package that is leaves the table."""
 

@@ -34,6 +34,8 @@ def with_body_timeout(app: ASGIApp, timeout_s: float = TIMEOUT_S) -> ASGIApp:
 
         async def receive_in_time() -> Message:
             nonlocal left, more_body, is_over
+            # After the body, an app waits here for the disconnect of its client, for as long as a call or
+            # an event stream takes.
             if is_over or not more_body:
                 return {"type": "http.disconnect"} if is_over else await receive()
             began = loop.time()
@@ -43,15 +45,20 @@ def with_body_timeout(app: ASGIApp, timeout_s: float = TIMEOUT_S) -> ASGIApp:
             except TimeoutError:
                 is_over = True
                 if not has_answered:
+                    # The connection ends with this answer: the rest of the body would be read as the next
+                    # request.
                     await send_error(send, _too_slow(timeout_s), CLOSE)
                 return {"type": "http.disconnect"}
             more_body = message.get("more_body", False)
+            # Used time comes back by the bytes that arrive, as in Apache's mod_reqtimeout. So one byte each
+            # 29 s ends, while a slow uplink and a long push never do (tests/security/test_slow_clients.py).
             left += len(message.get("body", b"")) / MIN_BYTES_PER_S - (loop.time() - began)
             left = min(left, timeout_s)
             return message
 
         async def send_unless_over(message: Message) -> None:
             nonlocal has_answered
+            # The app does not know of the 408. uvicorn raises if a second response starts.
             if not is_over:
                 has_answered = True
                 await send(message)

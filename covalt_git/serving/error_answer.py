@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import CovaltError
 
+# The Flask apps add their security headers to their answers; these answers do not pass through Flask.
 _HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),

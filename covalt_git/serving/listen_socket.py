@@ -60,39 +60,44 @@ def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Liste
     name = config.host if host is None else host
     requested_port = config.port if port is None else port
     target = _resolve(name)
+    # Python 3.13 changed is_loopback of IPv4-mapped addresses, so the IPv4 address itself decides.
     address = unmapped(ip_address(target[2][0]))
+    # A pull can change covalt.yaml, so only an option of the user's own command opens the server to other
+    # machines.
     if not address.is_loopback and host is None:
         raise CannotListenError(
             f"not started: covalt.yaml sets the host {name!r}, which other machines can reach",
             hint=f"to allow that: covalt-git serve --host {name}",
         )
-    shown = _in_url(name, target)
-    if shown not in OWN_HOSTS and shown not in config.allowed_hosts:
+    url_host = _in_url(name, target)
+    # The guard would refuse every request to the URL that the command prints.
+    if url_host not in OWN_HOSTS and url_host not in config.allowed_hosts:
         raise CannotListenError(
-            f"the host {shown!r} is not allowed",
-            hint=f'under server in covalt.yaml, add: allowed_hosts: ["{shown}"]',
+            f"the host {url_host!r} is not allowed",
+            hint=f'under server in covalt.yaml, add: allowed_hosts: ["{url_host}"]',
         )
     try:
         bound = _listen(target, requested_port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
+            # The next free port is not tried: no bookmark, host file or script knows it.
             raise CannotListenError(f"port {requested_port} is in use", hint=_ANY_PORT) from None
         where = f"port {requested_port}" if error.errno == errno.EACCES else target[2][0]
         raise CannotListenError(
             f"cannot listen on {where}: {(error.strerror or '').lower()}", hint=_ANY_PORT
         ) from None
     chosen = bound.getsockname()[1]
-    return ListenSocket(bound, shown, chosen, not address.is_loopback)
+    return ListenSocket(bound, url_host, chosen, not address.is_loopback)
 
 
 def _resolve(host: str) -> _Target:
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise CannotListenError(
             f"the host {host!r} was not found", hint="covalt-git serve --host 127.0.0.1"
         ) from None
-    family, _, protocol, _, address = found[0]
+    family, _, protocol, _, address = addresses[0]
     return family, protocol, address
 
 

@@ -106,6 +106,7 @@ class McpEndpoint:
         key = "" if token is None else token.id
         server = self._servers.get(key)
         if server is None or server.task.done():
+            # A server that failed is replaced; otherwise each later request of its token would fail too.
             server = self._servers[key] = _Server(http_app(self._gateway_of(token)))
         await server.wait_started()
         return server
@@ -115,6 +116,8 @@ class McpEndpoint:
             return self._own_gateway
         only = None
         if token.chat is not None:
+            # The id of a deleted chat is available again. A new chat with this id has another time of
+            # creation, so the token does not open it (test_a_token_of_one_chat_opens_no_other).
             only = OneChat(token.chat, token.chat_created_at or "")
         return replace(self._of_role(token.role), by=token.agent, chats=ClientChats(), only=only)
 
@@ -128,7 +131,9 @@ class McpEndpoint:
         """End the MCP servers of tokens that were revoked or have expired, with their open streams."""
         while True:
             await asyncio.sleep(CLEANUP_S)
-            valid = {"", *(one.id for one in self._tokens.valid())}
+            # A request checks its token only when it begins, and a stream or a call may run for hours after
+            # that (test_open_streams_are_closed_when_their_token_is_revoked).
+            valid = {"", *(token.id for token in self._tokens.valid())}
             await self._end(self._servers.keys() - valid)
 
     async def _end(self, keys: Collection[str]) -> None:
@@ -149,6 +154,7 @@ class _Server:
                 self._started.set()
                 await self._stop.wait()
         finally:
+            # A start that failed must wake the requests that wait for it.
             self._started.set()
 
     async def wait_started(self) -> None:
@@ -210,8 +216,10 @@ def _headers(scope: Scope) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").title()
-        before = f"{headers[name]}," if name in headers else ""
-        headers[name] = before + value.decode("latin-1")
+        # Joined as RFC 9110, section 5.3, says, two Authorization headers are no token. So the server and a
+        # proxy before it cannot choose different ones.
+        earlier_values = f"{headers[name]}," if name in headers else ""
+        headers[name] = earlier_values + value.decode("latin-1")
     return headers
 
 

@@ -36,6 +36,8 @@ def router(
                     await receive()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+            # Both have a slash at the end, so that /mcps and /github are paths of the pages. Starlette's
+            # Mount is not used, because it cuts the path, which the SDK's app needs whole.
             path = f"{scope['path']}/"
             matches = (app for prefix, app in mounts.items() if path.startswith(f"{prefix}/"))
             await next(matches, default)(scope, receive, send)
@@ -52,6 +54,7 @@ def with_access_log(app: ASGIApp, log: Callable[[str], None]) -> ASGIApp:
     async def app_with_log(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_and_log(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # The raw path is percent-encoded, so a line break in it cannot forge a line of the log.
                 path = scope["raw_path"].decode("latin-1")
                 log(f"{scope['method']} {path} {message['status']}")
             await send(message)

@@ -93,6 +93,7 @@ def serve(
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
     stopping = threading.Event()
+    # The file has the name of the port, which is bound for as long as the file exists: no other server has it.
     with listener.socket, register(project.root, listener.url):
         served = ServedProject(project.root, listener, token)
         app = project_app(
@@ -109,10 +110,14 @@ def serve(
             lambda: on_ready(served),
             on_stop=stopping.set,
         )
+        # Pages only read, so until the next write they would show a call that a killed process left as
+        # running, and an unfinished checkout as edits of the user.
         project.chats.finish_left()
         try:
             server.run([listener.socket])
         finally:
+            # The threads of calls are no daemons, so that each call is recorded. The process waits for
+            # them.
             RUNNING.cancel_all()
 
 
@@ -144,6 +149,7 @@ def project_app(
         return guard.check_client(headers, mcp.find_token)
 
     checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}")
+    # Clients read the metadata before they have a token (RFC 9728), so only host and origin are checked.
     metadata = AuthMiddleware(resource_metadata(["", PLACE]), guard.check_from)
     pages = create_app(root, token=token, port=port, role=role, followed=watch, stopping=stopping)
     git = create_git_app(root, token=token, port=port, role=role)
@@ -152,6 +158,8 @@ def project_app(
         PLACE: checked_mcp,
         WELL_KNOWN: metadata,
     }
+    # The time limit is before the router because it must hold for /mcp too: the SDK holds up to 16 MiB of
+    # an unfinished body in memory.
     return with_body_timeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# Agents and their hosts show the text as a link, so it is a URL of a server without path and query
+# (test_text_that_is_no_url_of_a_server_is_ignored).
 _URL = re.compile(r"http://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}", re.IGNORECASE)
 _MOST_BYTES = 512
 
@@ -34,6 +36,7 @@ def register(root: Path, url: str) -> Iterator[None]:
     file = _folder(root) / url.removeprefix("http://")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # A link is not followed, because its target would be truncated below.
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         yield
@@ -70,6 +73,7 @@ def _folder(root: Path) -> Path:
 def _read_record(file: Path) -> str | None:
     """Return the URL of a file, or None if its creator has ended."""
     try:
+        # With O_NONBLOCK, a FIFO in the folder does not block the reader until a writer opens it.
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None

@@ -63,11 +63,13 @@ class _Connection(H11Protocol):
     def _check_progress(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         runs = cycle is not None and not cycle.response_complete
+        # The app may take any time; with_body_timeout limits the client's part of a running request.
         if runs and not self.flow.write_paused:
             return
         if self.transport.get_write_buffer_size() < self._unsent:  # the client reads
             self._start_timer()
         else:
+            # close() would wait until the client has read what is buffered.
             self.transport.abort()
 
 
@@ -95,6 +97,7 @@ class Server(uvicorn.Server):
                 http=type("Connection", (_Connection,), {"timeout_s": timeout_s}),
                 loop="asyncio",
                 ws="none",
+                # With "auto", uvicorn would serve although the start of the MCP servers failed.
                 lifespan="on",
                 log_config=None,
                 log_level="error",
@@ -115,6 +118,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, wait at most ``grace_s`` for running requests, and close all connections."""
+        # First, so that event streams of open pages end by themselves: each would use up all of the grace.
         self._on_stop()
         timer = asyncio.get_running_loop().call_later(self._grace_s, self._close_all)
         await super().shutdown(sockets)
@@ -123,6 +127,7 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop at SIGINT or SIGTERM; unlike uvicorn's handler, do not raise the signal again afterwards."""
+        # Python sets signal handlers in the main thread only; tests run servers in others.
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -67,6 +67,8 @@ class WSGIBridge:
         response = _Response(exchange, head=scope["method"] == "HEAD")
         try:
             async with self._slots:
+                # An app that never returns must not keep the process alive after Ctrl-C, as a thread of an
+                # executor would (test_an_app_that_is_stuck_does_not_delay_the_end).
                 await in_daemon_thread(lambda: self._run(scope, exchange, response), "worker")
         except ClientGoneError:
             pass
@@ -144,8 +146,11 @@ class _Exchange:
     def _wait(self, step: Coroutine[Any, Any, _T]) -> _T:
         with self._lock:
             if self._over:
+                # Python warns of a coroutine that is never awaited.
                 step.close()
                 raise ClientGoneError("the client has disconnected")
+            # Under the lock, so that end() either finds this wait and cancels it, or has set `_over` before
+            # it.
             pending = asyncio.run_coroutine_threadsafe(step, self._loop)
             self._pending = pending
         try:

@@ -45,7 +45,7 @@ MAX_BODY_BYTES = 16 << 20
 """Maximum size of a request in bytes; operations with uploads have their own limits."""
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    *(one for one in every_operation().values() if not one.local),
+    *(operation for operation in every_operation().values() if not operation.local),
     *streams.OPERATIONS,
     *events.OPERATIONS,
 )
@@ -90,10 +90,14 @@ def create_app(
         COVALT_PORT=port,
         COVALT_STOPPING=stopping or threading.Event(),
         MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
+        # Flask's default of 500 kB would refuse larger texts of the editor and larger JSON arguments.
         MAX_FORM_MEMORY_SIZE=MAX_BODY_BYTES,
     )
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
+    # Flask calls before_request functions in the order of their registration, so the guard refuses a
+    # request before any other function reads it; after_request functions in the reverse order, so sealed()
+    # sees a 304.
     Guard(token, port, read_config(root).server.allowed_hosts).install(app)
     request_context.install(app, root, role, followed)
     http.install(app, OPERATIONS)
@@ -105,7 +109,7 @@ def create_app(
     live.install(app, followed)
     layout.install(app, port)
     transfer.install(app)
-    errors.install(app, [one.name for one in OPERATIONS])
+    errors.install(app, [operation.name for operation in OPERATIONS])
     return app
 
 
@@ -124,7 +128,7 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
 
 
 def _document() -> Response:
-    found = openapi.document(OPERATIONS, request.host_url.rstrip("/"))
-    found["paths"] |= tool_registry.documented_paths()
-    found["components"]["schemas"] |= tool_registry.documented_schemas()
-    return jsonify(found)
+    document = openapi.document(OPERATIONS, request.host_url.rstrip("/"))
+    document["paths"] |= tool_registry.documented_paths()
+    document["components"]["schemas"] |= tool_registry.documented_schemas()
+    return jsonify(document)

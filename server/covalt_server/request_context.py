@@ -38,6 +38,8 @@ def install(
     app.config["COVALT_FEED"] = open_feed(root, role, followed)
     app.teardown_request(_close)
     escape_logs()
+    # The path of a request in an error could otherwise forge lines, or hide others
+    # (test_logs_hide_nothing).
     default_handler.setFormatter(LogFormatter(_LOG_LINE))
 
 
@@ -58,9 +60,11 @@ def context() -> Context:
     """
     if "context" not in g:
         root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
+        # The project is opened when an operation needs it, so that pages of errors work while covalt.yaml
+        # is broken.
         g.context = Context(root, lambda: Project.cached(root, role).over("http"))
-    found: Context = g.context
-    return found
+    operation_context: Context = g.context
+    return operation_context
 
 
 def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
@@ -94,14 +98,13 @@ def project() -> Project:
 
 def streams() -> BackgroundCalls[CallStream]:
     """Return the calls whose events clients follow."""
-    found: BackgroundCalls[CallStream] = current_app.config["COVALT_STREAMS"]
-    return found
+    background_calls: BackgroundCalls[CallStream] = current_app.config["COVALT_STREAMS"]
+    return background_calls
 
 
 def feed() -> ChangeFeed:
-    """Return the changes of the project's chats and toolsets."""
-    found: ChangeFeed = current_app.config["COVALT_FEED"]
-    return found
+    change_feed: ChangeFeed = current_app.config["COVALT_FEED"]
+    return change_feed
 
 
 def pending_approvals() -> list[JsonObject]:

@@ -92,12 +92,15 @@ class Guard(NamedTuple):
             WrongOriginError: for a request of another origin.
             NoTokenError: without the token.
         """
+        # Before the checks, because the page of a refused request has a policy with a nonce too.
         g.nonce = secrets.token_urlsafe(16)
         self.check_from(request.headers)
+        # Only links have the token in their URL; with a POST, it would be a second way to send credentials.
         printed = request.args.get("token") if request.method == "GET" else None
         if printed is not None and self.is_token(printed):
             return self._signed_in()
-        if not self.is_token(self._carried()):
+        carried = _bearer(request.headers) or request.cookies.get(self.cookie, "")
+        if not self.is_token(carried):
             raise NoTokenError(
                 "the request needs the server's token",
                 hint="open the URL that covalt-git serve printed, with its ?token=...",
@@ -105,9 +108,9 @@ class Guard(NamedTuple):
         return None
 
     def check_client(
-        self, headers: RequestHeaders, known: Callable[[str], Agent | None]
+        self, headers: RequestHeaders, find_agent: Callable[[str], Agent | None]
     ) -> Agent | None:
-        """Return the agent of the token in the headers, which ``known`` looks up; None for the server's token.
+        """Return the agent of the token in the headers, which ``find_agent`` looks up; None for the server's token.
 
         Raises:
             WrongHostError: for another host.
@@ -118,7 +121,7 @@ class Guard(NamedTuple):
         token = _bearer(headers)
         if self.is_token(token):
             return None
-        agent = known(token)
+        agent = find_agent(token)
         if agent is None:
             raise NoTokenError(
                 "the request needs a valid access token of an agent",
@@ -151,7 +154,10 @@ class Guard(NamedTuple):
 
     def _check_origin(self, headers: RequestHeaders) -> None:
         origin = headers.get("Origin")
+        # A reverse proxy with an allowed host may speak https to the browser.
         own = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self._own_hosts()}
+        # With links, images and frames of another site, browsers send this header and no Origin; scripts
+        # cannot set it.
         site = headers.get("Sec-Fetch-Site", "").lower()
         if (origin is not None and origin.lower() not in own) or site not in _OWN_SITE:
             raise WrongOriginError(
@@ -160,12 +166,10 @@ class Guard(NamedTuple):
             )
 
     def _own_hosts(self) -> set[str]:
+        # The Host of a reverse proxy does not have our port, and browsers leave out port 80.
         named = {name.lower() for name in self.hosts}
         own = {f"{name}:{self.port}" for name in {*LOCAL_NAMES, *named}} | named
         return own | set(LOCAL_NAMES) if self.port == _HTTP else own
-
-    def _carried(self) -> str:
-        return _bearer(request.headers) or request.cookies.get(self.cookie, "")
 
     def _signed_in(self) -> Response:
         rest = [(name, value) for name, value in request.args.items(multi=True) if name != "token"]
@@ -173,6 +177,7 @@ class Guard(NamedTuple):
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
+        # The URL of this answer has the token, and so has its cookie.
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -194,6 +199,8 @@ def page_policy(nonce: str, frames: Iterable[str] = (), ancestors: str = "'none'
             "default-src 'none'",
             "script-src 'self'",
             f"style-src 'self' 'nonce-{nonce}'",
+            # Embedded images of Markdown documents are `data:` URLs; images of other hosts are never
+            # loaded.
             "img-src 'self' data:",
             "media-src 'self'",
             "font-src 'self'",

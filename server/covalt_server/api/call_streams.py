@@ -83,7 +83,9 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
     def ask(self, inquiry: Inquiry) -> None:
         """Send an elicitation request to the clients, and an event when it is closed."""
         super().ask(inquiry)
-        questions = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
+        questions = {
+            key: question.model_dump(mode="json") for key, question in inquiry.questions.items()
+        }
         self.add_event("Question", question_id=inquiry.id, questions=questions)
         inquiry.on_end(lambda: self.add_event("QuestionClosed", question_id=inquiry.id))
 
@@ -110,12 +112,15 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         with self.changed:
             self._listeners -= 1
             if not (self._listeners or self.is_over() or self._grace_s is None):
+                # Not at once: a client that lost its connection can resume the stream
+                # (test_a_client_that_reconnects_resumes_where_it_was).
                 alone = threading.Timer(self._grace_s, self._cancel)
                 alone.daemon = True
                 alone.start()
 
     def _cancel(self) -> None:
         with self.changed:
+            # A client may have come back since the timer was started.
             if not self._listeners:
                 self.cancel.set_as("its last client disconnected")
 
@@ -134,6 +139,7 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
                     self.changed.wait(look_s)
                 (new, after), ended = self.after(after), self.is_over()
             silent_s = 0.0 if new else silent_s + look_s
+            # Proxies close a connection on which nothing is sent; clients ignore comments.
             if silent_s >= heartbeat_s:
                 silent_s = 0.0
                 yield b": nothing new\n\n"

@@ -47,10 +47,10 @@ _PHRASES = {
 
 def install(app: Flask, operations: Iterable[str]) -> None:
     """Register the error handlers; ``operations`` are the names that errors suggest for typos."""
-    known = tuple(operations)
+    operation_names = tuple(operations)
 
     def missing(error: HTTPException) -> Response:
-        return error_response(_http_error(error, known), error)
+        return error_response(_http_error(error, operation_names), error)
 
     app.register_error_handler(CovaltError, error_response)
     app.register_error_handler(HTTPException, missing)
@@ -64,11 +64,15 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
         answer = jsonify(registry_error(error) if _is_of_registry() else error.as_json())
     else:
         refused = isinstance(error, RequestRefusedError)
+        # Its client has shown no token, so the page of a refused request has no name of the project and no
+        # number of approvals (test_the_page_of_a_refused_request_does_not_show_the_project).
         template = "request_refused.html" if refused else "error.html"
         words = phrase(status)
         answer = make_response(render_template(template, error=error, status=status, words=words))
     answer.status_code = status
     for name, value in cause.get_headers() if cause is not None else ():
+        # RFC 9110 requires these with 405 and 416. The other headers describe werkzeug's own page, which is
+        # not sent.
         if name in {"Allow", "Content-Range"}:
             answer.headers[name] = value
     if status == HTTPStatus.UNAUTHORIZED:
@@ -92,14 +96,17 @@ def registry_error(error: CovaltError) -> JsonObject:
     """Return an error in the format of the tool registry, whose description also has the problems of the fields."""
     is_unknown = isinstance(error, ToolNotFoundError)
     code = "tool_not_found" if is_unknown else error.code
-    description = [error.message, *(f"{one.path}: {one.message}" for one in error.problems)]
+    description = [
+        error.message,
+        *(f"{problem.path}: {problem.message}" for problem in error.problems),
+    ]
     return {"error": code, "error_description": "; ".join(description)}
 
 
 def phrase(status: int) -> str:
     """Return the phrase of an HTTP status, the same on every version of Python."""
-    found = HTTPStatus(status)
-    return _PHRASES.get(found, found.phrase)
+    http_status = HTTPStatus(status)
+    return _PHRASES.get(http_status, http_status.phrase)
 
 
 def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltError:
@@ -108,10 +115,10 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
         name = request.path.removeprefix("/api/")
         return UnknownNameError("operation", name, operations, list_with="/api/openapi.json")
     words, hint = _WORDS.get(status, (phrase(status).lower(), ""))
-    found = CovaltError(words, hint=hint)
-    found.code = phrase(status).lower().replace(" ", "_").replace("-", "_")
-    found.http_status = status
-    return found
+    covalt_error = CovaltError(words, hint=hint)
+    covalt_error.code = phrase(status).lower().replace(" ", "_").replace("-", "_")
+    covalt_error.http_status = status
+    return covalt_error
 
 
 def _bug(error: Exception) -> Response:

@@ -72,6 +72,7 @@ def events(_: Context, request: FollowEvents) -> Events:
     feed = request_context.feed()
     position = feed.position() if after is None else after
     waits = _WAITING.acquire(blocking=False)
+    # The parts are read after this function has returned, when Flask has no current app any more.
     parts = _follow(feed, position, current_app.config, once=request.poll, waits=waits)
     leaving = ExitStack()  # as it may be closed more than once
     if waits:
@@ -105,18 +106,21 @@ def _follow(
 def _visible(changes: list[FeedChange], root: Path, role: str | None) -> list[FeedChange]:
     """Return the changes that exist for the role with the current ``covalt.yaml``."""
     try:
+        # The project is read again for each poll: covalt.yaml may take rights away from the role of an open
+        # stream (test_a_role_that_is_taken_away_ends_its_events).
         project = Project.cached(root, role)
     except CovaltError:  # the role's access is unknown
-        return [one for one in changes if one.chat_id is None]
+        return [change for change in changes if change.chat_id is None]
     chats, visibility, approvals = project.chats, project.visibility, project.approvals()
     return [
-        one
-        for one in changes
-        if (one.chat_id is None or chats.has(one.chat_id))
+        change
+        for change in changes
+        if (change.chat_id is None or chats.has(change.chat_id))
         and (
-            one.tool_id is None
-            or visibility.sees(one.tool_id)
-            or (one.kind == "ApprovalChanged" and approvals.exists(one.tool_id))
+            change.tool_id is None
+            or visibility.sees(change.tool_id)
+            # A role may decide about calls of tools that it may not call.
+            or (change.kind == "ApprovalChanged" and approvals.exists(change.tool_id))
         )
     ]
 

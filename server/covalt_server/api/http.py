@@ -58,15 +58,17 @@ class NotJsonBodyError(CovaltError):
 
 
 def method(operation: Operation[Any, Any]) -> str:
-    """Return the HTTP method of an operation."""
     return "POST" if operation.changes or operation.name in _READS_WITH_BODY else "GET"
 
 
 def install(app: Flask, operations: Iterable[Operation[Any, Any]]) -> None:
     """Add the route of each operation."""
-    for one in operations:
+    for operation in operations:
         app.add_url_rule(
-            f"/api/{path(one)}", one.name, partial(respond, one), methods=[method(one)]
+            f"/api/{path(operation)}",
+            operation.name,
+            partial(respond, operation),
+            methods=[method(operation)],
         )
 
 
@@ -100,6 +102,7 @@ def send(file: ResultFile) -> Response:
     )
     if sent.status_code == 200:  # noqa: PLR2004 - otherwise 206 or 304
         sent.content_length = file.size
+    # Closed after its last byte: a client that does not close its response would keep the file open.
     sent.response = _closing(sent.response, file.stream)
     sent.call_on_close(file.stream.close)  # also if the client disconnects
     sent.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
@@ -118,18 +121,17 @@ def single(values: MultiDict[str, str]) -> dict[str, str]:
     Raises:
         InvalidRequestError: if a name occurs twice.
     """
-    twice = sorted(name for name, found in values.lists() if len(found) > 1)
+    twice = sorted(name for name, texts in values.lists() if len(texts) > 1)
     if twice:
         raise InvalidRequestError(f"{twice[0]!r} is given more than once")
     return values.to_dict()
 
 
 def upload(file: FileStorage) -> RequestFile:
-    """Return a file of a form as an upload."""
     return RequestFile(file.filename or "", file.stream)
 
 
-def parse_json(wanted: type[RequestT]) -> RequestT:
+def parse_json(model: type[RequestT]) -> RequestT:
     """Return the request in a JSON body.
 
     Raises:
@@ -137,7 +139,7 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
         InvalidRequestError: if it is not JSON, or does not match.
     """
     # Parsed from JSON again: pydantic's strict mode accepts lists for tuples in JSON only.
-    return parse(wanted, json.dumps(json_object()))
+    return parse(model, json.dumps(json_object()))
 
 
 def json_object() -> JsonObject:
@@ -182,8 +184,10 @@ def _request(operation: Operation[Request, Any], variables: dict[str, str]) -> R
         return parse_json(operation.alternative)
     if request.mimetype != "multipart/form-data":
         raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
+    # Set before `request.files` reads the body; every other request has the smaller limit of the app
+    # (test_an_upload_over_its_limit_is_refused_before_it_is_read).
     request.max_content_length = operation.upload_limit(request_context.context())
-    files = {name: tuple(map(upload, found)) for name, found in request.files.lists()}
+    files = {name: tuple(map(upload, form_files)) for name, form_files in request.files.lists()}
     return parse(operation.request, {**single(request.form), **files})
 
 

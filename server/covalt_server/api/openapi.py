@@ -82,7 +82,8 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
         "servers": [{"url": server}],
         "security": [{"bearer": []}],
         "paths": {
-            path_of(one): {method(one).lower(): _operation(one, references)} for one in every
+            path_of(operation): {method(operation).lower(): _operation(operation, references)}
+            for operation in every
         },
         "components": {
             "schemas": {**schemas, "Problem": PROBLEM, "Error": ERROR},
@@ -102,55 +103,57 @@ def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], Js
     """Return a reference for each request and result, and the referenced schemas by name."""
     bodies: list[Side] = [
         (asks, "validation")
-        for one in every
-        if method(one) == "POST"
-        for asks in _bodies(one).values()
+        for operation in every
+        if method(operation) == "POST"
+        for asks in _bodies(operation).values()
     ]
     answers: list[Side] = [
-        (one.result, "serialization") for one in every if issubclass(one.result, BaseModel)
+        (operation.result, "serialization")
+        for operation in every
+        if issubclass(operation.result, BaseModel)
     ]
-    references, found = models_json_schema([*bodies, *answers], ref_template=REFERENCE)
-    return dict(references), found.get("$defs", {})
+    references, schema = models_json_schema([*bodies, *answers], ref_template=REFERENCE)
+    return dict(references), schema.get("$defs", {})
 
 
-def _operation(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
-    found: JsonObject = {
-        "operationId": one.name,
-        "summary": one.summary,
-        "description": one.description,
-        "responses": _responses(one, references),
+def _operation(operation: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
+    entry: JsonObject = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": operation.description,
+        "responses": _responses(operation, references),
     }
-    if method(one) == "GET":
-        found["parameters"] = _parameters(one)
+    if method(operation) == "GET":
+        entry["parameters"] = _parameters(operation)
     else:
         content = {
             media: {"schema": references[asks, "validation"]}
-            for media, asks in _bodies(one).items()
+            for media, asks in _bodies(operation).items()
         }
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        entry["requestBody"] = {"required": True, "content": content}
+    return entry
 
 
-def _bodies(one: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
+def _bodies(operation: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
     """Return the models of the body of a request, by media type."""
-    if one.upload_limit is None:
-        return {"application/json": one.request}
-    as_json = {} if one.alternative is None else {"application/json": one.alternative}
-    return {"multipart/form-data": one.request, **as_json}
+    if operation.upload_limit is None:
+        return {"application/json": operation.request}
+    as_json = {} if operation.alternative is None else {"application/json": operation.alternative}
+    return {"multipart/form-data": operation.request, **as_json}
 
 
-def path_of(one: Operation[Any, Any]) -> str:
+def path_of(operation: Operation[Any, Any]) -> str:
     """Return the path of an operation, with variables in OpenAPI's syntax."""
-    return f"/api/{path(one)}".replace("<", "{").replace(">", "}")
+    return f"/api/{path(operation)}".replace("<", "{").replace(">", "}")
 
 
-def _parameters(one: Operation[Any, Any]) -> list[JsonObject]:
-    schema = one.request.model_json_schema()
+def _parameters(operation: Operation[Any, Any]) -> list[JsonObject]:
+    schema = operation.request.model_json_schema()
     required = schema.get("required", ())
     parameters: list[JsonObject] = []
     for name, field in schema.get("properties", {}).items():
         kind = {key: value for key, value in _without_null(field).items() if key != "description"}
-        where = "path" if f"{{{name}}}" in path_of(one) else "query"
+        where = "path" if f"{{{name}}}" in path_of(operation) else "query"
         parameter = {"name": name, "in": where, "required": name in required, "schema": kind}
         if "description" in field:
             parameter["description"] = field["description"]
@@ -167,26 +170,26 @@ def _without_null(schema: JsonObject) -> JsonObject:
     return {**choices[0], **rest}
 
 
-def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
+def _responses(operation: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
     schema: JsonObject = {"type": "string", "format": "binary"}
     media: tuple[str, ...] = SENT
-    if issubclass(one.result, BaseModel):
+    if issubclass(operation.result, BaseModel):
         media = ("application/json",)
-        schema = references[one.result, "serialization"]
-    elif issubclass(one.result, Events):
+        schema = references[operation.result, "serialization"]
+    elif issubclass(operation.result, Events):
         media = ("text/event-stream",)
         schema = EVENT
     content = {name: {"schema": schema} for name in media}
     answers: JsonObject = {"200": {"description": "Done.", "content": content}}
-    is_get = method(one) == "GET"
-    if is_get and not issubclass(one.result, Events):
+    is_get = method(operation) == "GET"
+    if is_get and not issubclass(operation.result, Events):
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "The ETag is the one in If-None-Match."}
-    if is_get and issubclass(one.result, Events):
+    if is_get and issubclass(operation.result, Events):
         answers["204"] = {"description": "There are no more events."}
-    if issubclass(one.result, ResultFile):
+    if issubclass(operation.result, ResultFile):
         answers["206"] = {"description": "The requested range.", "content": content}
-    refused = {*REFUSALS, *one.errors, *TROUBLE}
+    refused = {*REFUSALS, *operation.errors, *TROUBLE}
     refused |= {*BODY_REFUSALS} if not is_get else set()
     for status in sorted(refused):
         answers[str(status)] = {

@@ -130,8 +130,8 @@ def answer_question(context: Context, request: AnswerQuestion) -> QuestionsLeft:
     inquiry = followed(context, request.call_id).asking()
     if inquiry is None or inquiry.id != request.question_id:
         raise NoOpenQuestionError("this question is no longer open")
-    for key, one in request.answers.items():
-        inquiry.answer(key, one)
+    for key, result in request.answers.items():
+        inquiry.answer(key, result)
     return QuestionsLeft(open=tuple(inquiry.open()))
 
 
@@ -158,10 +158,12 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
     call_id = new_id() if request.call_id is None else check_new_id(request.call_id, "call")
     tool_id = str(ToolId.parse(request.tool_id))
     call = Followed(call_id, request.chat_id, tool_id, canonical_json.dumps(request.args))
-    wanted = replace(as_request(request), call_id=call_id, fresh=request.call_id is None)
-    if opened.engine().earlier_outcome(chat, wanted) is None:
-        opened.engine().check(wanted)
+    call_request = replace(as_request(request), call_id=call_id, fresh=request.call_id is None)
+    # A call that was made already under this id does not run again, so it is not checked again.
+    if opened.engine().earlier_outcome(chat, call_request) is None:
+        opened.engine().check(call_request)
     new = CallStream(call, on_disconnect=request.on_disconnect)
+    # Of two requests with one id at the same time, the second one follows the call of the first.
     call_stream = request_context.streams().find_or_add(call_id, new)
     if call_stream.call != call:
         raise IdTakenError(call_id, "another call")
@@ -169,7 +171,7 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
 
         def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             with Context.of(opened, waiting=waits, follower=follower) as making:
-                return make_call(making, chat, wanted)
+                return make_call(making, chat, call_request)
 
         _start(opened, make, call_stream, request.can_ask)
     return call_stream
@@ -189,6 +191,7 @@ def approved(
     call = Followed(approval.call_id, approval.chat_id, approval.tool_id, args)
     streams = request_context.streams()
     new = CallStream(call, on_disconnect="continue")
+    # The stream of the request has ended with ApprovalRequired; the approved call has the same id.
     call_stream = streams.find_or_add(call.call_id, new, replace_ended=True)
     if call_stream is new:
 
@@ -217,13 +220,15 @@ def resume_stream(context: Context, request: ResumeStream) -> Events:
         after = http_request.headers.get("Last-Event-ID")
     if after is not None and after != END and not (after.isascii() and after.isdigit()):
         raise InvalidRequestError("'after' is the id of an event: a number, or end")
-    found = request_context.streams().get(request.call_id)
-    if found is not None and request.chat_id in {None, found.call.chat_id}:
-        if not context.visibility.sees(found.call.tool_id):
+    call_stream = request_context.streams().get(request.call_id)
+    if call_stream is not None and request.chat_id in {None, call_stream.call.chat_id}:
+        # The answer is the same as for an id that does not exist, so that ids of hidden calls cannot be
+        # guessed.
+        if not context.visibility.sees(call_stream.call.tool_id):
             raise _unknown(request.call_id)
-        if after == END and found.ended_at is not None:
+        if after == END and call_stream.ended_at is not None:
             return Events(None)
-        return _listened(found, after=int(after or 0) if after != END else 0)
+        return _listened(call_stream, after=int(after or 0) if after != END else 0)
     chat_id = _chat_of(context, request)
     if after == END:
         return Events(None)
@@ -239,6 +244,7 @@ def _start(
     opened: Project, make: Make, call_stream: CallStream, can_ask: tuple[QuestionKind, ...]
 ) -> None:
     call, running = call_stream.call, ExitStack()
+    # Registered before the thread runs, so that a request that cancels the call finds it at once.
     running.enter_context(
         RUNNING.track(call.call_id, call_stream.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
     )
@@ -247,6 +253,7 @@ def _start(
         with running:
             _follow(opened, make, call_stream, frozenset(can_ask))
 
+    # Not a daemon: when the server stops, the cancelled call is still recorded.
     threading.Thread(target=work, name="covalt-git call").start()
 
 
@@ -272,9 +279,11 @@ def _follow(
             try:
                 outcome = make(chat, waits, follower)
             finally:  # a refused call may have closed an approval
+                # The index is a cache. Without it the call has still been made, and its client must get the
+                # result.
                 with suppress(IndexUnusableError), opened.chat_index() as index:
                     index.sync_chat(chat)
-            done = answer_of(chat, outcome)
+            call_answer = answer_of(chat, outcome)
     except CovaltError as error:
         call_stream.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
@@ -282,12 +291,14 @@ def _follow(
         call_stream.add_last_event("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:
-        shown = done.model_dump(mode="json")
-        if shown["changes"]:
-            call_stream.add_event("FilesChanged", changes=shown["changes"])
-        if shown["render_plan"] is not None:
-            call_stream.add_event("RenderPlan", render_plan=shown["render_plan"])
-        call_stream.add_last_event(_ENDS[done.status], outcome, call=shown, refusal=None)
+        answer_json = call_answer.model_dump(mode="json")
+        if answer_json["changes"]:
+            call_stream.add_event("FilesChanged", changes=answer_json["changes"])
+        if answer_json["render_plan"] is not None:
+            call_stream.add_event("RenderPlan", render_plan=answer_json["render_plan"])
+        call_stream.add_last_event(
+            _ENDS[call_answer.status], outcome, call=answer_json, refusal=None
+        )
 
 
 def _add_event(call_stream: CallStream, reported: CallEvent) -> None:
@@ -296,8 +307,8 @@ def _add_event(call_stream: CallStream, reported: CallEvent) -> None:
             call_stream.add_event("ToolCallStarted", call_id=call_id, at=commits.now())
         case Installing(message):
             call_stream.add_event("Installing", message=message)
-        case Progress(done, total, message):
-            call_stream.add_event("ToolCallProgress", done=done, total=total, message=message)
+        case Progress(amount, total, message):
+            call_stream.add_event("ToolCallProgress", done=amount, total=total, message=message)
         case Log(level, message):
             call_stream.add_event("ToolCallLog", level=level, message=message)
 
@@ -307,11 +318,12 @@ def _chat_of(context: Context, request: ResumeStream) -> str:
     if request.chat_id is not None:
         context.chat_index().sync_chat(context.chat(request.chat_id))
     else:
+        # The index does not know of calls by other processes since it was read last.
         context.chat_index().sync_chats()
     for chat_id in context.chat_index().chats_of_record(request.call_id):
         call = context.chat_index().call(chat_id, request.call_id)
-        known = call is not None and context.visibility.sees(call.tool_id)
-        if known and request.chat_id in {None, chat_id}:
+        is_visible = call is not None and context.visibility.sees(call.tool_id)
+        if is_visible and request.chat_id in {None, chat_id}:
             return chat_id
     raise _unknown(request.call_id)
 
@@ -322,11 +334,12 @@ def _unknown(call_id: str) -> UnknownNameError:
 
 def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
     """Yield the last event of a call of any process, when it has ended."""
-    while (done := _finished_call(opened, chat_id, call_id)) is None:
+    # No process reports the end of its calls to others, so the record is polled.
+    while (call_answer := _finished_call(opened, chat_id, call_id)) is None:
         yield b""
         time.sleep(LOOK_S)
-    name = _ENDS[done.status]
-    yield event(END, name, {"call": done.model_dump(mode="json"), "refusal": None})
+    name = _ENDS[call_answer.status]
+    yield event(END, name, {"call": call_answer.model_dump(mode="json"), "refusal": None})
 
 
 def _finished_call(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:

@@ -72,16 +72,16 @@ class _Route(NamedTuple):
 
 def install(app: Flask) -> None:
     """Add the routes of the registry."""
-    for path, one in _routes():
+    for path, route in _routes():
         # Without merge_slashes=False, the id a//b would be redirected to a/b.
-        endpoint = f"registry {one.method} {path}"
-        view = _answering(one.view)
-        app.add_url_rule(path, endpoint, view, methods=[one.method], merge_slashes=False)
+        endpoint = f"registry {route.method} {path}"
+        view = _answering(route.view)
+        app.add_url_rule(path, endpoint, view, methods=[route.method], merge_slashes=False)
 
 
 def _routes() -> list[tuple[str, _Route]]:
-    found = [(f"{path}{one.path}", one) for path in PATHS for one in _ROUTES]
-    return [*found, (PATHS[1], _REMOVE_NAMED)]
+    routes = [(f"{path}{route.path}", route) for path in PATHS for route in _ROUTES]
+    return [*routes, (PATHS[1], _REMOVE_NAMED)]
 
 
 def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
@@ -89,6 +89,7 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
         try:
             project()
         except BrokenConfigError as error:
+            # Clients of this format know the code `registry_not_configured`, and no codes of covalt-git.
             raise RegistryUnavailableError(f"covalt.yaml cannot be used: {error.message}") from None
         return view(**variables)
 
@@ -98,7 +99,7 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
 def documented_schemas() -> JsonObject:
     """Return the schemas of the registry for the OpenAPI document."""
     entry = [(ToolEntry, "validation")]
-    found = models_json_schema(entry, ref_template=openapi.REFERENCE)[1]  # type: ignore[arg-type]
+    schemas = models_json_schema(entry, ref_template=openapi.REFERENCE)[1]  # type: ignore[arg-type]
     error = {
         "type": "object",
         "description": "The answer of the tool registry to a request that failed.",
@@ -106,15 +107,15 @@ def documented_schemas() -> JsonObject:
         "required": ["error", "error_description"],
         "additionalProperties": False,
     }
-    return {**found["$defs"], "RegistryError": error}
+    return {**schemas["$defs"], "RegistryError": error}
 
 
 def documented_paths() -> JsonObject:
     """Return the routes of the registry for the OpenAPI document."""
     paths: JsonObject = {}
-    for path, one in _routes():
+    for path, route in _routes():
         documented = path.replace(_OF_TOOL, "/{tool_id}")
-        paths.setdefault(documented, {})[one.method.lower()] = _documented(one)
+        paths.setdefault(documented, {})[route.method.lower()] = _documented(route)
     return paths
 
 
@@ -123,20 +124,23 @@ def _documented(route: _Route) -> JsonObject:
         content = {"application/json": {"schema": schema}}
         return {str(status): {"description": phrase(status), "content": content}}
 
-    found: JsonObject = {"summary": route.summary, "responses": answer(route.status, route.schema)}
+    operation: JsonObject = {
+        "summary": route.summary,
+        "responses": answer(route.status, route.schema),
+    }
     refused = {*REFUSALS, *TROUBLE}
     if route.sends:
         refused |= {409, *BODY_REFUSALS}
     if _IN_PATH in route.parameters or not route.sends:
         refused.add(404)
-    for one in sorted(refused):
-        found["responses"] |= answer(one, _ERROR)
+    for status in sorted(refused):
+        operation["responses"] |= answer(status, _ERROR)
     if route.parameters:
-        found["parameters"] = list(route.parameters)
+        operation["parameters"] = list(route.parameters)
     if route.sends:
         content = {"application/json": {"schema": _ENTRY}}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _register() -> Response:
@@ -147,7 +151,7 @@ def _register() -> Response:
 
 def _list() -> Response:
     fields = {name: text for name, text in single(request.args).items() if name == "protocol"}
-    tools = [one.entry for one in ask(registry.list_registered_tools, **fields).tools]
+    tools = [tool.entry for tool in ask(registry.list_registered_tools, **fields).tools]
     return jsonify({"tools": tools, "count": len(tools)})
 
 
@@ -156,13 +160,13 @@ def _show(tool_id: str) -> Response:
 
 
 def _replace(tool_id: str) -> Response:
-    done = ask(registry.replace_registered_tool, tool_id=tool_id, entry=json_object())
-    return jsonify(done.entry)
+    tool = ask(registry.replace_registered_tool, tool_id=tool_id, entry=json_object())
+    return jsonify(tool.entry)
 
 
 def _remove(tool_id: str) -> Response:
-    done = ask(registry.remove_registered_tool, tool_id=tool_id)
-    return jsonify({"status": "deregistered", "tool_id": done.tool_id})
+    result = ask(registry.remove_registered_tool, tool_id=tool_id)
+    return jsonify({"status": "deregistered", "tool_id": result.tool_id})
 
 
 def _remove_named() -> Response:

@@ -80,14 +80,14 @@ def rows(name: str, schema: JsonObject, text: str) -> int:
     is_short = (
         any(text_at(schema, key) for key in ("format", "pattern"))
         or bool(words and words[-1].lower() in _SHORT_NAMES)
-        or any(isinstance(one, str) and one and "\n" not in one for one in samples)
+        or any(isinstance(sample, str) and sample and "\n" not in sample for sample in samples)
     )
     return 0 if is_short else 1
 
 
 def suggestions(shape: Shape) -> tuple[str, ...]:
     """Return the examples of a schema that a single-line box can show."""
-    samples = [one for one in list_at(shape.schema, "examples") if shape.holds(one)]
+    samples = [sample for sample in list_at(shape.schema, "examples") if shape.holds(sample)]
     return tuple(text for text in map(shown_text, samples) if not re.search(r"[\r\n\0]", text))
 
 

@@ -129,7 +129,7 @@ class Field:
     def is_blank(self) -> bool:
         """Whether the field is empty."""
         if self.kind is InputKind.CHOICE:
-            return not any(one.sent and one.chosen for one in self.choices)
+            return not any(choice.sent and choice.chosen for choice in self.choices)
         return not self.text and self.kind in _BOXES
 
     def walk(self) -> Iterator[Field]:
@@ -147,8 +147,8 @@ def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | No
     """
     root = Field(name=ROOT, loc=(), label=_label(schema, "arguments"), required=True)
     shape = shape_of_arguments(schema)
-    shown = start(shape) if value is MISSING and typed is None else value
-    return _Drawing(typed or {}).field(root, shape, shown)
+    field_value = start(shape) if value is MISSING and typed is None else value
+    return _Drawing(typed or {}).field(root, shape, field_value)
 
 
 def mark(name: str, word: str) -> str:
@@ -162,16 +162,16 @@ def inner_name(name: str, key: str | int) -> str:
     Characters that a form submission would change are percent-encoded.
     """
     escaped = str(key).replace("~", "~0").replace("/", "~1")
-    return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", escaped)
+    return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda match: f"%{ord(match[0]):02X}", escaped)
 
 
-def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
+def marked(field: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
     """Return a form with problems added to fields, by the names of the fields, and with the focus on one field."""
     return replace(
-        shown,
-        problems=tuple(problems.get(shown.name, ())),
-        focus=shown.name == focus,
-        children=tuple(marked(inner, problems, focus) for inner in shown.children),
+        field,
+        problems=tuple(problems.get(field.name, ())),
+        focus=field.name == focus,
+        children=tuple(marked(inner, problems, focus) for inner in field.children),
     )
 
 
@@ -182,42 +182,42 @@ class _Drawing:
         self._typed = typed
         self._left = MAX_FIELDS
 
-    def field(self, shown: Field, shape: Shape, value: Any) -> Field:
+    def field(self, field: Field, shape: Shape, value: Any) -> Field:
         """Return the field of a place, filled with the value there."""
         self._left -= 1
-        if value is MISSING and shown.required and shape.kind in COMPOSITE:
+        if value is MISSING and field.required and shape.kind in COMPOSITE:
             value = None if shape.nullable else initial_value(shape)
-        shown = replace(
-            shown,
-            kind=self._kind(shown, shape, value),
+        field = replace(
+            field,
+            kind=self._kind(field, shape, value),
             nullable=shape.nullable,
             description=text_at(shape.schema, "description"),
         )
-        match shown.kind:
+        match field.kind:
             case InputKind.OBJECT:
-                return self._object(shown, shape, value)
+                return self._object(field, shape, value)
             case InputKind.LIST:
-                return self._list(shown, shape, value)
+                return self._list(field, shape, value)
             case InputKind.JSON:
-                shown = _json_box(shown, value, self._typed.get(mark(shown.name, "json")))
+                field = _json_box(field, value, self._typed.get(mark(field.name, "json")))
             case InputKind.CHOICE | InputKind.CHECKBOX:
-                shown = _choice(shown, shape, value)
+                field = _choice(field, shape, value)
             case InputKind.CHOICES:
-                shown = _choices(shown, shape, value)
+                field = _choices(field, shape, value)
             case _:
-                shown = _box(shown, shape, value, self._typed.get(shown.name))
-        return _with_note(shown, shape)
+                field = _box(field, shape, value, self._typed.get(field.name))
+        return _with_note(field, shape)
 
-    def _kind(self, shown: Field, shape: Shape, value: Any) -> InputKind:
+    def _kind(self, field: Field, shape: Shape, value: Any) -> InputKind:
         """Return the kind of field that shows a value without losing any of it."""
-        if mark(shown.name, "json") in self._typed:
+        if mark(field.name, "json") in self._typed:
             return InputKind.JSON
-        if shown.name in self._typed:
+        if field.name in self._typed:
             return shape.kind
-        is_empty = same(value, empty_value(shape, required=shown.required))
+        is_empty = same(value, empty_value(shape, required=field.required))
         if shape.kind in COMPOSITE:
             fits = is_empty or self._fits(shape, value)
-            return shape.kind if fits and len(shown.loc) < MAX_DEPTH else InputKind.JSON
+            return shape.kind if fits and len(field.loc) < MAX_DEPTH else InputKind.JSON
         is_option = shape.kind is InputKind.CHOICE or (
             value is None and shape.kind is InputKind.CHECKBOX and shape.nullable
         )
@@ -233,18 +233,20 @@ class _Drawing:
 
     def _fits(self, shape: Shape, value: Any) -> bool:
         """Return whether a list or an object can be shown part by part."""
+        # Decided before the first part is drawn, so that a list is shown either in fields or as JSON, never
+        # half of it.
         if not shape.holds(value) or len(value) > self._left:
             return False
         return shape.kind is InputKind.LIST or value.keys() <= shape.properties.keys()
 
-    def _object(self, shown: Field, shape: Shape, value: Any) -> Field:
+    def _object(self, field: Field, shape: Shape, value: Any) -> Field:
         if not isinstance(value, dict):
-            return _not_set(shown, value)
+            return _not_set(field, value)
         parts = tuple(
             self.field(
                 Field(
-                    name=inner_name(shown.name, key),
-                    loc=(*shown.loc, key),
+                    name=inner_name(field.name, key),
+                    loc=(*field.loc, key),
                     label=_label(shape.schema["properties"][key], key),
                     required=key in shape.required,
                     hint=key,
@@ -254,20 +256,20 @@ class _Drawing:
             )
             for key, part in shape.properties.items()
         )
-        return replace(shown, children=parts, out=_remove_label(shown))
+        return replace(field, children=parts, out=_remove_label(field))
 
-    def _list(self, shown: Field, shape: Shape, value: Any) -> Field:
-        shown = _with_note(shown, shape)
+    def _list(self, field: Field, shape: Shape, value: Any) -> Field:
+        field = _with_note(field, shape)
         if not isinstance(value, list):
-            return _not_set(shown, value)
+            return _not_set(field, value)
         items = tuple(
             self.field(
                 Field(
-                    name=inner_name(shown.name, at),
-                    loc=(*shown.loc, at),
-                    label=f"{shown.label} {at + 1}",
+                    name=inner_name(field.name, at),
+                    loc=(*field.loc, at),
+                    label=f"{field.label} {at + 1}",
                     required=True,
-                    hint=shown.hint.removesuffix("s"),
+                    hint=field.hint.removesuffix("s"),
                     is_item=True,
                 ),
                 shape.item,
@@ -275,82 +277,91 @@ class _Drawing:
             )
             for at, inner in enumerate(value)
         )
-        return replace(shown, children=items, out=_remove_label(shown))
+        return replace(field, children=items, out=_remove_label(field))
 
 
 # Fields that hold no others
 
 
-def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
+def _box(field: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     """Return a box with the text of a value, or with the input that is shown again."""
     text = shown_text(value) if typed is None else typed
-    shown = replace(shown, text=text, suggestions=suggestions(shape))
+    field = replace(field, text=text, suggestions=suggestions(shape))
     if shape.kind is not InputKind.TEXT:
         is_integer = shape.kind is InputKind.INTEGER
-        hints = number_attributes(is_integer=is_integer, required=shown.needed)
-        return replace(shown, attributes=PLAIN | hints)
-    hints = text_attributes(shape.schema, text, required=shown.needed)
-    lines = rows(shown.hint, shape.schema, text)
+        hints = number_attributes(is_integer=is_integer, required=field.needed)
+        return replace(field, attributes=PLAIN | hints)
+    hints = text_attributes(shape.schema, text, required=field.needed)
+    lines = rows(field.hint, shape.schema, text)
     if not lines:
-        return replace(shown, attributes=PLAIN | hints)
+        return replace(field, attributes=PLAIN | hints)
     del hints["type"]
-    return replace(shown, kind=InputKind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
+    return replace(field, kind=InputKind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
 
 
-def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
+def _json_box(field: Field, value: Any, typed: str | None) -> Field:
     if typed is None:
         typed = "" if value is MISSING else as_json(value, indent=2)
     lines = min(max(typed.count("\n") + 1, 3), 20)
-    return replace(shown, kind=InputKind.JSON, text=typed, rows=lines, attributes=PLAIN)
+    return replace(field, kind=InputKind.JSON, text=typed, rows=lines, attributes=PLAIN)
 
 
-def _choice(shown: Field, shape: Shape, value: Any) -> Field:
+def _choice(field: Field, shape: Shape, value: Any) -> Field:
     """Return a field for a choice of one value, or a checkbox."""
-    if shape.kind is InputKind.CHECKBOX and shown.needed:
-        return replace(shown, checked=value is True)
-    options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
-    if shape.nullable and not any(one is None for one, _ in options):
+    if shape.kind is InputKind.CHECKBOX and field.needed:
+        return replace(field, checked=value is True)
+    options = [(option.value, option.label) for option in shape.options or _YES_OR_NO]
+    if shape.nullable and not any(option_value is None for option_value, _ in options):
         options.append((None, "null"))
-    choices = [FieldOption(as_json(one), label, same(one, value)) for one, label in options]
-    if value is MISSING or not shown.required:
-        choices.insert(0, FieldOption("", _unset(shown, shape, options), value is MISSING))
+    choices = [
+        FieldOption(as_json(option_value), label, same(option_value, value))
+        for option_value, label in options
+    ]
+    if value is MISSING or not field.required:
+        choices.insert(0, FieldOption("", _unset(field, shape, options), value is MISSING))
+    # Without this option, a browser would select another value than the one that fills the form, and send
+    # it.
     if value is not MISSING and not any(choice.chosen for choice in choices):
         choices.append(FieldOption(as_json(value), f"{as_json(value)} (not one of these)", True))
-    needed = {"required": ""} if shown.required and not choices[0].sent else {}
-    return replace(shown, kind=InputKind.CHOICE, choices=tuple(choices), attributes=needed)
+    needed = {"required": ""} if field.required and not choices[0].sent else {}
+    return replace(field, kind=InputKind.CHOICE, choices=tuple(choices), attributes=needed)
 
 
-def _choices(shown: Field, shape: Shape, value: Any) -> Field:
+def _choices(field: Field, shape: Shape, value: Any) -> Field:
     chosen = value if isinstance(value, list) else []
     boxes = tuple(
-        FieldOption(as_json(one.value), one.label, any(same(one.value, it) for it in chosen))
-        for one in shape.options
+        FieldOption(
+            as_json(option.value), option.label, any(same(option.value, item) for item in chosen)
+        )
+        for option in shape.options
     )
-    return replace(shown, choices=boxes)
+    return replace(field, choices=boxes)
 
 
 def _is_selection(shape: Shape, value: list[Any]) -> bool:
     """Return whether checkboxes can represent this list: its items are in their order, without duplicates."""
-    checked = [one.value for one in shape.options if any(same(one.value, it) for it in value)]
+    checked = [
+        option.value for option in shape.options if any(same(option.value, item) for item in value)
+    ]
     return len(checked) == len(value) and all(map(same, checked, value))
 
 
-def _not_set(shown: Field, value: Any) -> Field:
+def _not_set(field: Field, value: Any) -> Field:
     """Return the field of a list or an object that is omitted or null."""
     text = "null" if value is None else "not set"
-    return replace(shown, is_set=False, text=text)
+    return replace(field, is_set=False, text=text)
 
 
-def _remove_label(shown: Field) -> str:
+def _remove_label(field: Field) -> str:
     """Return the label of the button that omits a list or an object; empty if that is not allowed."""
-    if not shown.required:
+    if not field.required:
         return "Leave out"
-    return "Make null" if shown.nullable else ""
+    return "Make null" if field.nullable else ""
 
 
-def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
+def _unset(field: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
     """Return the label of the option for no value."""
-    if shown.required:
+    if field.required:
         return "choose..."
     default = [label for value, label in options if same(value, shape.default)]
     return f"default: {default[0]}" if default else "not set"
@@ -359,17 +370,17 @@ def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> st
 # Words
 
 
-def _with_note(shown: Field, shape: Shape) -> Field:
+def _with_note(field: Field, shape: Shape) -> Field:
     words = [*limits_in_words(shape.schema, _LIMITED.get(shape.kind, ""))]
     default = shape.default
     is_plain = (
-        shown.kind is InputKind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})
+        field.kind is InputKind.CHOICE or field.needed or default in (MISSING, None, "", [], {})
     )
     if not is_plain:
         words.insert(0, f"default: {brief(default)}")
-    if shown.kind is InputKind.JSON:
+    if field.kind is InputKind.JSON:
         words.append("JSON: texts need quotes")
-    return replace(shown, note=" \u00b7 ".join(words))
+    return replace(field, note=" \u00b7 ".join(words))
 
 
 def _label(schema: Any, name: str) -> str:

@@ -77,17 +77,23 @@ class Submitted:
     def refused(self, problems: Sequence[Problem]) -> Submitted:
         """Return the form to show again after the tool's own validation refused the arguments."""
         if self.side == "json":
-            found = tuple(FieldProblem(JSON_BOX, f"{one.path}: {one.message}") for one in problems)
-            return replace(self, problems=found, wants="redraw")
-        found = refusals(self.fields, problems)
-        fields = marked(self.fields, by_path(found), _start_of(self.fields, found[0].path))
-        return replace(self, problems=found, fields=fields, wants="redraw")
+            field_problems = tuple(
+                FieldProblem(JSON_BOX, f"{problem.path}: {problem.message}") for problem in problems
+            )
+            return replace(self, problems=field_problems, wants="redraw")
+        field_problems = refusals(self.fields, problems)
+        fields = marked(
+            self.fields, by_path(field_problems), _start_of(self.fields, field_problems[0].path)
+        )
+        return replace(self, problems=field_problems, fields=fields, wants="redraw")
 
     def answer(self) -> JsonObject:
         """Return the answer to ``form.js``, which checks the form while the user types."""
         return {
             "args": self.value,
-            "problems": [{"path": one.path, "message": one.message} for one in self.problems],
+            "problems": [
+                {"path": problem.path, "message": problem.message} for problem in self.problems
+            ],
         }
 
 
@@ -100,12 +106,12 @@ def opened(
         BadSchemaError: if there is a value to check and the schema cannot be used.
     """
     fields = draw(schema, value)
-    shown = tuple(_example(at, one) for at, one in enumerate(examples))
+    example_options = tuple(_example(at, example) for at, example in enumerate(examples))
     if value is MISSING:
-        return Submitted(value=None, fields=fields, examples=shown)
+        return Submitted(value=None, fields=fields, examples=example_options)
     problems = wrong(schema, value, fields)
     fields = marked(fields, by_path(problems))
-    return Submitted(value=value, fields=fields, problems=problems, examples=shown)
+    return Submitted(value=value, fields=fields, problems=problems, examples=example_options)
 
 
 def submitted(
@@ -116,14 +122,14 @@ def submitted(
     Raises:
         BadSchemaError: if the schema cannot be used.
     """
-    shown = tuple(_example(at, one) for at, one in enumerate(examples))
+    example_options = tuple(_example(at, example) for at, example in enumerate(examples))
     if "_example" in form:
         chosen = form.get("_example", -1, type=int)
         if 0 <= chosen < len(examples):
             return opened(schema, examples[chosen].args, examples=examples)
     if form.get("_side") == "json":
-        return replace(_of_json(schema, form), examples=shown)
-    return replace(_of_fields(schema, form), examples=shown)
+        return replace(_of_json(schema, form), examples=example_options)
+    return replace(_of_fields(schema, form), examples=example_options)
 
 
 # The two sides of a form
@@ -164,17 +170,18 @@ def _of_fields(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
     value = settled(draft)
     fields = draw(schema, draft, reading.typed)
     mistyped = tuple(reading.problems)
+    # Input that is not a value of its type has no JSON, so the user fixes it on this side.
     if form.get("_use") == "json" and not mistyped:
         text = as_json(value, indent=2)
         return Submitted(value=value, fields=fields, side="json", text=text)
     if _BUTTONS & set(form):
         # A user who is still filling in the form does not need to see every missing field.
         start = mistyped[0].path if "_use" in form and mistyped else reading.focus
-        shown = marked(fields, by_path(mistyped), _start_of(fields, start))
-        return Submitted(value=None if mistyped else value, fields=shown, problems=mistyped)
+        marked_fields = marked(fields, by_path(mistyped), _start_of(fields, start))
+        return Submitted(value=None if mistyped else value, fields=marked_fields, problems=mistyped)
     problems = wrong(schema, value, fields, mistyped)
     messages = by_path(problems)
-    first = next((one.name for one in fields.walk() if one.name in messages), "")
+    first = next((field.name for field in fields.walk() if field.name in messages), "")
     return Submitted(
         value=None if mistyped else value,
         fields=marked(fields, messages, _start_of(fields, first)),
@@ -191,12 +198,12 @@ def _wanted_parts(form: MultiDict[str, str], problems: Sequence[FieldProblem]) -
 
 def _start_of(fields: Field, name: str) -> str:
     """Return the name of the input to focus within a field; in a list, it is the button that adds an item."""
-    one = next((one for one in fields.walk() if one.name == name), None)
-    while one is not None and one.kind in COMPOSITE and one.children:
-        if one.kind is InputKind.LIST:
+    field = next((field for field in fields.walk() if field.name == name), None)
+    while field is not None and field.kind in COMPOSITE and field.children:
+        if field.kind is InputKind.LIST:
             break
-        one = one.children[0]
-    return one.name if one else ""
+        field = field.children[0]
+    return field.name if field else ""
 
 
 def _example(at: int, example: Example) -> FieldOption:

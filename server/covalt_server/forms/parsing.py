@@ -52,6 +52,8 @@ class FormReader:
         self._form = form
         self._added = form.get("_add")
         self._removed = form.get("_remove")
+        # The prefixes of a name with 100,000 slashes would take gigabytes, so only as many parts as a form
+        # has are used.
         self._sent = {
             "/".join(parts[:length])
             for parts in (name.split("/") for name in form)
@@ -74,6 +76,7 @@ class FormReader:
             return self._choices(shape, old, required=required)
         text = self._form.get(old)
         is_plain = required and not shape.nullable
+        # Browsers send nothing for a checkbox that is not checked.
         if shape.kind is InputKind.CHECKBOX and is_plain:
             return text == "true"
         if text is None:
@@ -100,10 +103,12 @@ class FormReader:
 
     def _number(self, shape: Shape, text: str, new: str) -> Any:
         """Return a number with the precision of the input; integers stay integers."""
-        shown = shorten(text.strip())
+        excerpt = shorten(text.strip())
         kind = "an integer" if shape.kind is InputKind.INTEGER else "a number"
-        message = f"must be {kind}, not {as_json(shown)}"
+        message = f"must be {kind}, not {as_json(excerpt)}"
         try:
+            # float() would change large integers, and accept `nan`, `1_000` and digits of other scripts
+            # (test_numbers_are_read_exactly).
             number = read_json(text.strip())
         except canonical_json.NotJsonError as error:
             number, message = None, error.message if error.hint else message  # too large
@@ -121,7 +126,7 @@ class FormReader:
             return MISSING
         if not checked:
             return empty_value(shape, required=required)
-        return [one.value for one in shape.options if as_json(one.value) in checked]
+        return [option.value for option in shape.options if as_json(option.value) in checked]
 
     def _composite(self, shape: Shape, old: str, new: str, *, required: bool, depth: int) -> Any:
         if self._removed == old:
@@ -152,12 +157,12 @@ class FormReader:
     def _list(self, shape: Shape, old: str, new: str, depth: int) -> list[Any]:
         items: list[Any] = []
         for number in self._form.getlist(mark(old, "item")):
-            one = f"{old}/{number}"
-            if one == self._removed:
+            old_item = f"{old}/{number}"
+            if old_item == self._removed:
                 self.focus = new
                 continue
             name = inner_name(new, len(items))
-            items.append(self.value(shape.item, one, name, required=True, depth=depth + 1))
+            items.append(self.value(shape.item, old_item, name, required=True, depth=depth + 1))
         if self._added == old:
             self.focus = inner_name(new, len(items))
             items.append(start(shape.item))

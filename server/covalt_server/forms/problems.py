@@ -32,28 +32,28 @@ def wrong(
 ) -> tuple[FieldProblem, ...]:
     """Return all problems of a value, each at the field where the user can fix it."""
     by_loc: dict[json_schema.Loc, Field] = {}
-    for one in fields.walk():
-        by_loc.setdefault(one.loc, one)
-    known = {one.path for one in mistyped}
-    found = [
+    for field in fields.walk():
+        by_loc.setdefault(field.loc, field)
+    mistyped_paths = {problem.path for problem in mistyped}
+    schema_problems = [
         problem
         for loc, message in json_schema.value_problems(schema, value)
-        if (problem := _placed(loc, message, by_loc)).path not in known
+        if (problem := _placed(loc, message, by_loc)).path not in mistyped_paths
     ]
-    return tuple(dict.fromkeys([*mistyped, *found]))
+    return tuple(dict.fromkeys([*mistyped, *schema_problems]))
 
 
 def refusals(fields: Field, problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
     """Return the problems of the tool's own validation, each at the innermost field that shows its place."""
-    by_place = {json_path(one.loc): one for one in reversed(list(fields.walk()))}
-    found = []
+    by_place = {json_path(field.loc): field for field in reversed(list(fields.walk()))}
+    field_problems = []
     for problem in problems:
         within = [at for at in by_place if re.match(re.escape(at) + r"([.[]|$)", problem.path)]
         at = max(within, key=len, default="$")
         rest = problem.path.removeprefix(at)
         message = f"${rest}: {problem.message}" if rest else problem.message
-        found.append(FieldProblem(by_place[at].name, message))
-    return tuple(found)
+        field_problems.append(FieldProblem(by_place[at].name, message))
+    return tuple(field_problems)
 
 
 def _placed(
@@ -67,7 +67,10 @@ def _placed(
 
 def _field_problem(at: Field, message: str) -> FieldProblem:
     """Return a problem of a field; a missing part is reported at the part's own field."""
-    missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
+    # The validator reports a missing part at its object, where the page has no box to type in.
+    missing = next(
+        (child for child in at.children if message == f"{child.loc[-1]!r} is missing"), None
+    )
     if missing is not None:
         at, message = missing, _REQUIRED
     if at.is_blank and at.needed:
@@ -85,7 +88,7 @@ def with_place(place: json_schema.Loc, message: str) -> str:
 
 def by_path(problems: Iterable[FieldProblem]) -> dict[str, list[str]]:
     """Return the messages of each field."""
-    found: dict[str, list[str]] = {}
-    for one in problems:
-        found.setdefault(one.path, []).append(one.message)
-    return found
+    messages: dict[str, list[str]] = {}
+    for problem in problems:
+        messages.setdefault(problem.path, []).append(problem.message)
+    return messages

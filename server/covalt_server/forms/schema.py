@@ -30,11 +30,14 @@ class Flattening:
 
         None if a reference leads outside the document, in a circle, or beyond the limit.
         """
+        # A schema of a few lines can refer to itself, or double its parts at each reference
+        # (test_references_that_multiply_are_followed_to_a_limit).
         self._left -= 1
         if self._left < 0:
             return None
         if not isinstance(schema, dict):
             return {}
+        # Its target depends on the references that led to it, which a flat schema no longer has.
         if "$dynamicRef" in schema:
             return None
         parts = list_at(schema, "allOf")

@@ -109,9 +109,9 @@ class Shape:
     @cached_property
     def properties(self) -> dict[str, Shape]:
         """The named parts of an object in the schema's order, without parts that are never valid."""
-        found = object_at(self.schema, "properties")
+        parts = object_at(self.schema, "properties")
         return {
-            name: shape_of(part, self.root) for name, part in found.items() if part is not False
+            name: shape_of(part, self.root) for name, part in parts.items() if part is not False
         }
 
     @cached_property
@@ -209,18 +209,18 @@ class _Reader:
         """Return the shape of a union: its only branch except null, a choice of the branches' values, or JSON."""
         base = {key: value for key, value in flat.items() if key not in _UNION}
         parts = [self._flat(branch) for branch in branches]
-        others = [one for one in parts if one is not None and not _is_null(one)]
+        others = [part for part in parts if part is not None and not _is_null(part)]
         nullable = len(others) < len(parts)
         if None in parts or not others:
             return self._json(flat)
         if len(others) == 1:
             shape = self._shape(merged(others[0], base))
             return replace(shape, nullable=nullable or shape.nullable)
-        if types_of(base) and not any(_OFFERING & set(one) for one in others):
+        if types_of(base) and not any(_OFFERING & set(part) for part in others):
             return self._typed(base)
-        shapes = [self._shape(one) for one in others]
+        shapes = [self._shape(part) for part in others]
         if all(shape.kind is InputKind.CHOICE for shape in shapes):
-            options = [_named(one, shape) for shape in shapes for one in shape.options]
+            options = [_named(option, shape) for shape in shapes for option in shape.options]
             return replace(self._choice(base, *options), nullable=nullable)
         return self._json(flat)
 
@@ -239,6 +239,7 @@ class _Reader:
         shape = replace(self._json(flat), kind=kind)
         if (kind is InputKind.OBJECT and not _has_parts(flat)) or "prefixItems" in flat:
             return self._json(flat)
+        # Checkboxes cannot repeat an item, so they are for sets only.
         if kind is InputKind.LIST and flat.get("uniqueItems") is True:
             item = self.shape(flat.get("items", True))
             if item.kind is InputKind.CHOICE and not item.nullable:
@@ -269,7 +270,7 @@ def _enumerated(schema: JsonObject) -> tuple[Option, ...]:
     texts = {name for name in names if isinstance(name, str) and name.strip()}
     if not len(options) == len(names) == len(texts):
         return options
-    return tuple(one._replace(label=name) for one, name in zip(options, names, strict=True))
+    return tuple(option._replace(label=name) for option, name in zip(options, names, strict=True))
 
 
 def _option(value: Any) -> Option:

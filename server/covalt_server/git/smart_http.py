@@ -100,6 +100,7 @@ def advertise_refs(chat_id: str) -> Response:
     chat = request_context.context().chat(chat_id)
     visible = pushing.fetchable(chat) if service == FETCH else pushing.pushable(chat)
     _check_role(chat, service)
+    # Version 2 is not offered. Git requests it first, and uses version 0 if the server answers with that.
     version = 1 if _VERSION_1.search(request.headers.get("Git-Protocol", "")) else 0
     parts = visible.advertise(service, version)
     return _answer(b"".join(parts), f"application/x-{service}-advertisement")
@@ -109,6 +110,8 @@ def advertise_refs(chat_id: str) -> Response:
 def fetch(chat_id: str) -> Response:
     """Answer one request of a fetch."""
     _check_type(FETCH, {"identity", "gzip", "x-gzip"})
+    # The limit counts decompressed bytes: 1 MB of gzip can be 1 GB of commit ids
+    # (test_a_compressed_request_is_limited).
     stream = _Body(request.stream, MOST_ASKED_BYTES, compressed=_coding() != "identity")
     with ExitStack() as opened:
         # Not the request's context, because the response outlives it.
@@ -124,6 +127,8 @@ def fetch(chat_id: str) -> Response:
 @pages.post(f"/<chat_id>/{PUSH}")
 def push(chat_id: str) -> Response:
     """Perform a push and return its report."""
+    # Git compresses the requests of fetches only: a pack is compressed already
+    # (test_a_push_is_not_compressed).
     _check_type(PUSH, {"identity"})
     stream = request.stream
     chat = request_context.context().chat(chat_id)
@@ -158,6 +163,7 @@ def _pushed(
         check = request_context.context().require_again
         return pushing.push(chat, pushed, stream, by=by, check=check)
     finally:
+        # Also after a refused push, which may have committed the edits of the folder before.
         request_context.context().update_index(chat)
 
 
@@ -175,11 +181,11 @@ def _not_smart() -> NotGitError:
 
 def _for_git(chat_id: str) -> NotGitError:
     request_context.context().chat(chat_id)
-    found = NotGitError(
+    error = NotGitError(
         f"this URL is for git access to the chat {chat_id!r}", hint=f"git clone {request.base_url}"
     )
-    found.http_status = HTTPStatus.NOT_FOUND
-    return found
+    error.http_status = HTTPStatus.NOT_FOUND
+    return error
 
 
 def _carried() -> str:
@@ -236,14 +242,15 @@ def _error_answer(error: CovaltError) -> Response:
     status = HTTPStatus(error.http_status)
     answer = Response(f"{error}\n", status=status, headers=NEVER_KEPT, mimetype="text/plain")
     if status == HTTPStatus.UNAUTHORIZED:
+        # Git asks its credential helper, or the user, only after an answer with this header.
         answer.headers["WWW-Authenticate"] = 'Basic realm="covalt-git", charset="UTF-8"'
     return answer
 
 
 def _nothing_here(error: HTTPException) -> Response:
-    found = _not_smart()
-    found.http_status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
-    return _error_answer(found)
+    not_git = _not_smart()
+    not_git.http_status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
+    return _error_answer(not_git)
 
 
 def _client_gone(_: ClientGoneError) -> Response:

@@ -26,10 +26,10 @@ STATES: tuple[str, ...] = get_args(ApprovalState)
 def approval_list() -> str:
     """List the pending approvals, or those in another state, newest first."""
     state = request.args.get("state", "pending")
-    found = ask(approvals.list_approvals, state=state).approvals
+    approval_rows = ask(approvals.list_approvals, state=state).approvals
     return render_template(
         "approval_list.html",
-        approvals=found[::-1],
+        approvals=approval_rows[::-1],
         state=state,
         states=STATES,
     )
@@ -37,9 +37,8 @@ def approval_list() -> str:
 
 @pages.get("/approvals/<execution_id>")
 def approval(execution_id: str) -> str:
-    """Show one approval."""
-    shown = ask(approvals.get_approval, execution_id=execution_id)
-    return render_template("approval.html", approval=shown)
+    detail = ask(approvals.get_approval, execution_id=execution_id)
+    return render_template("approval.html", approval=detail)
 
 
 @pages.post("/approvals/<execution_id>/approve")
@@ -51,9 +50,9 @@ def approve(execution_id: str) -> Response:
     """
     if "switch" in request.form:
         _switch(execution_id, request.form["switch"])
-    made = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
+    stream = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
     try:
-        return elicitation.redirect_when_ready(made)
+        return elicitation.redirect_when_ready(stream)
     except ApprovalRenewedError as again:
         flash(
             "The call did not run, because its files or its tool have changed. This is the new"
@@ -61,7 +60,7 @@ def approve(execution_id: str) -> Response:
             "warn",
         )
         if request.form.get("to") == "chat":
-            return layout.back("conversation.chat", chat_id=made.call.chat_id)
+            return layout.back("conversation.chat", chat_id=stream.call.chat_id)
         return layout.back("approvals.approval", execution_id=again.execution_id)
 
 
@@ -70,18 +69,19 @@ def _switch(execution_id: str, branch: str) -> None:
 
     The approval is checked first, so that a call that cannot run changes no files.
     """
-    shown = ask(approvals.get_approval, execution_id=execution_id)
-    if shown.state == "pending" and shown.may_settle and shown.branch == branch:
-        ask(branches.switch_branch, chat_id=shown.chat_id, branch=branch)
+    detail = ask(approvals.get_approval, execution_id=execution_id)
+    # The branch of the form must be that of the call: a form must not check out any other one.
+    if detail.state == "pending" and detail.may_settle and detail.branch == branch:
+        ask(branches.switch_branch, chat_id=detail.chat_id, branch=branch)
 
 
 @pages.post("/approvals/<execution_id>/deny")
 def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
-    done = ask(approvals.deny_call, execution_id=execution_id)
+    call = ask(approvals.deny_call, execution_id=execution_id)
     message = "Denied. The call did not run."
     if request.form.get("to") == "chat":
         return layout.back(
-            "conversation.chat", message, chat_id=done.chat_id, _anchor=f"c-{done.id}"
+            "conversation.chat", message, chat_id=call.chat_id, _anchor=f"c-{call.id}"
         )
-    return layout.back("calls.call", message, chat_id=done.chat_id, call_id=done.id)
+    return layout.back("calls.call", message, chat_id=call.chat_id, call_id=call.id)

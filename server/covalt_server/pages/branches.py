@@ -37,15 +37,17 @@ def restore(chat_id: str) -> Response:
     """Restore all files, or the file at ``path``, from a commit."""
     path = request.form.get("path")
     manifest = request.form.get("manifest", "")
-    done = ask(
+    outcome = ask(
         workspace_edits.restore_workspace,
         chat_id=chat_id,
         manifest=manifest,
         paths=(path,) if path else (),
     )
-    message = "Restored in a new commit." if done.made else "The files already match that commit."
-    if done.hint:
-        flash(done.hint)
+    message = (
+        "Restored in a new commit." if outcome.made else "The files already match that commit."
+    )
+    if outcome.hint:
+        flash(outcome.hint)
     if path:
         return layout.back("workspace.file", message, chat_id=chat_id, path=path)
     return layout.back("conversation.chat", message, chat_id=chat_id)
@@ -54,15 +56,14 @@ def restore(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/undo")
 def undo(chat_id: str) -> Response:
     """Undo the last change of the files."""
-    done = ask(workspace_edits.undo_change, chat_id=chat_id)
-    if done.hint:
-        flash(done.hint)
+    outcome = ask(workspace_edits.undo_change, chat_id=chat_id)
+    if outcome.hint:
+        flash(outcome.hint)
     return layout.back("conversation.chat", "Undone in a new commit.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/redo")
 def redo(chat_id: str) -> Response:
-    """Revert the last undo."""
     ask(workspace_edits.redo_change, chat_id=chat_id)
     return layout.back("conversation.chat", "Redone in a new commit.", chat_id=chat_id)
 
@@ -70,14 +71,14 @@ def redo(chat_id: str) -> Response:
 @pages.get("/chats/<chat_id>/merge")
 def merge_preview(chat_id: str) -> str:
     """Show the result of a merge before it is made, with a choice for each conflict."""
-    found = ask(
+    preview = ask(
         merges.merge_branch,
         chat_id=chat_id,
         branch=request.args.get("branch", ""),
         again="again" in request.args,
         dry_run=True,
     )
-    return _merge_page(chat_id, found)
+    return _merge_page(chat_id, preview)
 
 
 @pages.post("/chats/<chat_id>/merge")
@@ -93,19 +94,19 @@ def merge(chat_id: str) -> Response | str:
     }
     decisions = [{"path": path, "decision": way} for path, way in choices.items()]
     branch, again = request.form.get("branch", ""), "again" in request.form
-    wanted = {"chat_id": chat_id, "branch": branch, "again": again}
+    fields = {"chat_id": chat_id, "branch": branch, "again": again}
     try:
-        done = ask(merges.merge_branch, **wanted, resolutions=decisions)
+        outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
     except CovaltError as error:
         page = _merge_page(
-            chat_id, ask(merges.merge_branch, **wanted, dry_run=True), choices, error
+            chat_id, ask(merges.merge_branch, **fields, dry_run=True), choices, error
         )
         return make_response(page, error.http_status)
-    if done.status == "conflicts":  # new conflicts since the preview, or one without a choice
-        return _merge_page(chat_id, done, choices)
-    if any(one.decision == "both" for one in done.conflicts):
+    if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
+        return _merge_page(chat_id, outcome, choices)
+    if any(conflict.decision == "both" for conflict in outcome.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
-    return layout.back("conversation.chat", _OUTCOMES[done.status], chat_id=chat_id)
+    return layout.back("conversation.chat", _OUTCOMES[outcome.status], chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/conflicts")
@@ -119,7 +120,7 @@ def resolve(chat_id: str) -> Response:
     """Resolve one conflict; on an error, show the conflicts again with the reason."""
     form = request.form
     try:
-        done = ask(
+        outcome = ask(
             merges.resolve_conflict,
             chat_id=chat_id,
             path=form.get("path", ""),
@@ -127,13 +128,12 @@ def resolve(chat_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_conflicts_page(chat_id, error), error.http_status)
-    page = "branches.conflicts" if done.conflicts else "conversation.chat"
+    page = "branches.conflicts" if outcome.conflicts else "conversation.chat"
     return layout.back(page, "Resolved.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/rename")
 def rename(chat_id: str) -> Response:
-    """Rename a branch."""
     name = request.form.get("name", "").strip()
     ask(branches.rename_branch, chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
     return layout.back("conversation.chat", "Renamed.", chat_id=chat_id)
@@ -155,15 +155,14 @@ def delete_branch(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/fork")
 def fork(chat_id: str) -> Response:
     """Create a chat with the same history, and show it."""
-    made = ask(
+    chat = ask(
         chats.fork_chat, chat_id=chat_id, title=request.form.get("title", "").strip() or None
     )
-    return layout.back("conversation.chat", "Forked. This is the new chat.", chat_id=made.id)
+    return layout.back("conversation.chat", "Forked. This is the new chat.", chat_id=chat.id)
 
 
 @pages.post("/chats/<chat_id>/rename")
 def rename_chat(chat_id: str) -> Response:
-    """Change the title of a chat."""
     ask(chats.rename_chat, chat_id=chat_id, title=request.form.get("title", "").strip())
     return layout.back("conversation.chat", "Renamed.", chat_id=chat_id)
 
@@ -196,7 +195,11 @@ def _merge_page(
 
 
 def _conflicts_page(chat_id: str, error: CovaltError | None = None) -> str:
-    found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
+    conflict_rows = ask(merges.list_conflicts, chat_id=chat_id).conflicts
     return render_template(
-        "conflicts.html", chat_id=chat_id, conflicts=found, error=error, lines=code.highlighted
+        "conflicts.html",
+        chat_id=chat_id,
+        conflicts=conflict_rows,
+        error=error,
+        lines=code.highlighted,
     )

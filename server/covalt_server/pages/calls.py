@@ -51,30 +51,31 @@ def call(chat_id: str, call_id: str) -> str:
     """Show a call, also while it is pending or running; long parts have a link to the page ``?all=1`` with all of them."""
     stream = _followed(chat_id, call_id)
     try:
-        found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+        record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     except UnknownNameError:
         if stream is None:
             raise
         return _unrecorded(stream)
     chat = request_context.context().chat(chat_id)
-    finished = found.post_manifest_id is not None
-    place = _place(found)
-    result = shown(chat, found, place) if finished else None
+    finished = record.post_manifest_id is not None
+    place = _place(record)
+    result = shown(chat, record, place) if finished else None
+    commit = url_for("chats.state", chat_id=chat_id, manifest=record.post_manifest_id or "HEAD")
     return render_template(
         "call.html",
-        call=found,
+        call=record,
         shown=result,
-        result=None if result is None or result.is_plain else as_code(found.result, place),
-        printed=as_output(found.output, place) if found.output else None,
+        result=None if result is None or result.is_plain else as_code(record.result, place),
+        printed=as_output(record.output, place) if record.output else None,
         rest=place.rest,
         stream=stream,
         # An approved call is pending until it begins.
-        is_running=not finished and (found.status == "running" or _is_approved(stream)),
+        is_running=not finished and (record.status == "running" or _is_approved(stream)),
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
-        diff=_changed(found, result),
-        patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
-        again=_again(found.tool_id, found.chat_id, found.args, call_id=found.id),
+        diff=_changed(record, result),
+        patch=partial(code.diff, most=MOST_LINES, rest=commit),
+        again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
     )
 
 
@@ -104,13 +105,15 @@ def frame(chat_id: str, call_id: str) -> Response:
     Raises:
         NoPageError: if the result has no frame.
     """
-    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     chat = request_context.context().chat(chat_id)
-    finished = found.post_manifest_id is not None
-    result = shown(chat, found, _place(found)) if finished else None
+    finished = record.post_manifest_id is not None
+    result = shown(chat, record, _place(record)) if finished else None
     if result is None or result.frame is None:
         raise artifacts.NoPageError("the call's result has no frame")
-    answer = make_response(render_template("frame.html", address=result.frame, title=found.tool_id))
+    answer = make_response(
+        render_template("frame.html", address=result.frame, title=record.tool_id)
+    )
     answer.headers["Content-Security-Policy"] = page_policy(
         g.nonce, frames=(result.frame.origin,), ancestors="'self'"
     )
@@ -157,10 +160,6 @@ def _runs_elsewhere(chat_id: str, call_id: str) -> bool:
     return ask(calls.get_call, chat_id=chat_id, call_id=call_id).status == "running"
 
 
-def _commit_page(found: CallAnswer) -> str:
-    return url_for("chats.state", chat_id=found.chat_id, manifest=found.post_manifest_id or "HEAD")
-
-
 def _again(tool_id: str, chat_id: str, args: JsonObject, *, call_id: str | None) -> str:
     """Return the URL of the form with the arguments of a call.
 
@@ -172,40 +171,42 @@ def _again(tool_id: str, chat_id: str, args: JsonObject, *, call_id: str | None)
     return url_for("tools.tool", tool_id=tool_id, chat=chat_id, call=call_id)
 
 
-def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
+def _changed(record: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
     """Return the changes of files by a finished call, without a new file that is the result; None while it runs."""
-    if found.post_manifest_id is None:
+    if record.post_manifest_id is None:
         return None
-    diff = diff_of(found.chat_id, found.pre_manifest_id or "", found.post_manifest_id)
+    diff = diff_of(record.chat_id, record.pre_manifest_id or "", record.post_manifest_id)
     new = result.path if result is not None else None
-    rest = tuple(one for one in diff.changes if (one.kind, one.path) != ("added", new))
+    rest = tuple(change for change in diff.changes if (change.kind, change.path) != ("added", new))
     return diff.model_copy(update={"changes": rest})
 
 
-def _place(found: CallAnswer) -> RenderContext:
+def _place(record: CallAnswer) -> RenderContext:
     """Return the address at which the result is served, and the hosts that its frame may show."""
-    whole = url_for("calls.call", chat_id=found.chat_id, call_id=found.id, all=1)
+    whole = url_for("calls.call", chat_id=record.chat_id, call_id=record.id, all=1)
     return RenderContext(
         port=current_app.config["COVALT_PORT"],
         host=urlsplit(request.host_url).hostname or "",
-        granted=_frame_hosts(found),
+        granted=_frame_hosts(record),
         rest="" if "all" in request.args else whole,
     )
 
 
-def _frame_hosts(found: CallAnswer) -> frozenset[str]:
+def _frame_hosts(record: CallAnswer) -> frozenset[str]:
     """Return the hosts that a call's frame may show: those to which its tool may connect now, on this machine.
 
     The URL of a frame may contain the result, so a frame sends data as a call does.
     """
-    if found.render_plan is None or found.render_plan.renderer != "frame":
+    if record.render_plan is None or record.render_plan.renderer != "frame":
         return frozenset()
     # The namespace of an MCP server's tool is not a toolset's id.
-    row = request_context.context().toolset_index().tool(found.tool_id)
-    toolset_id = row.toolset_id if row else found.tool_id.partition(":")[0]
+    row = request_context.context().toolset_index().tool(record.tool_id)
+    toolset_id = row.toolset_id if row else record.tool_id.partition(":")[0]
     try:
         toolset = find_toolset(request_context.project().root, toolset_id)
-        may = acting_grants(toolset, toolset.tool(found.tool_id))
+        # A pull can change the state file, so only grants that are valid and trusted on this machine count
+        # (tests/security/test_grants_that_act_on_pages.py).
+        may = acting_grants(toolset, toolset.tool(record.tool_id))
     except CovaltError:  # it was removed, or its grants or the consents cannot be read
         return frozenset()
     return frozenset(rule.text for rule in may.reach.rules)

@@ -45,14 +45,12 @@ _AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
 
 @pages.get("/chats")
 def chat_list() -> str:
-    """List the chats, newest first."""
-    found = ask(chats.list_chats)
-    return render_template("chat_list.html", chats=found.chats, damaged=found.damaged)
+    listing = ask(chats.list_chats)
+    return render_template("chat_list.html", chats=listing.chats, damaged=listing.damaged)
 
 
 @pages.post("/chats")
 def make() -> Response:
-    """Create a chat and show it."""
     title = request.form.get("title", "").strip()
     chat_id = request.form.get("chat_id", "").strip() or None
     chat = ask(chats.create_chat, title=title, chat_id=chat_id)
@@ -63,19 +61,19 @@ def make() -> Response:
 def history(chat_id: str) -> str:
     """Show the commits of a chat, newest first, and the status of its folder."""
     branch = request.args.get("branch") or None
-    before = request.args.get("before") or None
+    before_id = request.args.get("before") or None
     path = request.args.get("path") or None
     chat = ask(chats.get_chat, chat_id=chat_id)
     page = ask(
         manifests.list_manifests,
         chat_id=chat_id,
         branch=branch,
-        before=before,
+        before=before_id,
         path=path,
         limit=PAGE,
     )
-    lanes, cells = _graph(chat, branch, before, page.manifests, has_all=path is None)
-    merged = any(one.source == "merge" for one in page.manifests)
+    lanes, cells = _graph(chat, branch, before_id, page.manifests, has_all=path is None)
+    merged = any(row.source == "merge" for row in page.manifests)
     return render_template(
         "history.html",
         chat=chat,
@@ -84,7 +82,7 @@ def history(chat_id: str) -> str:
         lanes=lanes,
         cells=cells,
         branch=branch,
-        before=before,
+        before=before_id,
         path=path,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
         suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
@@ -94,19 +92,19 @@ def history(chat_id: str) -> str:
 @pages.get("/chats/<chat_id>/states/<manifest>")
 def state(chat_id: str, manifest: str) -> str:
     """Show one commit of a chat: its source and its changes."""
-    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest)
-    before = shown.parents[0] if shown.parents else ""
+    commit = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest)
+    parent = commit.parents[0] if commit.parents else ""
     heads = ask(branches.list_branches, chat_id=chat_id).branches
     return render_template(
         "state.html",
         chat_id=chat_id,
-        state=shown,
-        diff=diff_of(chat_id, before, shown.id),
+        state=commit,
+        diff=diff_of(chat_id, parent, commit.id),
         patch=code.diff,
         branches=heads,
-        heads_here=[one for one in heads if one.manifest_id == shown.id],
+        heads_here=[head for head in heads if head.manifest_id == commit.id],
         choices=choices(chat_id, heads),
-        suggested=suggested(heads, shown.source),
+        suggested=suggested(heads, commit.source),
     )
 
 
@@ -125,7 +123,6 @@ def branch(chat_id: str) -> Response:
 
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
-    """Check out a branch."""
     ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
     return _afterwards(chat_id, "Switched to the branch.")
 
@@ -163,7 +160,7 @@ def diff_of(chat_id: str, old: str, new: str) -> WorkspaceDiff:
 def _graph(
     chat: ChatDetail,
     branch: str | None,
-    before: str | None,
+    before_id: str | None,
     rows: Sequence[ManifestRow],
     *,
     has_all: bool,
@@ -173,16 +170,16 @@ def _graph(
     The layout starts at the newest row, so that lines continue across pages.  If commits are omitted (not
     ``has_all``), no lines are drawn between the others.
     """
-    heads = {one.name: one.manifest_id for one in chat.branches}
+    heads = {chat_branch.name: chat_branch.manifest_id for chat_branch in chat.branches}
     head = heads.get(branch) if branch else None
     if has_all:
         index = request_context.context().chat_index()
-        nodes = index.history_nodes(chat.id, head=head, limit=len(rows), before=before)
+        nodes = index.history_nodes(chat.id, head=head, limit=len(rows), before=before_id)
         laid = layout(nodes, trunk=head or chat.active_manifest_id)[len(nodes) - len(rows) :]
     else:
         laid = layout(HistoryNode(row.id, ()) for row in rows)
     lanes = history_graph.lanes_of(laid)
-    kinds = ["" if one.files_changed else "hollow" for one in rows]
+    kinds = ["" if row.files_changed else "hollow" for row in rows]
     cells = [
         history_graph.svg(row, lanes, kind=kind) for row, kind in zip(laid, kinds, strict=False)
     ]
@@ -196,7 +193,7 @@ def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
 
 def available_name(branches: Sequence[Branch], word: str) -> str:
     """Return the first available one of the names ``word-1``, ``word-2``, ..."""
-    taken = {one.name for one in branches}
+    taken = {branch.name for branch in branches}
     return next(
         name for number in range(1, len(taken) + 2) if (name := f"{word}-{number}") not in taken
     )
@@ -223,20 +220,20 @@ def choices(
 ) -> dict[str, tuple[SelectOption, ...]]:
     """Return the options by heading; they include the ``chosen`` ones."""
     recent = ask(manifests.list_manifests, chat_id=chat_id, limit=MOST_RECENT).manifests
-    active = next(one.name for one in heads if one.active)
+    active = next(head.name for head in heads if head.active)
     groups = {
         "Branches": (
             SelectOption("HEAD", f"{active} (the folder's branch)"),
             *(
-                SelectOption(one.name, one.name)
-                for one in heads
-                if one.manifest_id and not one.active
+                SelectOption(head.name, head.name)
+                for head in heads
+                if head.manifest_id and not head.active
             ),
         ),
         "Last commits": tuple(
-            SelectOption(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent
+            SelectOption(commit.id, f"{commit.id[:SHORT]} {commit.title}") for commit in recent
         ),
     }
-    known = {choice.value for group in groups.values() for choice in group} | {""}
-    others = tuple(SelectOption(text, text[:40]) for text in chosen if text not in known)
+    option_values = {choice.value for group in groups.values() for choice in group} | {""}
+    others = tuple(SelectOption(text, text[:40]) for text in chosen if text not in option_values)
     return {"Chosen": others, **groups} if others else groups

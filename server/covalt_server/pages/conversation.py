@@ -33,11 +33,11 @@ _TITLE = 60
 @pages.get("/chats/<chat_id>")
 def chat(chat_id: str) -> str:
     """Show the conversation of the active branch, or of another one; with ``compare``, of two."""
-    branch, compare, before = (
+    branch, compare, before_id = (
         request.args.get(name) or None for name in ("branch", "compare", "before")
     )
-    shown = ask(chats.get_chat, chat_id=chat_id)
-    page = _read(chat_id, branch=branch, before=before, without=compare)
+    chat_detail = ask(chats.get_chat, chat_id=chat_id)
+    page = _read(chat_id, branch=branch, before=before_id, without=compare)
     sides = [page]
     if compare is not None:
         sides.append(_read(chat_id, branch=compare, without=page.branch))
@@ -48,28 +48,27 @@ def chat(chat_id: str) -> str:
         sides=sides,
         common=_common_turn(chat_id, sides) if compare is not None else None,
         compare=compare,
-        before=before,
+        before=before_id,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
-        **_values(shown, *sides),
+        **_values(chat_detail, *sides),
     )
 
 
 @pages.get("/chats/<chat_id>/messages/<message_id>")
 def message(chat_id: str, message_id: str) -> str:
     """Show a message with the calls for it, and the form that edits it."""
-    shown = ask(chats.get_chat, chat_id=chat_id)
+    chat_detail = ask(chats.get_chat, chat_id=chat_id)
     page = _read(chat_id, message=message_id)
-    turn = next(one for one in page.turns if one.message is not None)
+    turn = next(turn for turn in page.turns if turn.message is not None)
     assert turn.message is not None
     line = " ".join((turn.message.text or turn.message.ref or "").split())
     title = f"{turn.message.role}: {line[:_TITLE]}"
-    values = _values(shown, page) | {"most_letters": None}
+    values = _values(chat_detail, page) | {"most_letters": None}
     return render_template("message.html", page=page, turn=turn, title=title, **values)
 
 
 @pages.post("/chats/<chat_id>/messages")
 def add(chat_id: str) -> Response:
-    """Add a user's message to the active branch."""
     ask(messages.add_message, chat_id=chat_id, text=_text())
     return _back(chat_id, "")
 
@@ -117,7 +116,7 @@ def _common_turn(chat_id: str, sides: list[ConversationPage]) -> Turn | None:
     return next((turn for turn in reversed(shared) if turn.message), None)
 
 
-def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
+def _values(chat_detail: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
     """Return the values that the templates of turns need."""
     questions = {
         call.id: url
@@ -126,12 +125,12 @@ def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
         if call.status == "running" and (url := elicitation.question_url(call.id, to="chat"))
     }
     return {
-        "chat": shown,
+        "chat": chat_detail,
         "open_call": call_lines.opened(parts[0]),
         "folds": call_lines.folds,
         "document": markdown.rendered,
         "most_letters": MOST_LETTERS,
-        "new_branch": available_name(shown.branches, "branch"),
+        "new_branch": available_name(chat_detail.branches, "branch"),
         "questions": questions,
         "decisions": [
             call.id for call in parts[0].unfinished if call.approval or call.id in questions

@@ -44,6 +44,7 @@ def redirect_when_ready(stream: CallStream) -> Response:
         CovaltError: if the call was refused.
     """
     inquiry = stream.until_ended_or_asking(WAIT_S)
+    # A refused call has no record, so the conversation could not show the reason.
     if request.values.get("to") == "chat" and not isinstance(stream.outcome, CovaltError):
         anchor = f"c-{stream.call.call_id}"
         return layout.back("conversation.chat", chat_id=stream.call.chat_id, _anchor=anchor)
@@ -51,11 +52,11 @@ def redirect_when_ready(stream: CallStream) -> Response:
         key = next(iter(inquiry.open()), "")
         where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
         return layout.back("questions.question", **where)
-    done = stream.outcome
-    if isinstance(done, CovaltError):
-        raise done
-    if done is not None and done.approval is not None:
-        return layout.back("approvals.approval", execution_id=done.approval.execution_id)
+    outcome = stream.outcome
+    if isinstance(outcome, CovaltError):
+        raise outcome
+    if outcome is not None and outcome.approval is not None:
+        return layout.back("approvals.approval", execution_id=outcome.approval.execution_id)
     return layout.back("calls.call", chat_id=stream.call.chat_id, call_id=stream.call.call_id)
 
 
@@ -74,28 +75,28 @@ def question_url(call_id: str, to: str | None = None) -> str | None:
 def question(call_id: str, question_id: str, key: str) -> Response | str:
     """Show a question of a call; if it is no longer open, redirect to the call's next page."""
     stream, inquiry = _find_inquiry(call_id, question_id)
-    found = inquiry.open().get(key) if inquiry else None
-    if found is None:
+    open_question = inquiry.open().get(key) if inquiry else None
+    if open_question is None:
         return redirect_when_ready(stream)
-    form = form_values.opened(_schema(found)) if found.kind == "form" else None
-    return _page(stream, found, form)
+    form = form_values.opened(_schema(open_question)) if open_question.kind == "form" else None
+    return _page(stream, open_question, form)
 
 
 @pages.post("/calls/<call_id>/questions/<question_id>/<key>")
 def answer(call_id: str, question_id: str, key: str) -> Response | str:
     """Answer a question and show the call again, or show the form with its problems."""
     stream, inquiry = _find_inquiry(call_id, question_id)
-    found = inquiry.open().get(key) if inquiry else None
-    if inquiry is None or found is None:
+    open_question = inquiry.open().get(key) if inquiry else None
+    if inquiry is None or open_question is None:
         return redirect_when_ready(stream)
     result: JsonObject = {"action": "decline" if "_decline" in request.form else "accept"}
-    if found.kind == "form" and result["action"] == "accept":
-        form = form_values.submitted(_schema(found), request.form)
+    if open_question.kind == "form" and result["action"] == "accept":
+        form = form_values.submitted(_schema(open_question), request.form)
         if form.wants == "check":
             return jsonify(form.answer())
         if form.wants == "redraw":
-            return _page(stream, found, form)
-        result["content"] = _defaults(found) | form.value
+            return _page(stream, open_question, form)
+        result["content"] = _defaults(open_question) | form.value
     with suppress(NoOpenQuestionError):  # answered by another client, or expired
         inquiry.answer(key, result)
     return redirect_when_ready(stream)
@@ -116,6 +117,7 @@ def _page(stream: CallStream, question: Question, form: Submitted | None) -> str
         message=question.message,
         form=form,
         url=url,
+        # A tool chose the URL: with the scheme `javascript`, a click would run its script in our page.
         can_open=urlsplit(url).scheme in {"http", "https"},
         here=request.full_path.rstrip("?"),
     )

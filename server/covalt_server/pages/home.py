@@ -25,5 +25,5 @@ def home() -> str:
         more_chats=len(recent) > MOST_CHATS,
         waiting=request_context.pending_approvals(),
         toolsets=every,
-        broken=[one for one in every if not one.sound],
+        broken=[toolset for toolset in every if not toolset.sound],
     )

@@ -42,6 +42,7 @@ def choose() -> str:
 def bring() -> Response:
     """Check and store the bundle of a form, and redirect to its review; an invalid bundle is not stored."""
     root = as_admin(_WHAT).root
+    # Before `request.files` reads the body: the limit of other forms is smaller than a bundle.
     request.max_content_length = toolset_imports.MOST_FORM_BYTES
     try:
         bundle = _read_bundle()
@@ -58,14 +59,14 @@ def review(bundle_id: UUID) -> str | Response:
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
-        found = toolset_imports.import_bundle(context(), bundle, dry_run=True)
+        preview = toolset_imports.import_bundle(context(), bundle, dry_run=True)
     except SignerChangedError as error:
         changed = error
-        found = toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
+        preview = toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:  # for example, the toolset was imported meanwhile
         return _refused(error)
     return render_template(
-        "import_review.html", toolset=found, bundle_id=bundle_id, signer_changed=changed
+        "import_review.html", toolset=preview, bundle_id=bundle_id, signer_changed=changed
     )
 
 
@@ -78,7 +79,7 @@ def import_reviewed(bundle_id: UUID) -> Response:
         if "signer" in request.form:
             key = toolset_imports.import_bundle(context(), bundle, dry_run=True).unknown_key
             toolset_imports.trust_signer(context(), bundle, f"{request.form['signer']} {key}")
-        done = toolset_imports.import_bundle(
+        result = toolset_imports.import_bundle(
             context(),
             bundle,
             dry_run=False,
@@ -88,8 +89,9 @@ def import_reviewed(bundle_id: UUID) -> Response:
         )
     except CovaltError as error:
         return _refused(error)
+    # After the import, so that a refused one can be repeated from its review, with `force` for example.
     drop_bundle(root, bundle_id)
-    return layout.back("toolsets.toolset", _outcome(done), toolset_id=done.toolset_id)
+    return layout.back("toolsets.toolset", _outcome(result), toolset_id=result.toolset_id)
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")
@@ -112,14 +114,14 @@ def _read_bundle() -> Bundle:
     raise CovaltError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
 
 
-def _outcome(done: ToolsetImported) -> str:
-    if done.trusted:
-        failed = [one.source for one in done.sources if one.failure is not None]
+def _outcome(result: ToolsetImported) -> str:
+    if result.trusted:
+        failed = [source.source for source in result.sources if source.failure is not None]
         ending = f" Connections that failed: {', '.join(failed)}." if failed else ""
         return f"Imported, enabled and granted.{ending}"
-    if done.update is None:
+    if result.update is None:
         return "Imported. The toolset is disabled and has no grants."
-    if not done.update.conflicts:
+    if not result.update.conflicts:
         return "Updated. Local changes were merged."
     return (
         "Updated with conflicts. Resolve them in the files; until then its tools cannot be called."
@@ -132,6 +134,10 @@ def _refused(error: CovaltError) -> Response:
 
 
 def _form(error: CovaltError | None = None) -> str:
-    formats = [one.name for one in ask(conversions.list_formats).formats if one.reads]
+    formats = [
+        tool_format.name
+        for tool_format in ask(conversions.list_formats).formats
+        if tool_format.reads
+    ]
     url = request.form.get("url", "")
     return render_template("import.html", error=error, url=url, formats=formats)

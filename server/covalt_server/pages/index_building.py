@@ -49,8 +49,8 @@ class IndexBuild:
         except (CovaltError, OSError):
             pass  # the page that needs the index reports it
 
-    def _note(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
+    def _note(self, count: int, total: int) -> None:
+        self.done, self.total = count, total
 
 
 def install(app: Flask) -> None:
@@ -68,6 +68,8 @@ class _Builds:
 
     def current(self, root: Path, role: str | None) -> IndexBuild | None:
         """Return the build that a page must wait for; None if the index is there."""
+        # Pages are requested at the same time. One build serves all of them; each further one would read
+        # all commits again.
         with self._lock:
             is_running = self._build is not None and self._build.thread.is_alive()
             if not is_running:
@@ -81,6 +83,7 @@ class _Builds:
 
 def _wait() -> Response | None:
     """Answer a request for a page while the index is built."""
+    # Clients of the API, whose routes are in no blueprint, wait for their answer: they cannot read this page.
     if request.method != "GET" or request.blueprint is None or request.is_json:
         return None
     builds: _Builds = current_app.config["COVALT_BUILDS"]

@@ -61,17 +61,18 @@ def _live() -> Live:
 
 
 def _broken(scan: ProjectScan) -> list[Broken]:
-    config = next((one for one in scan.reading.problems if one.path == CONFIG), None)
-    found = []
+    config = next((problem for problem in scan.reading.problems if problem.path == CONFIG), None)
+    broken = []
     if config is not None and scan.reading.config is None:
-        found.append(Broken(CONFIG, config, None))
+        broken.append(Broken(CONFIG, config, None))
     try:
         catalog = request_context.context().catalog
     except CovaltError:  # without covalt.yaml the principal's access is unknown
-        return found
+        return broken
     ids = {toolset.id: toolset.tool_ids for toolset in scan.reading.toolsets}
-    return found + [
+    return broken + [
         Broken(name, problem, url_for("toolsets.toolset", toolset_id=name))
         for name, problem in scan.broken.items()
+        # A problem quotes the toolset's files, which a role that may not see all of its tools cannot open.
         if catalog.sees_all_of(name, ids[name])
     ]

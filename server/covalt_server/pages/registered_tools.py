@@ -46,10 +46,12 @@ def register() -> Response:
         entry = canonical_json.loads(text)
         if not isinstance(entry, dict):
             raise InvalidRequestError("the entry must be a JSON object")
-        done = ask(tool_registry.register_tool, entry=entry)
+        registration = ask(tool_registry.register_tool, entry=entry)
     except CovaltError as error:
         return make_response(_page(text=text, error=error), error.http_status)
-    return layout.back("registered_tools.registry", f"Registered {done.tool_id} as {done.tool}.")
+    return layout.back(
+        "registered_tools.registry", f"Registered {registration.tool_id} as {registration.tool}."
+    )
 
 
 @pages.post("/registry/grant")
@@ -70,29 +72,28 @@ def grant() -> Response:
 
 @pages.post("/registry/remove")
 def remove() -> Response:
-    """Remove a registered tool."""
-    done = ask(tool_registry.remove_registered_tool, tool_id=request.form.get("tool_id", ""))
-    return layout.back("registered_tools.registry", f"Removed {done.tool_id}.")
+    removal = ask(tool_registry.remove_registered_tool, tool_id=request.form.get("tool_id", ""))
+    return layout.back("registered_tools.registry", f"Removed {removal.tool_id}.")
 
 
 def _page(*, text: str, error: CovaltError | None = None) -> str:
-    found = ask(tool_registry.list_registered_tools)
+    listing = ask(tool_registry.list_registered_tools)
     config, principal = project().config, project().principal
     offers = {}
-    if context().is_admin and found.tools:
+    if context().is_admin and listing.tools:
         registered = find_toolset(project().root, REGISTRY_NAMESPACE)
         offers = {
-            one.tool: toolsets.offer(
-                context(), registered, [WantedGrant("tool", one.tool.partition(":")[2])]
+            tool.tool: toolsets.offer(
+                context(), registered, [WantedGrant("tool", tool.tool.partition(":")[2])]
             )
-            for one in found.tools
-            if not one.granted and one.calls
+            for tool in listing.tools
+            if not tool.granted and tool.calls
         }
     return render_template(
         "registered_tools.html",
-        tools=found.tools,
-        digest=found.digest,
-        entries={one.tool_id: json.dumps(one.entry, indent=2) for one in found.tools},
+        tools=listing.tools,
+        digest=listing.digest,
+        entries={tool.tool_id: json.dumps(tool.entry, indent=2) for tool in listing.tools},
         may_register=may_register(config, principal),
         offers=offers,
         text=text,

@@ -43,19 +43,19 @@ def tool_picker() -> str:
     query, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
     catalog, index = request_context.context().catalog, request_context.context().toolset_index()
     visible = catalog.visible(index.tools())
-    found = [tool for tool in visible if toolset_id in {"", tool.toolset_id}]
+    matches = [tool for tool in visible if toolset_id in {"", tool.toolset_id}]
     if query:
-        found = catalog.search(index, query, limit=MOST_FOUND, toolset_id=toolset_id)
+        matches = catalog.search(index, query, limit=MOST_FOUND, toolset_id=toolset_id)
     everything = not query and not toolset_id
-    shown = [] if everything and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
+    rows = [] if everything and len(matches) > MOST_SHOWN else matches[:MOST_SHOWN]
     return render_template(
         "tool_picker.html",
-        groups=tools.grouped(request_context.context(), shown, with_empty=everything),
-        counts=Counter(tool.toolset_id for tool in found),
+        groups=tools.grouped(request_context.context(), rows, with_empty=everything),
+        counts=Counter(tool.toolset_id for tool in matches),
         query=query,
         toolset_id=toolset_id,
-        folded=everything and not shown,
-        found=len(found),
+        folded=everything and not rows,
+        found=len(matches),
         most=MOST_SHOWN,
         total=len(visible),
         chat=_find_chat(request.args.get("chat")),
@@ -65,38 +65,45 @@ def tool_picker() -> str:
 @pages.get("/tools/<tool_id>")
 def tool(tool_id: str) -> str:
     """Show a tool and the form to call it; ``?args=``, ``?call=`` or ``?example=`` fills the form."""
-    found = _tool(tool_id)
+    tool_detail = _tool(tool_id)
     linked = _linked()
-    return _page(found, _opened(found, linked), chat_id=request.args.get("chat"), linked=linked)
+    return _page(
+        tool_detail, _opened(tool_detail, linked), chat_id=request.args.get("chat"), linked=linked
+    )
 
 
 @pages.post("/tools/<tool_id>")
 def call(tool_id: str) -> Response | str:
     """Call the tool, or show the form again with its problems or changed fields."""
-    found = _tool(tool_id)
-    form = form_values.submitted(found.input_schema, request.form, examples=found.examples)
+    tool_detail = _tool(tool_id)
+    form = form_values.submitted(
+        tool_detail.input_schema, request.form, examples=tool_detail.examples
+    )
     if form.wants == "check":
         return jsonify(form.answer())
     chat_id = request.form.get("chat", NEW_CHAT)
     if form.wants == "redraw":
-        return _page(found, form, chat_id=chat_id)
+        return _page(tool_detail, form, chat_id=chat_id)
+    # After all checks of the form, so that a form with problems leaves no empty chat.
     if chat_id == NEW_CHAT:
-        chat_id = ask(chats.create_chat, title=found.name).id
-    if not found.recorded:
-        answer = ask(calls.call_tool, chat_id=chat_id, tool_id=found.tool_id, args=form.value)
-        return _page(found, form, chat_id=chat_id, result=as_code(answer.result))
-    wanted = streams.StreamCall(
+        chat_id = ask(chats.create_chat, title=tool_detail.name).id
+    if not tool_detail.recorded:
+        answer = ask(calls.call_tool, chat_id=chat_id, tool_id=tool_detail.tool_id, args=form.value)
+        return _page(tool_detail, form, chat_id=chat_id, result=as_code(answer.result))
+    # No client listens: the form redirects to the page of the call, which may be closed before the call
+    # ends.
+    call_request = streams.StreamCall(
         chat_id=chat_id,
-        tool_id=found.tool_id,
+        tool_id=tool_detail.tool_id,
         args=form.value,
         on_disconnect="continue",
         can_ask=elicitation.KINDS,
     )
     try:
-        made = streams.begin_stream(request_context.context(), wanted)
-        return elicitation.redirect_when_ready(made)
+        stream = streams.begin_stream(request_context.context(), call_request)
+        return elicitation.redirect_when_ready(stream)
     except InvalidArgumentsError as error:  # from the function's parameter types
-        return _page(found, form.refused(error.problems), chat_id=chat_id)
+        return _page(tool_detail, form.refused(error.problems), chat_id=chat_id)
 
 
 def _tool(tool_id: str) -> ToolDetail:
@@ -116,9 +123,9 @@ def _linked() -> Any:
         return None
 
 
-def _opened(found: ToolDetail, linked: Any) -> Submitted:
+def _opened(tool_detail: ToolDetail, linked: Any) -> Submitted:
     """Return the form with the arguments in the URL, or the schema's defaults."""
-    schema, examples = found.input_schema, found.examples
+    schema, examples = tool_detail.input_schema, tool_detail.examples
     example = request.args.get("example", -1, type=int)
     if 0 <= example < len(examples):
         return form_values.opened(schema, examples[example].args, examples=examples)
@@ -128,27 +135,27 @@ def _opened(found: ToolDetail, linked: Any) -> Submitted:
 
 
 def _page(
-    found: ToolDetail,
+    tool_detail: ToolDetail,
     form: Submitted,
     *,
     chat_id: str | None,
     result: Markup | None = None,
     linked: Any = None,
 ) -> str:
-    known = ask(chats.list_chats).chats
+    chat_rows = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
-    if chosen is None and chat_id != NEW_CHAT and known:
-        chosen = known[0].id
+    if chosen is None and chat_id != NEW_CHAT and chat_rows:
+        chosen = chat_rows[0].id
     return render_template(
         "tool.html",
-        tool=found,
+        tool=tool_detail,
         form=form,
         result=result,
         linked=linked,
-        chats=known,
+        chats=chat_rows,
         chosen=chosen or NEW_CHAT,
-        schema=as_code(found.input_schema),
-        output_schema=as_code(found.output_schema) if found.output_schema else None,
+        schema=as_code(tool_detail.input_schema),
+        output_schema=as_code(tool_detail.output_schema) if tool_detail.output_schema else None,
     )
 
 

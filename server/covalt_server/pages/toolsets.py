@@ -65,14 +65,14 @@ _MOST_ENDED = 300
 @pages.get("/toolsets")
 def toolset_list() -> str:
     """List the toolsets, those with errors first."""
-    found = ask(toolsets.list_toolsets).toolsets
+    rows = ask(toolsets.list_toolsets).toolsets
     query = request.args.get("q", "").strip().casefold()
-    shown = [one for one in found if query in f"{one.id} {one.name} {one.description}".casefold()]
-    shown.sort(key=lambda one: (one.sound, one.id))
+    matches = [row for row in rows if query in f"{row.id} {row.name} {row.description}".casefold()]
+    matches.sort(key=lambda row: (row.sound, row.id))
     return render_template(
         "toolset_list.html",
-        toolsets=shown,
-        total=len(found),
+        toolsets=matches,
+        total=len(rows),
         query=query,
         admin=request_context.context().is_admin,
     )
@@ -110,9 +110,10 @@ def grant(toolset_id: str) -> Response:
     if "typed" in form:
         kind: Any = form.get("kind", "")
         try:
-            wanted = WantedGrant(kind, name or "", hosts)
+            typed_grant = WantedGrant(kind, name or "", hosts)
+            # The form showed all that would be trusted but the host, which the user typed after that.
             reviewed["permissions"] = grants.typed_permissions(
-                request_context.context(), toolset_id, wanted, reviewed["permissions"]
+                request_context.context(), toolset_id, typed_grant, reviewed["permissions"]
             )
         except CovaltError as error:
             return make_response(_toolset(toolset_id, error), error.http_status)
@@ -145,8 +146,8 @@ def grant_again(toolset_id: str) -> Response:
 def revoke(toolset_id: str) -> Response:
     """Revoke a grant, or one of its hosts."""
     key, hosts = request.form.get("key", ""), tuple(request.form.getlist("host"))
-    done = ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
-    ended = display.shorten("; ".join(done.withdrawn), _MOST_ENDED)
+    revocation = ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
+    ended = display.shorten("; ".join(revocation.withdrawn), _MOST_ENDED)
     trust = f" No longer trusted on this machine: {ended}." if ended else ""
     return _back(toolset_id, "grants", f"Revoked.{trust}")
 
@@ -156,31 +157,32 @@ def refresh(toolset_id: str) -> Response:
     """List the tools of an MCP server; an error is shown next to it."""
     namespace = request.form.get("namespace", "")
     try:
-        done = ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
+        outcome = ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
     message = "Listed. New and changed tools cannot be called until you accept them."
-    return _back(toolset_id, f"source-{namespace}", message + _renamed(done.renamed))
+    return _back(toolset_id, f"source-{namespace}", message + _renamed(outcome.renamed))
 
 
 @pages.post("/toolsets/<toolset_id>/accept")
 def accept(toolset_id: str) -> Response:
     """Accept the reviewed definitions; if one has changed since, show the page again."""
     namespace = request.form.get("namespace", "")
-    shown = [one.partition(" ") for one in request.form.getlist("tool")]
-    tools = {name: digest or None for name, _, digest in shown}
+    # Each box has the digest of the definition that the page showed: a refresh may have changed it since.
+    boxes = [text.partition(" ") for text in request.form.getlist("tool")]
+    tools = {name: digest or None for name, _, digest in boxes}
     try:
-        done = ask(sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=tools)
+        outcome = ask(sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=tools)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back(toolset_id, f"source-{namespace}", "Accepted." + _renamed(done.renamed))
+    return _back(toolset_id, f"source-{namespace}", "Accepted." + _renamed(outcome.renamed))
 
 
 def _renamed(tools: Sequence[sources.RenamedTool]) -> str:
     """Return what the user of an MCP host has to know after tools got other names."""
     if not tools:
         return ""
-    names = ", ".join(f"{one.old_name} is now {one.new_name}" for one in tools[:_MOST_RENAMED])
+    names = ", ".join(f"{tool.old_name} is now {tool.new_name}" for tool in tools[:_MOST_RENAMED])
     names += f" and {len(tools) - _MOST_RENAMED} more" if len(tools) > _MOST_RENAMED else ""
     return f" For MCP hosts that reject dots, {names}: change their allow lists."
 
@@ -195,14 +197,14 @@ def _reviewed() -> dict[str, Any]:
 
 
 def _perform(
-    operation: Operation[Any, Any], toolset_id: str, done: tuple[str, str], **fields: object
+    operation: Operation[Any, Any], toolset_id: str, target: tuple[str, str], **fields: object
 ) -> Response:
-    """Perform an operation; go back to a part of the page with a message (``done``), or show the error there."""
+    """Perform an operation; go back to a part of the page with a message (``target``), or show the error there."""
     try:
         ask(operation, toolset_id=toolset_id, **fields)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back(toolset_id, *done)
+    return _back(toolset_id, *target)
 
 
 def _back(toolset_id: str, anchor: str, message: str) -> Response:
@@ -213,20 +215,20 @@ def _back(toolset_id: str, anchor: str, message: str) -> Response:
 def changes(toolset_id: str) -> str:
     """Show the local changes of a toolset since its import, or since a grant."""
     grant = request.args.get("grant") or None
-    found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
-    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    difference = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
+    detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
     differing = [
         {
-            "path": one.path,
-            "kind": one.kind,
-            "patch": one.patch if len(one.patch) <= _LONGEST_PATCH else None,
-            "binary": "\nBinary files " in one.patch,
+            "path": file.path,
+            "kind": file.kind,
+            "patch": file.patch if len(file.patch) <= _LONGEST_PATCH else None,
+            "binary": "\nBinary files " in file.patch,
         }
-        for one in found.files
+        for file in difference.files
     ]
     return render_template(
         "toolset_changes.html",
-        toolset=shown,
+        toolset=detail,
         grant=grant,
         diff={"changes": differing},
         patch=code.diff,
@@ -237,10 +239,12 @@ def changes(toolset_id: str) -> str:
 def newer(toolset_id: str) -> Response:
     """Download the current bundle from the toolset's source URL, and redirect to its review."""
     root = as_admin("update toolsets").root
-    found = request_context.context().catalog.find_toolset(toolset_id)
-    if found.state.source_type != "url":
+    toolset = request_context.context().catalog.find_toolset(toolset_id)
+    if toolset.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
-    bundle = Bundle.download(found.state.source_ref or "")
+    bundle = Bundle.download(toolset.state.source_ref or "")
+    # Checked before it is staged, so that the review opens with a bundle that can be imported. The review
+    # asks about a changed signer.
     toolset_imports.import_bundle(
         request_context.context(), bundle, dry_run=True, accept_signer=True
     )
@@ -266,47 +270,53 @@ def uninstall(toolset_id: str) -> Response:
 @pages.get("/toolsets/<toolset_id>/files/<path:path>")
 def source(toolset_id: str, path: str) -> str:
     """Show a file of a toolset with its problems."""
-    found = bundles.find_visible_toolset(request_context.context(), toolset_id)
-    file = found.files.get(path)
+    toolset = bundles.find_visible_toolset(request_context.context(), toolset_id)
+    # Only a file of the listing: a path with `..`, or a link, could lead to any file of the user
+    # (test_only_files_of_the_toolset_are_shown).
+    file = toolset.files.get(path)
     if file is None:
-        known = [one.path for one in found.files.files]
-        raise UnknownNameError("file", path, known, list_with=f"covalt-git toolset show {found.id}")
-    content = (found.folder / path).read_bytes()
-    shown = None
+        paths = [entry.path for entry in toolset.files.files]
+        raise UnknownNameError(
+            "file", path, paths, list_with=f"covalt-git toolset show {toolset.id}"
+        )
+    content = (toolset.folder / path).read_bytes()
+    listing = None
     if not is_binary_content(content):
-        shown = code.highlighted(content.decode("utf-8", "replace"), path=path)
-    name = f"toolsets/{found.id}/{path}"
+        listing = code.highlighted(content.decode("utf-8", "replace"), path=path)
+    name = f"toolsets/{toolset.id}/{path}"
     return render_template(
         "toolset_source.html",
-        toolset=found,
+        toolset=toolset,
         file=file,
-        shown=shown,
-        problems=[one for one in found.problems if one.path == name],
-        source_of=_source_of(found.id),
+        shown=listing,
+        problems=[problem for problem in toolset.problems if problem.path == name],
+        source_of=_source_of(toolset.id),
     )
 
 
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is the error of a submitted form."""
-    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
     context = request_context.context()
-    found = context.catalog.find_toolset(toolset_id)
+    toolset = context.catalog.find_toolset(toolset_id)
     # Without files, some tools are hidden.  A toolset with errors gets no grants.
-    groups = grant_groups(shown) if shown.files else ()
-    may_grant = context.is_admin and shown.sound and bool(shown.files)
+    groups = grant_groups(detail) if detail.files else ()
+    may_grant = context.is_admin and detail.sound and bool(detail.files)
 
     def connections(source: ToolSource) -> list[sources.ConnectionRow]:
         return sources.connections(root, toolset_id, source.server.id)
 
     return render_template(
         "toolset.html",
-        toolset=shown,
+        toolset=detail,
         source_of=_source_of(toolset_id),
-        groups=[_with_offers(group, found) for group in groups] if may_grant else groups,
-        requested=_offer(found, *requested_grants(found)) if may_grant and shown.lacking else None,
-        ended=_offer(found, *ended_grants(found)) if may_grant and shown.ended else None,
-        given=tool_sources(root, toolset_id) if shown.files else (),
+        groups=[_with_offers(group, toolset) for group in groups] if may_grant else groups,
+        requested=_offer(toolset, *requested_grants(toolset))
+        if may_grant and detail.lacking
+        else None,
+        ended=_offer(toolset, *ended_grants(toolset)) if may_grant and detail.ended else None,
+        given=tool_sources(root, toolset_id) if detail.files else (),
         connections=connections,
         lines=definition_lines,
         admin=context.is_admin,
@@ -316,13 +326,13 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
 
 def _uninstall(toolset_id: str) -> str:
     as_admin("remove toolsets")
-    found = request_context.context().catalog.find_toolset(toolset_id)
-    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    toolset = request_context.context().catalog.find_toolset(toolset_id)
+    detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
     return render_template(
         "uninstall.html",
-        toolset=shown,
-        in_git=is_in_git(root, found),
+        toolset=detail,
+        in_git=is_in_git(root, toolset),
         paths=" ".join(paths_of(root, toolset_id)),
         undo=undo_command(root, toolset_id),
     )
@@ -396,8 +406,8 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     """
     if toolset.id == REGISTRY_NAMESPACE:
         return tuple(_group(toolset, key) for key in sorted(toolset.grants))
-    secrets = {one.name for one in toolset.asks if one.name is not None}
-    secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
+    secrets = {permission.name for permission in toolset.asks if permission.name is not None}
+    secrets |= {grant.name for grant in toolset.grants.values() if isinstance(grant, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
     groups += [
         _hosts(toolset, grant_key("secret", name), "secret", name) for name in sorted(secrets)
@@ -405,35 +415,35 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:
         groups.append(_group(toolset, UNSANDBOXED))
-    shown = {group.key for group in groups}
-    groups += [_group(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
+    keys = {group.key for group in groups}
+    groups += [_group(toolset, key) for key in sorted(toolset.grants.keys() - keys)]
     return tuple(groups)
 
 
-def _offer(toolset: Toolset, *wanted: WantedGrant) -> toolsets.GrantOffer:
-    return toolsets.offer(request_context.context(), toolset, wanted)
+def _offer(toolset: Toolset, *wanted_grants: WantedGrant) -> toolsets.GrantOffer:
+    return toolsets.offer(request_context.context(), toolset, wanted_grants)
 
 
 def _with_offers(group: GrantGroup, toolset: Toolset) -> GrantGroup:
     """Return a group with exactly what each of its buttons would trust, for a user who may grant."""
     kind: Any = group.kind
-    wanted = WantedGrant(kind, group.name or "")
+    wanted_grant = WantedGrant(kind, group.name or "")
     lacks = bool(group.changed) or group.grant is None
     if group.kind not in {NETWORK, "secret"}:
         has_button = lacks and (
             group.kind == UNSANDBOXED
             or (group.kind in {"process", "server"} and group.name is not None)
         )
-        return group._replace(offer=_offer(toolset, wanted)) if has_button else group
+        return group._replace(offer=_offer(toolset, wanted_grant)) if has_button else group
     if group.changed:
-        return group._replace(offer=_offer(toolset, wanted._replace(hosts=group.named_hosts)))
+        return group._replace(offer=_offer(toolset, wanted_grant._replace(hosts=group.named_hosts)))
     rows = tuple(
         row
         if row.named or row.covered
-        else row._replace(offer=_offer(toolset, wanted._replace(hosts=(row.host,))))
+        else row._replace(offer=_offer(toolset, wanted_grant._replace(hosts=(row.host,))))
         for row in group.hosts
     )
-    another = toolsets.typed_offer(request_context.context(), toolset, wanted)
+    another = toolsets.typed_offer(request_context.context(), toolset, wanted_grant)
     return group._replace(hosts=rows, another=another)
 
 
@@ -442,9 +452,9 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
     grant = group.grant
     named: Sequence[str] = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
     requested = {
-        one.host: one.granted
-        for one in toolset.asks
-        if one.kind == kind and one.name == name and one.host is not None
+        permission.host: permission.granted
+        for permission in toolset.asks
+        if permission.kind == kind and permission.name == name and permission.host is not None
     }
     rows = [
         HostRow(
@@ -479,6 +489,8 @@ def _group(toolset: ToolsetDetail, key: str) -> GrantGroup:
             name, what = grant.tool, grant.alias_of or ", ".join((*grant.hosts, *grant.secrets))
     kind = grant.kind if grant else key
     permissions = (*toolset.requested_permissions, *toolset.ended_permissions)
-    lines = tuple(line for one in permissions if one.grant == key for line in one.lines)
+    lines = tuple(
+        line for permission in permissions if permission.grant == key for line in permission.lines
+    )
     changed = toolset.ended.get(key, ())
     return GrantGroup(key, kind, name, grant, what=what, lines=lines, changed=changed)

@@ -27,6 +27,7 @@ def install(app: Flask) -> None:
 
 def _send(answer: Response) -> Response:
     is_page = answer.mimetype == "text/html" and request.blueprint != "artifacts"
+    # A stream has no end to compute an ETag from, and an artifact has an ETag of its own.
     if not is_page or answer.is_streamed or answer.status_code != HTTPStatus.OK:
         return answer
     page = answer.get_data()
@@ -35,6 +36,7 @@ def _send(answer: Response) -> Response:
         same = page.replace(g.nonce.encode(), b"")
         answer.set_etag(hashlib.sha256(same).hexdigest()[:40], weak=True)
         answer.make_conditional(request)
+    # The page has other bytes with gzip, for another login, and for htmx, which takes no messages of forms.
     answer.vary.update(("Accept-Encoding", "Cookie", "HX-Request"))
     is_sent = answer.status_code != HTTPStatus.NOT_MODIFIED
     if is_sent and len(page) >= LEAST_BYTES and request.accept_encodings["gzip"]:

@@ -69,19 +69,19 @@ class Leaf:
 def files(chat_id: str) -> str:
     """Show the tree of files at a commit, with the forms that add files."""
     at = request.args.get("at") or "HEAD"
-    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=at)
+    listing = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=at)
     chat = ask(chats.get_chat, chat_id=chat_id)
-    is_now = found.manifest_id == chat.active_manifest_id
-    state = _state(chat_id, found.manifest_id)
+    is_now = listing.manifest_id == chat.active_manifest_id
+    state = _state(chat_id, listing.manifest_id)
     edits = chat.status.changes if is_now else ()
-    leaves = _leaves(found.files, _latest(chat_id, state) if state else (), edits)
+    leaves = _leaves(listing.files, _latest(chat_id, state) if state else (), edits)
     return render_template(
         "workspace_files.html",
         chat=chat,
         at=at,
         is_now=is_now,
         state=state,
-        tree=tree(leaves, found.empty_folders),
+        tree=tree(leaves, listing.empty_folders),
         edits=edits,
         choices=choices(chat_id, chat.branches, at),
         most_bytes=workspace_edits.most_upload_bytes(request_context.context()),
@@ -98,12 +98,12 @@ def file(chat_id: str, path: str) -> str:
         return _editor(chat, path, edited.text, base=edited.oid)
     manifest_id = request_context.context().commit_id(chat, at)
     content = chat.read_file(manifest_id, path)
-    found = chat.find_file(manifest_id, path)
+    entry = chat.find_file(manifest_id, path)
     assert manifest_id is not None
-    assert found is not None
-    shown = preview(path, content)
+    assert entry is not None
+    file_preview = preview(path, content)
     is_now = manifest_id == chat.head()
-    editable = is_now and shown.editable and found.mode != LINK
+    editable = is_now and file_preview.editable and entry.mode != LINK
     history = ask(
         manifests.list_manifests,
         chat_id=chat_id,
@@ -119,18 +119,18 @@ def file(chat_id: str, path: str) -> str:
         path=path,
         at=at,
         manifest_id=manifest_id,
-        file=found,
-        mode=_MODES.get(found.mode, f"{found.mode:o}"),
+        file=entry,
+        mode=_MODES.get(entry.mode, f"{entry.mode:o}"),
         bytes=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
         media_type=mimetypes.guess_type(path)[0],
-        preview=shown,
-        body=_body(path, shown, source=view == "source"),
+        preview=file_preview,
+        body=_body(path, file_preview, source=view == "source"),
         source=view == "source",
         is_now=is_now,
         branch=chat.active_branch(),
         editable=editable,
-        unsaved=any(one.path == path for one in unsaved),
+        unsaved=any(change.path == path for change in unsaved),
         states=history.manifests,
         complete=not history.more,
     )
@@ -144,7 +144,6 @@ def save(chat_id: str, path: str) -> Response:
 
 @pages.get("/chats/<chat_id>/new-file")
 def new_file(chat_id: str) -> str:
-    """Show the editor of a new file."""
     return _editor(
         request_context.context().chat(chat_id), request.args.get("path", "").strip(), "", base=None
     )
@@ -152,20 +151,20 @@ def new_file(chat_id: str) -> str:
 
 @pages.post("/chats/<chat_id>/new-file")
 def create(chat_id: str) -> Response:
-    """Write a new file."""
     return _saved(chat_id, request.form.get("path", "").strip(), base=None)
 
 
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
     """Add files to the workspace as one commit."""
+    # Before `request.files` reads the body: the limit of other forms is smaller than an upload.
     request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
-    chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
+    chosen = tuple(http.upload(file) for file in request.files.getlist("files") if file.filename)
     if not chosen:
         raise CovaltError("no file was chosen", hint="go back and choose one or more")
     folder = request.form.get("folder", "").strip().strip("/")
-    done = ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=chosen)
-    message = "Uploaded." if done.changed else layout.UNCHANGED
+    outcome = ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=chosen)
+    message = "Uploaded." if outcome.changed else layout.UNCHANGED
     return layout.back("workspace.files", message, chat_id=chat_id)
 
 
@@ -200,40 +199,40 @@ def _latest(chat_id: str, state: ManifestDetail) -> tuple[ManifestDetail, ...]:
     index = request_context.context().chat_index()
     history = partial(index.manifests, chat_id, head=state.id, first_parents=True, limit=_READ)
     page = history()
-    while (run := next((one for one in page.rows if one.source == "tool_run"), None)) is None:
+    while (run := next((row for row in page.rows if row.source == "tool_run"), None)) is None:
         if not page.more:
             return (state,)
         page = history(before=page.rows[-1].id)
-    shown = _state(chat_id, run.id)
-    assert shown is not None
-    return shown, state
+    call_commit = _state(chat_id, run.id)
+    assert call_commit is not None
+    return call_commit, state
 
 
 def _leaves(
-    found: Sequence[WorkspaceFile], commits: Sequence[ManifestDetail], edits: Sequence[Change]
+    files: Sequence[WorkspaceFile], commits: Sequence[ManifestDetail], edits: Sequence[Change]
 ) -> dict[str, Leaf]:
     lately = {
-        one.path: (one.kind, place, commit.id)
+        change.path: (change.kind, place, commit.id)
         for commit in commits
-        for place, one in enumerate(commit.changes, 1)
+        for place, change in enumerate(commit.changes, 1)
     }
-    unsaved: dict[str, str] = {one.path: one.kind for one in edits}
+    unsaved: dict[str, str] = {edit.path: edit.kind for edit in edits}
     leaves = {path: Leaf(path, None, unsaved=kind) for path, kind in unsaved.items()}
-    for one in found:
-        kind, place, by = lately.get(one.path, (None, 0, ""))
-        leaves[one.path] = Leaf(one.path, one, kind, place, by, unsaved.get(one.path))
+    for file in files:
+        kind, place, by = lately.get(file.path, (None, 0, ""))
+        leaves[file.path] = Leaf(file.path, file, kind, place, by, unsaved.get(file.path))
     return leaves
 
 
-def _body(path: str, shown: Preview, *, source: bool) -> Markup | None:
+def _body(path: str, file_preview: Preview, *, source: bool) -> Markup | None:
     """Return the HTML of a text; None for tables and files that are not text."""
-    if shown.kind in {"empty", "image", "binary"} or (shown.table and not source):
+    if file_preview.kind in {"empty", "image", "binary"} or (file_preview.table and not source):
         return None
-    if shown.kind == "document" and not source:
-        return markdown.rendered(shown.text)
-    if shown.pretty is not None and not source:
-        return code.highlighted(shown.pretty, language="json")
-    return code.highlighted(shown.text, path=path)
+    if file_preview.kind == "document" and not source:
+        return markdown.rendered(file_preview.text)
+    if file_preview.pretty is not None and not source:
+        return code.highlighted(file_preview.pretty, language="json")
+    return code.highlighted(file_preview.text, path=path)
 
 
 # Editing
@@ -243,9 +242,9 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     chat = request_context.context().chat(chat_id)
     typed = request.form.get("content", "")
     try:
-        before = read_text(chat, path)
-        typed = _with_breaks_of(before.text if before is not None else "", typed)
-        done = ask(
+        old_file = read_text(chat, path)
+        typed = _with_breaks_of(old_file.text if old_file is not None else "", typed)
+        outcome = ask(
             workspace_edits.update_workspace_file,
             chat_id=chat_id,
             path=path,
@@ -256,14 +255,14 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     except CovaltError as error:
         # The typed text must not be lost: show the editor again, with the error.
         return make_response(_again(chat, path, typed, base, error), error.http_status)
-    message = "Saved." if done.changed else layout.UNCHANGED
+    message = "Saved." if outcome.changed else layout.UNCHANGED
     return layout.back("workspace.file", message, chat_id=chat_id, path=path)
 
 
-def _with_breaks_of(before: str, typed: str) -> str:
-    """Return the typed text with the line breaks of ``before``; a browser sends all of them as CR LF."""
-    found = BREAK.search(before)
-    return (found[0] if found else "\n").join(BREAK.split(typed))
+def _with_breaks_of(old_text: str, typed: str) -> str:
+    """Return the typed text with the line breaks of ``old_text``; a browser sends all of them as CR LF."""
+    line_break = BREAK.search(old_text)
+    return (line_break[0] if line_break else "\n").join(BREAK.split(typed))
 
 
 def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: CovaltError) -> str:
@@ -313,18 +312,18 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
         CovaltError: ``not_editable``, if it is not a text that a form can submit unchanged.
     """
     with chat.scan_in_memory() as scan:
-        found = trees.find(chat.store, scan.tree, path)
-        if found is None:
+        entry = trees.find(chat.store, scan.tree, path)
+        if entry is None:
             return None
-        content = chat.store.read_blob(found.oid)
-    if found.mode == LINK or not preview(path, content).editable:
+        content = chat.store.read_blob(entry.oid)
+    if entry.mode == LINK or not preview(path, content).editable:
         raise CovaltError(
             f"{path!r} cannot be edited in the browser",
             hint="download it, change it, and upload it again",
             code="not_editable",
             http_status=409,
         )
-    return FolderText(content.decode("utf-8"), found.oid)
+    return FolderText(content.decode("utf-8"), entry.oid)
 
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:

@@ -97,17 +97,19 @@ def artifact(chat_id: str, call_id: str) -> Response:
             code="not_in_a_frame",
             http_status=403,
         )
-    shown = _shown_page(chat_id, call_id)
-    if not request_context.context().catalog.sees(shown.tool_id):
+    shown_page = _shown_page(chat_id, call_id)
+    # After the cache, whose pages are the same for all roles: access is decided for each request.
+    if not request_context.context().catalog.sees(shown_page.tool_id):
         raise _unknown_call(chat_id, call_id)
     answer = make_response()
     answer.headers.update(ARTIFACT_HEADERS)
-    answer.set_etag(shown.manifest_id)
-    if request.if_none_match.contains(shown.manifest_id):
+    # The page is read from the commit of the call, which never changes.
+    answer.set_etag(shown_page.manifest_id)
+    if request.if_none_match.contains(shown_page.manifest_id):
         answer.status_code = HTTPStatus.NOT_MODIFIED
         return answer
-    answer.set_data(shown.page)
-    answer.content_type = shown.content_type
+    answer.set_data(shown_page.page)
+    answer.content_type = shown_page.content_type
     return answer
 
 
@@ -127,6 +129,7 @@ def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
         UnknownNameError: if the call does not exist.
         NoPageError: if it has not finished, or its result is not a page.
     """
+    # The id becomes part of a path below, which `..` would lead out of the folder of the chats.
     if not is_id(chat_id):
         return _read(chat_id, call_id)
     store = request_context.project().chats.folder / chat_id / "store.git"
@@ -137,16 +140,16 @@ def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
 def _read(chat_id: str, call_id: str) -> _ShownPage:
     chat, index = request_context.context().chat(chat_id), request_context.context().chat_index()
     index.sync_chat(chat)
-    known = index.call(chat.id, call_id)
-    if known is None:
+    row = index.call(chat.id, call_id)
+    if row is None:
         raise _unknown_call(chat_id, call_id)
-    if known.post_manifest_id is None:
+    if row.post_manifest_id is None:
         raise NoPageError("the call has not finished", hint="reload the page when it has")
-    call = chat.manifest(known.post_manifest_id).tool_call
+    call = chat.manifest(row.post_manifest_id).tool_call
     if call is None or call.id != call_id:
         raise _unknown_call(chat_id, call_id)
     page = artifact_page(call.render_plan or RenderPlan(renderer="default"), chat.records.content)
-    return _ShownPage(call.tool_id, known.post_manifest_id, page, _content_type(page))
+    return _ShownPage(call.tool_id, row.post_manifest_id, page, _content_type(page))
 
 
 def artifact_page(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from covalt_git.models.commit_record import Source
     from covalt_git.operations.chats.conversation import ConversationPage
@@ -70,17 +70,19 @@ def folds(rows: Sequence[ManifestRow], open_call: str | None) -> list[Fold]:
             return ("row", row.id)
         return ("calls", call.tool_id)
 
-    found = []
+    lines = []
     for _, group in groupby(rows, key):
         fold = Fold(tuple(group))
-        found += [fold] if fold.is_folded else [Fold((row,)) for row in fold.rows]
-    return found
+        lines += [fold] if fold.is_folded else [Fold((row,)) for row in fold.rows]
+    return lines
 
 
 def opened(page: ConversationPage) -> str | None:
     """Return the id of the call whose result is open: the last that failed, or that has a page."""
     calls = [row.call for turn in page.turns for row in turn.rows if row.call is not None]
-    last = (one.id for one in reversed(calls) if one.status == "error" or one.renderer in _PAGES)
+    last = (
+        call.id for call in reversed(calls) if call.status == "error" or call.renderer in _PAGES
+    )
     return next(last, None)
 
 
@@ -94,13 +96,9 @@ def call_icon(call: CallLine) -> Icon:
     """Return the icon of a call: of a page, or of the first verb in the name of the tool."""
     if call.renderer in _PAGES:
         return "page"
-    return _first_icon(re.findall("[a-z]+", call.tool_id.rpartition(":")[2].lower()))
+    words = re.findall("[a-z]+", call.tool_id.rpartition(":")[2].lower())
+    return next((_ICONS[word] for word in words if word in _ICONS), "tool")
 
 
 def commit_icon(row: ManifestRow) -> Icon:
-    """Return the icon of a commit."""
     return _SOURCES.get(row.source, "tool") if row.call is None else call_icon(row.call)
-
-
-def _first_icon(words: Iterable[str]) -> Icon:
-    return next((_ICONS[word] for word in words if word in _ICONS), "tool")

@@ -112,18 +112,18 @@ def highlighted(
         most: the number of lines after which the rest is folded, or left out if there is a ``rest``.
         rest: the URL of a page with all lines; then also at most ``MOST_LETTERS`` characters are shown.
     """
-    text = _newlines(text)
-    shown = text if exact else _beginning(text)  # the user decides about all of it
-    named = language_of(shown, language=language, path=path)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    excerpt = text if exact else _beginning(text)  # the user decides about all of it
+    named = language_of(excerpt, language=language, path=path)
     if most is not None and rest:
-        shown = _beginning(text, letters=MOST_LETTERS, lines=most)
+        excerpt = _beginning(text, letters=MOST_LETTERS, lines=most)
     lines = _colored(
-        shown,
+        excerpt,
         named,
         until=time.monotonic() + PATIENCE_S if until is None else until,
     )
     if lines is None:
-        lines = str(escape(shown)).split("\n")
+        lines = str(escape(excerpt)).split("\n")
     if len(lines) > 1 and not lines[-1]:
         del lines[-1]
     listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
@@ -131,11 +131,11 @@ def highlighted(
         listed = _numbered(listed, width=len(str(len(lines))))
     ready = list(listed)
     if rest:
-        return _block(ready) + _more(text, shown, rest)
-    found = _notice(text, shown) + _block(ready[:most])
+        return _block(ready) + _more(text, excerpt, rest)
+    listing = _notice(text, excerpt) + _block(ready[:most])
     if most is not None and (others := ready[most:]):
-        found += _FOLDED.format(len(others), _block(others))
-    return found
+        listing += _FOLDED.format(len(others), _block(others))
+    return listing
 
 
 def _block(lines: list[str]) -> Markup:
@@ -161,8 +161,8 @@ def language_of(text: str, *, language: str = "auto", path: str | None = None) -
 
     The named language has precedence, then the name of the file, then an explicit mark in the text.
     """
-    found = _named(language) or (_of_file(path) if path else None) or _of_content(text)
-    return found or "text"
+    name = _named(language) or (_of_file(path) if path else None) or _of_content(text)
+    return name or "text"
 
 
 @lru_cache(maxsize=1)
@@ -184,8 +184,8 @@ def _named(language: str) -> str | None:
 def _of_file(path: str) -> str | None:
     # Several languages can have the same suffix, and Pygments may select an unsupported one.
     file = PurePosixPath(path)
-    found = _find_language(lexers.get_lexer_for_filename, file.name)
-    return found or _find_language(lexers.get_lexer_by_name, file.suffix[1:])
+    language = _find_language(lexers.get_lexer_for_filename, file.name)
+    return language or _find_language(lexers.get_lexer_by_name, file.suffix[1:])
 
 
 @lru_cache(maxsize=512)
@@ -224,9 +224,11 @@ def _colored(text: str, language: str, *, until: float) -> list[str] | None:
         return None
     if max(map(len, text.split("\n"))) > LONGEST_COLOURED_LINE:
         return None
+    # By default Pygments removes empty lines at the start, so all lines would have wrong numbers.
     lexer = lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
     written = io.StringIO()
     try:
+        # A lexer has no time limit, but it is a generator, so it can be stopped between two tokens.
         _FORMATTER.format(_in_time(lexer.get_tokens(text), until), written)
     except TimeoutError:
         return None
@@ -265,10 +267,6 @@ def _marked(character: str) -> str:
     return f'<span class="unseen-character">{display.escape(character)}</span>'
 
 
-def _newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _beginning(text: str, letters: int = MOST_SHOWN, lines: int = MOST_SHOWN_LINES) -> str:
     """Return the part of a text that a page shows, up to the end of a line if it has several."""
     if len(text) > letters:
@@ -278,37 +276,37 @@ def _beginning(text: str, letters: int = MOST_SHOWN, lines: int = MOST_SHOWN_LIN
     return "\n".join([*parts[:lines], ""]) if len(parts) > lines else text
 
 
-def _more(text: str, shown: str, rest: str) -> Markup:
+def _more(text: str, excerpt: str, rest: str) -> Markup:
     """Return a link to the page ``rest`` with all of a text; empty if all of it is shown."""
-    left = text[len(shown) :]
+    left = text[len(excerpt) :]
     if not left:
         return Markup()
     lines = left.count("\n") + (not left.endswith("\n"))
-    if shown.endswith("\n"):
+    if excerpt.endswith("\n"):
         return _MORE_LINES.format(rest, f"{lines:,} more {'line' if lines == 1 else 'lines'}")
     return _MORE_LINES.format(rest, f"{len(left):,} more characters")
 
 
-def _notice(text: str, shown: str) -> Markup:
+def _notice(text: str, excerpt: str) -> Markup:
     """Return a notice with the part of a text that is shown; empty if it is complete."""
-    if len(shown) == len(text):
+    if len(excerpt) == len(text):
         return Markup()
     lines = text.count("\n") + (not text.endswith("\n"))
     if lines > 1:
-        return _HINT.format(f"The first {shown.count(chr(10)):,} of {lines:,} lines.")
-    return _HINT.format(f"The first {len(shown):,} of {len(text):,} characters.")
+        return _HINT.format(f"The first {excerpt.count(chr(10)):,} of {lines:,} lines.")
+    return _HINT.format(f"The first {len(excerpt):,} of {len(text):,} characters.")
 
 
-def _patched(file: PatchedFile, shown: list[PatchLine], rest: str) -> Markup:
+def _patched(file: PatchedFile, lines: list[PatchLine], rest: str) -> Markup:
     facts = [_BADGE.format(what) for what in file.what]
     for kind, sign in _SIGNS.items():
         if count := file.count(kind):
             facts.append(_COUNT.format(kind, sign, count))
     parts = [_PATCH_HEAD.format(display.in_line(file.path), Markup(" ").join(facts))]
-    if shown:
-        listing = Markup("".join(_patch_lines(shown)))  # noqa: S704 - of escaped lines
+    if lines:
+        listing = Markup("".join(_patch_lines(lines)))  # noqa: S704 - of escaped lines
         parts.append(_BLOCK.format("code diff", listing))
-    left = len(file.lines) - len(shown)
+    left = len(file.lines) - len(lines)
     if left and rest:
         parts.append(_MORE_LINES.format(rest, f"{left:,} more lines"))
     elif left:

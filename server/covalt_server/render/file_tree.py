@@ -42,8 +42,8 @@ class TreeFolder(Generic[Leaf]):
         """Sort everything below by name, in natural order."""
         for folder in self.folders.values():
             folder.sort()
-        self.folders = dict(sorted(self.folders.items(), key=lambda one: _key(one[0])))
-        self.files = dict(sorted(self.files.items(), key=lambda one: _key(one[0])))
+        self.folders = dict(sorted(self.folders.items(), key=lambda item: _key(item[0])))
+        self.files = dict(sorted(self.files.items(), key=lambda item: _key(item[0])))
 
 
 def tree(files: Mapping[str, Leaf], empty_folders: Iterable[str] = ()) -> TreeFolder[Leaf]:

@@ -28,7 +28,6 @@ _STEP = 14
 
 
 def lanes_of(rows: Iterable[GraphRow]) -> int:
-    """Return the number of lanes that the rows need."""
     return max((row.width for row in rows), default=1)
 
 

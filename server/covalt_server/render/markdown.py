@@ -71,6 +71,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
 
     A text that is too long, or exceeds the parser's time limit, is shown as plain text.
     """
+    # The sanitizer takes UTF-8, in which halves of surrogate pairs do not exist.
     text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) > MOST_RENDERED:
         return code.highlighted(text, language="text", numbered=False)
@@ -83,6 +84,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
     _name_headings(tokens)
     for token in tokens:
         _adapt(token)
+    # Escaped before it is sanitized, so that the marks of hidden characters are checked as well.
     html = display.running(parser.renderer.render(tokens, parser.options, env))
     return Markup(  # noqa: S704 - sanitised right here
         nh3.clean(
@@ -182,6 +184,7 @@ def _name_headings(tokens: Sequence[Token]) -> None:
 
 def _adapt(token: Token) -> None:
     """Replace the alignment of table cells by classes, and prefix the targets of links within the document."""
+    # Our policy blocks inline styles, and the sanitizer removes them.
     aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
     if aligned in _ALIGNED:
         token.attrSet("class", aligned)
@@ -195,4 +198,6 @@ def _adapt(token: Token) -> None:
         elif child.type == "link_close":
             linked = False
         elif child.type == "image":
+            # HTML has no link within a link, and a browser would close the outer one
+            # (test_an_image_in_a_link_is_one_link).
             child.meta["linked"] = linked

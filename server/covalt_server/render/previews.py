@@ -87,14 +87,14 @@ def preview(path: str, content: bytes) -> Preview:
             return Preview("binary", complete=False)
         return Preview("encoded", content[:MAX_TEXT].decode("latin-1"), len(content) <= MAX_TEXT)
     text = content.decode("utf-8")
-    wanted = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
+    kind = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
     complete = len(text) <= MAX_TEXT
     # The first rows of a table are a table; a truncated document or truncated JSON is plain text.
-    if wanted == "table":
+    if kind == "table":
         return Preview("table", first(text), complete, table=table_of_csv(path, text))
-    if wanted == "json" and complete:
+    if kind == "json" and complete:
         return _json(text)
-    return Preview(wanted if complete or wanted == "page" else "text", first(text), complete)
+    return Preview(kind if complete or kind == "page" else "text", first(text), complete)
 
 
 def first(text: str) -> str:
@@ -128,11 +128,11 @@ def table_of_objects(value: object, *, most: int = MAX_ROWS) -> Table | None:
     """Return the first objects of an array as a table; None if it is anything else."""
     if not isinstance(value, list) or not value:
         return None
-    objects = [one for one in value if isinstance(one, dict)]
+    objects = [item for item in value if isinstance(item, dict)]
     if len(objects) < len(value):
         return None
-    titles = list(dict.fromkeys(name for one in objects for name in one))
-    rows = [[_cell(one[name]) if name in one else "" for name in titles] for one in objects]
+    titles = list(dict.fromkeys(name for item in objects for name in item))
+    rows = [[_cell(item[name]) if name in item else "" for name in titles] for item in objects]
     return _table(titles, rows, most) if titles else None
 
 
@@ -143,17 +143,21 @@ def _cell(value: object) -> str:
 def _table(titles: list[str], rows: list[list[str]], most: int) -> Table:
     width = max(len(titles), *(len(row) for row in rows)) if rows else len(titles)
     columns = min(width, MAX_COLUMNS)
-    shown = tuple(_cells(row, columns) for row in rows[:most])
+    first_rows = tuple(_cells(row, columns) for row in rows[:most])
     return Table(
         titles=_cells(titles, columns),
-        rows=shown,
-        numeric=frozenset(at for at in range(columns) if _is_numeric([row[at] for row in shown])),
+        rows=first_rows,
+        numeric=frozenset(
+            at for at in range(columns) if _is_numeric([row[at] for row in first_rows])
+        ),
         more_rows=len(rows) > most,
         more_columns=width > columns,
     )
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    # Excel writes a byte order mark, which would be part of the first title. With newline="", line ends in
+    # quoted cells stay as they are.
     lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
     return (row for row in csv.reader(lines, delimiter=delimiter) if row)
 
@@ -170,8 +174,8 @@ def _cells(row: list[str], columns: int) -> tuple[str, ...]:
 
 
 def _is_numeric(cells: list[str]) -> bool:
-    found = [cell for cell in cells if cell.strip()]
-    return bool(found) and all(_number(cell) for cell in found)
+    values = [cell for cell in cells if cell.strip()]
+    return bool(values) and all(_number(cell) for cell in values)
 
 
 def _number(cell: str) -> bool:

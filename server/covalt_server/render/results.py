@@ -106,14 +106,14 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
         parts = _parts(chat, call, place)
         return Shown(parts=parts) if parts else _value(call.result, place)
     if plan.error and plan.renderer in {"html", "frame"}:
-        found = Shown(trouble=plan.error)
+        result = Shown(trouble=plan.error)
     else:
-        found = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
-    if plan.error and not found.trouble:
-        found = Shown(body=found.body, path=found.path, trouble=plan.error)
-    others = (found.body, found.page, found.frame, found.pairs, found.parts, found.table)
-    body = found.body if any(others) else as_code(call.result, place)
-    return replace(found, renderer=plan.renderer, body=body)
+        result = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
+    if plan.error and not result.trouble:
+        result = Shown(body=result.body, path=result.path, trouble=plan.error)
+    others = (result.body, result.page, result.frame, result.pairs, result.parts, result.table)
+    body = result.body if any(others) else as_code(call.result, place)
+    return replace(result, renderer=plan.renderer, body=body)
 
 
 def as_arguments(value: Any) -> Markup:
@@ -182,8 +182,8 @@ def _default(_: ChatStore, call: CallAnswer, __: RenderPlan, place: RenderContex
 
 def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
     show = partial(code.highlighted, most=place.most, rest=place.rest)
-    shown = _text(chat, call, plan, place, show)
-    return replace(shown, is_patch=plan.config.get("language") == "diff" and shown.path is None)
+    result = _text(chat, call, plan, place, show)
+    return replace(result, is_patch=plan.config.get("language") == "diff" and result.path is None)
 
 
 def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
@@ -217,10 +217,10 @@ def _text(
     if is_binary_content(content):
         return Shown(path=path, trouble=f"{path!r} is not a text file: {len(content)} bytes")
     text = content.decode("utf-8", "replace")
-    wanted = _is_yes(plan.config.get("editable", plan.renderer == "editor"))
+    may_edit = _is_yes(plan.config.get("editable", plan.renderer == "editor"))
     # Only if it has not changed since the call.
     editable = (
-        wanted and preview(path, content).editable and chat.find_file(chat.head(), path) == state
+        may_edit and preview(path, content).editable and chat.find_file(chat.head(), path) == state
     )
     most = place.most or MOST_ROWS
     table = table_of_csv(path, text, most=most) if path.lower().endswith(CSV) else None
