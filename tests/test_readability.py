@@ -13,7 +13,6 @@ UNNAMED = {
     "covalt_git/access": 14,
     "covalt_git/authority": 32,
     "covalt_git/bundles": 5,
-    "covalt_git/calls": 41,
     "covalt_git/catalog": 4,
     "covalt_git/checks": 28,
     "covalt_git/cli": 86,
