@@ -10,7 +10,6 @@ from tests.readability import REPOSITORY, len_of, modules, vague_names
 
 UNNAMED = {
     "covalt_git": 6,
-    "covalt_git/access": 14,
     "covalt_git/authority": 32,
     "covalt_git/bundles": 5,
     "covalt_git/catalog": 4,
