@@ -20,7 +20,6 @@ UNNAMED = {
     "covalt_git/elicitation": 2,
     "covalt_git/formats": 61,
     "covalt_git/gateway": 28,
-    "covalt_git/grants": 13,
     "covalt_git/index": 15,
     "covalt_git/installs": 17,
     "covalt_git/manifests": 16,
