@@ -12,7 +12,6 @@ UNNAMED = {
     "covalt_git": 6,
     "covalt_git/authority": 32,
     "covalt_git/bundles": 5,
-    "covalt_git/catalog": 4,
     "covalt_git/checks": 28,
     "covalt_git/cli": 86,
     "covalt_git/connections": 13,
