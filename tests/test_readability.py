@@ -28,7 +28,6 @@ UNNAMED = {
     "covalt_git/python_reader": 31,
     "covalt_git/render": 1,
     "covalt_git/sources": 6,
-    "covalt_git/toolsets": 36,
     "covalt_toolset": 13,
 }
 """The functions of each package that are not renamed yet; a package that is leaves the table."""
