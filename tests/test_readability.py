@@ -20,7 +20,6 @@ UNNAMED = {
     "covalt_git/formats": 61,
     "covalt_git/gateway": 28,
     "covalt_git/index": 15,
-    "covalt_git/installs": 17,
     "covalt_git/manifests": 16,
     "covalt_git/models": 8,
     "covalt_git/operations": 76,
