@@ -11,7 +11,6 @@ from tests.readability import REPOSITORY, len_of, modules, vague_names
 UNNAMED = {
     "covalt_git": 6,
     "covalt_git/authority": 32,
-    "covalt_git/bundles": 5,
     "covalt_git/checks": 28,
     "covalt_git/cli": 86,
     "covalt_git/connections": 13,
