@@ -10,11 +10,7 @@ from tests.readability import REPOSITORY, len_of, modules, vague_names
 
 UNNAMED = {
     "covalt_git": 6,
-    "covalt_git/access": 14,
     "covalt_git/authority": 32,
-    "covalt_git/bundles": 5,
-    "covalt_git/calls": 41,
-    "covalt_git/catalog": 4,
     "covalt_git/checks": 28,
     "covalt_git/cli": 86,
     "covalt_git/connections": 13,
@@ -22,9 +18,7 @@ UNNAMED = {
     "covalt_git/elicitation": 2,
     "covalt_git/formats": 61,
     "covalt_git/gateway": 28,
-    "covalt_git/grants": 13,
     "covalt_git/index": 15,
-    "covalt_git/installs": 17,
     "covalt_git/manifests": 16,
     "covalt_git/models": 8,
     "covalt_git/operations": 76,
@@ -32,8 +26,6 @@ UNNAMED = {
     "covalt_git/python_reader": 31,
     "covalt_git/render": 1,
     "covalt_git/sources": 6,
-    "covalt_git/toolsets": 36,
-    "covalt_git/trust": 2,
     "covalt_toolset": 13,
 }
 """The functions of each package that are not renamed yet; a package that is leaves the table."""

@@ -103,8 +103,10 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
 
 def applies(rule: ApprovalRule, tool: Tool) -> bool:
     """Return whether a rule applies to calls of a tool, with the annotations that it has now."""
-    wanted = rule.when.annotations
-    return is_about(rule, tool) and (wanted is None or _same_annotations(wanted, tool.annotations))
+    annotations = rule.when.annotations
+    return is_about(rule, tool) and (
+        annotations is None or _same_annotations(annotations, tool.annotations)
+    )
 
 
 def _args_match(rule: ApprovalRule, called: Sequence[Tool], args: JsonObject) -> bool:
@@ -112,29 +114,32 @@ def _args_match(rule: ApprovalRule, called: Sequence[Tool], args: JsonObject) ->
     return all(holds(called, args, path, value) for path, value in rule.when.args.items())
 
 
-def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) -> bool:
+def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, rule_value: Any) -> bool:
     """Return whether a value that a tool may find at a path, or in a value there, is like a rule's value."""
     try:
         return any(
-            found is ANY_VALUE
-            or _has_text_of(found, wanted)
+            value is ANY_VALUE
+            or _has_text_of(value, rule_value)
             or (
-                _has_form_of(found, wanted)
-                and any(_is_like(*form) for form in _forms(found, wanted))
+                _has_form_of(value, rule_value)
+                and any(_is_like(*form) for form in _forms(value, rule_value))
             )
             for tool in called
-            for found in possible_values(tool, args, path, wanted)
+            for value in possible_values(tool, args, path, rule_value)
         )
     except BadReferenceError:  # a default that cannot be read may be the value
         return True
 
 
-def _has_text_of(found: object, wanted: Any) -> bool:
+def _has_text_of(value: object, rule_value: Any) -> bool:
     """Return whether two scalars are the same when they are written as text, as in the query of a URL."""
-    texts = _text(found), _text(wanted)
+    # HTTP tools write numbers and booleans as text, so "true" and true are one request to the server.
+    texts = _text(value), _text(rule_value)
     if texts[0] is None or texts[1] is None:
         return False
-    return matches_text(wanted, texts[0]) if isinstance(wanted, str) else texts[0] == texts[1]
+    return (
+        matches_text(rule_value, texts[0]) if isinstance(rule_value, str) else texts[0] == texts[1]
+    )
 
 
 def _text(value: object) -> str | None:
@@ -143,30 +148,31 @@ def _text(value: object) -> str | None:
     return None if isinstance(value, dict | list) else canonical_json.dumps(value).decode()
 
 
-def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) -> bool:
+def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, rule_value: Any) -> bool:
     """Return whether exactly the argument at a path is like a rule's value; a missing one never is."""
-    found = value_at(args, path)
-    if found is MISSING or not all(_is_like(*form) for form in _forms(found, wanted)):
+    value = value_at(args, path)
+    # All forms, not any: a path such as a/../b that equals the pattern only as it is written must not avoid approval.
+    if value is MISSING or not all(_is_like(*form) for form in _forms(value, rule_value)):
         return False
     return not any(
-        _runs_more(tool, path, found, wanted) or may_get_another(tool, args, path)
+        _runs_more(tool, path, value, rule_value) or may_get_another(tool, args, path)
         for tool in called
     )
 
 
-def _has_form_of(found: object, wanted: Any) -> bool:
+def _has_form_of(value: object, rule_value: Any) -> bool:
     """Return whether two values can be equal; values inside of large arguments are compared only then."""
-    if isinstance(wanted, str | dict | list) or isinstance(found, str | dict | list):
-        is_pattern = isinstance(wanted, str)
-        return type(found) is type(wanted) and (is_pattern or len(found) == len(wanted))  # type: ignore[arg-type]
+    if isinstance(rule_value, str | dict | list) or isinstance(value, str | dict | list):
+        is_pattern = isinstance(rule_value, str)
+        return type(value) is type(rule_value) and (is_pattern or len(value) == len(rule_value))  # type: ignore[arg-type]
     return True
 
 
-def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
+def _forms(value: object, rule_value: Any) -> Iterator[tuple[object, Any]]:
     """Yield an argument and a rule's value twice: as written, and with their texts as normalized paths."""
-    yield found, wanted
-    if isinstance(found, str | dict | list):
-        yield with_texts(found, _plain_path), with_texts(wanted, _plain_path)
+    yield value, rule_value
+    if isinstance(value, str | dict | list):
+        yield with_texts(value, _plain_path), with_texts(rule_value, _plain_path)
 
 
 def _plain_path(text: str) -> str:
@@ -174,19 +180,20 @@ def _plain_path(text: str) -> str:
     return normal_path(text.removeprefix(WORKSPACE_PREFIX))
 
 
-def _same_annotations(wanted: Annotations, found: Annotations) -> bool:
-    facts = wanted.model_dump(exclude_none=True)
-    return all(getattr(found, name) == value for name, value in facts.items())
+def _same_annotations(rule: Annotations, annotations: Annotations) -> bool:
+    facts = rule.model_dump(exclude_none=True)
+    return all(getattr(annotations, name) == value for name, value in facts.items())
 
 
-def _runs_more(tool: Tool, path: str, found: object, wanted: Any) -> bool:
+def _runs_more(tool: Tool, path: str, value: object, rule_value: Any) -> bool:
     """Return whether a waiver's pattern matches a text for a shell that may run other commands too."""
-    if not isinstance(wanted, str) or "*" not in wanted or not isinstance(found, str):
+    if not isinstance(rule_value, str) or "*" not in rule_value or not isinstance(value, str):
         return False
-    return is_shell_argument_of(tool, path) and may_run_more(wanted, found)
+    return is_shell_argument_of(tool, path) and may_run_more(rule_value, value)
 
 
-def _is_like(found: object, wanted: Any) -> bool:
-    if isinstance(wanted, str):
-        return isinstance(found, str) and matches_text(wanted, found)
-    return canonical_json.dumps(found) == canonical_json.dumps(wanted)
+def _is_like(value: object, rule_value: Any) -> bool:
+    if isinstance(rule_value, str):
+        return isinstance(value, str) and matches_text(rule_value, value)
+    # Not ==, for which True equals 1 in Python.
+    return canonical_json.dumps(value) == canonical_json.dumps(rule_value)

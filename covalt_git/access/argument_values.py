@@ -58,17 +58,17 @@ def value_at(args: JsonObject, path: str) -> Any:
     return value
 
 
-def possible_values(tool: Tool, args: JsonObject, path: str, wanted: Any) -> Iterator[Any]:
+def possible_values(tool: Tool, args: JsonObject, path: str, rule_value: Any) -> Iterator[Any]:
     """Yield every value that a tool may find at a dotted path of its arguments, and the values inside of each.
 
-    A name on the path also means that part of each item of a list.  The keys of objects count as values.  ``wanted`` is
+    A name on the path also means that part of each item of a list.  The keys of objects count as values.  ``rule_value`` is
     what the values are compared with.
 
     Raises:
         BadReferenceError: if a missing argument may have a default in a schema that cannot be followed.
     """
     names = path.split(".")
-    has_parts = isinstance(wanted, dict | list)
+    has_parts = isinstance(rule_value, dict | list)
     for schema, is_of_function in _schemas(tool):
         values = _Values(schema, is_of_function=is_of_function, compares_parts=has_parts)
         yield from values.at(args, names)
@@ -96,6 +96,7 @@ def _schemas(tool: Tool) -> Iterator[tuple[JsonObject, bool]]:
     is_python = tool.kind == "python"
     if tool.function_schema is not None:
         yield tool.function_schema, is_python
+    # A declared schema hides the defaults of its function, so both are walked through.
     if tool.function_schema is None or tool.schema_is_declared:
         yield tool.input_schema, is_python and not tool.schema_is_declared
 
@@ -109,6 +110,7 @@ def _part(value: Any, name: str) -> Any:
 
 
 def _is_index(name: str) -> bool:
+    # int() refuses "²" and 5,000 digits, which str.isdigit() accepts.
     return name.isascii() and name.isdigit() and len(name) <= _MAX_INDEX_DIGITS
 
 
@@ -158,28 +160,30 @@ class _Values:
         """Return places without the members of a union that take no such object."""
         if not self._is_of_function or not isinstance(value, dict):
             return places
-        return [[one for one in schemas if not _refuses(one, value)] for schemas in places]
+        return [[schema for schema in schemas if not _refuses(schema, value)] for schemas in places]
 
     def _ignores(self, places: _Places, name: str) -> bool:
         """Return whether a model that may take an object ignores a key."""
         return self._is_of_function and any(
-            isinstance(one.get("properties"), dict)
-            and name not in one["properties"]
-            and "additionalProperties" not in one
-            for one in _all(places)
+            isinstance(schema.get("properties"), dict)
+            and name not in schema["properties"]
+            and "additionalProperties" not in schema
+            for schema in _all(places)
         )
 
     def _below(self, places: _Places, name: str) -> _Places:
         """Return the schemas of a property or an item, by the schemas that state it."""
-        found: dict[tuple[int, ...], Sequence[JsonObject]] = {}
-        for one in _all(places):
-            inner = self._part_of(one, name)
+        parts: dict[tuple[int, ...], Sequence[JsonObject]] = {}
+        for schema in _all(places):
+            inner = self._part_of(schema, name)
             if inner:
-                found[tuple(map(id, inner))] = inner
-        return list(found.values())
+                parts[tuple(map(id, inner))] = inner
+        return list(parts.values())
 
     def _part_of(self, schema: JsonObject, name: str) -> Sequence[JsonObject]:
         """Return the schemas that one schema states for a property or an item."""
+        # The members of a union refer to the same classes: without this table, a large list of such models takes five
+        # times as long.
         key = (id(schema), name)
         if key not in self._parts:
             self._parts[key] = self._subschemas.below([schema], name)
@@ -195,7 +199,7 @@ class _Values:
             yield ANY_VALUE
             return
         if isinstance(value, list) and not _is_index(name):
-            if self._is_of_function and any("prefixItems" in one for one in _all(places)):
+            if self._is_of_function and any("prefixItems" in schema for schema in _all(places)):
                 yield ANY_VALUE  # the fields of a named tuple have names, which the schema does not
             for item, of_item in self._items(value, places):
                 yield from self._at(item, of_item, names)
@@ -222,7 +226,7 @@ class _Values:
             return False
         if value is self._args or value is MISSING:
             return _is_unread(_all(places))
-        return any(part is ANY_VALUE for one in places for part in _parsed(value, one))
+        return any(part is ANY_VALUE for schemas in places for part in _parsed(value, schemas))
 
     def _other_names(self, value: JsonObject, places: _Places, name: str) -> Iterator[str]:
         """Yield the other keys of an object that Python may read as a name."""
@@ -232,7 +236,7 @@ class _Values:
             if key == name:
                 continue
             spellings = {key, *_parsed_key(key, of_names)} if of_names else set()
-            paths = {normal_path(one) for one in spellings if isinstance(one, str)}
+            paths = {normal_path(spelling) for spelling in spellings if isinstance(spelling, str)}
             if key in same or ANY_VALUE in spellings or normal_path(name) in paths:
                 yield key
 
@@ -243,7 +247,7 @@ class _Values:
         """Return the names under which a function takes the same value as under one name, and that name."""
         if not self._is_of_function:
             return {name}
-        return {name}.union(*(_names_of(one, name) for one in _all(places)))
+        return {name}.union(*(_names_of(schema, name) for schema in _all(places)))
 
     def _inside(self, value: Any, places: _Places) -> Iterator[Any]:
         if value is MISSING:
@@ -251,8 +255,8 @@ class _Values:
         yield value
         places = self._taking(value, places)
         if self._is_of_function:
-            for one in places:
-                yield from self._spelled(_parsed(value, one))
+            for schemas in places:
+                yield from self._spelled(_parsed(value, schemas))
         if self._is_of_function and self._compares_parts and _is_completed(value, places):
             yield ANY_VALUE
         if isinstance(value, list):
@@ -286,10 +290,10 @@ class _Values:
         """Yield the default of a field of a named tuple that a list does not have; any value if it is unknown."""
         if not self._is_of_function:
             return
-        for one in _all(places):
-            if position >= _most_items([one]):
+        for schema in _all(places):
+            if position >= _most_items([schema]):
                 continue
-            of_part = self._part_of(one, str(position))
+            of_part = self._part_of(schema, str(position))
             stating = [part for part in of_part if "default" in part]
             for part in stating:
                 yield from self._at(part["default"], [of_part], rest)
@@ -305,37 +309,37 @@ class _Values:
         compute what another one states or requires.
         """
         keys = value if isinstance(value, dict) else {}
-        for one in _all(places):
-            if not self._part_of(one, name):
+        for schema in _all(places):
+            if not self._part_of(schema, name):
                 continue
-            names = _names_of(one, name) if self._is_of_function else {name}
-            declared = sorted(names & _properties([one]))
+            names = _names_of(schema, name) if self._is_of_function else {name}
+            declared = sorted(names & _properties([schema]))
             if not names.isdisjoint(keys):
                 continue
             for key in declared or [name]:
-                of_part = self._part_of(one, key)
+                of_part = self._part_of(schema, key)
                 yield from self._stated(of_part, rest)
             if not declared:
                 if rest and not self._is_of_function:
-                    yield from self._at(MISSING, self._below([[one]], name), rest)
+                    yield from self._at(MISSING, self._below([[schema]], name), rest)
                 continue
-            is_stated = any("default" in part for part in _own_parts(one, declared))
-            if self._is_of_function and not is_stated and names.isdisjoint(_required(one)):
+            is_stated = any("default" in part for part in _own_parts(schema, declared))
+            if self._is_of_function and not is_stated and names.isdisjoint(_required(schema)):
                 yield ANY_VALUE
             elif rest:
-                yield from self._at(MISSING, self._below([[one]], declared[0]), rest)
+                yield from self._at(MISSING, self._below([[schema]], declared[0]), rest)
 
     def _stated(self, of_part: Sequence[JsonObject], rest: Sequence[str]) -> Iterator[Any]:
         """Yield the defaults that schemas of a property state, or the values at ``rest`` below them."""
-        for one in of_part:
-            if "default" in one and (id(one), len(rest)) not in self._expanded:
-                self._expanded.add((id(one), len(rest)))
-                yield from self._at(one["default"], [of_part], rest)
+        for schema in of_part:
+            if "default" in schema and (id(schema), len(rest)) not in self._expanded:
+                self._expanded.add((id(schema), len(rest)))
+                yield from self._at(schema["default"], [of_part], rest)
 
 
 def _all(places: _Places) -> list[JsonObject]:
     """Return the schemas of all places, each once: the members of a union refer to the same classes."""
-    return list({id(one): one for schemas in places for one in schemas}.values())
+    return list({id(schema): schema for schemas in places for schema in schemas}.values())
 
 
 def _names_of(schema: JsonObject, name: str) -> set[str]:
@@ -360,8 +364,12 @@ def _refuses(schema: JsonObject, value: JsonObject) -> bool:
     for name, part in _dict(schema.get("properties")).items():
         text = value.get(name)
         if isinstance(text, str) and isinstance(part, dict) and _names_of(schema, name) == {name}:
+            # Only literal texts: pydantic chooses the member of a union by such a tag, and the other members never
+            # get the object.
             choices = part.get("enum", [part.get("const")])
-            is_literal = isinstance(choices, list) and all(isinstance(one, str) for one in choices)
+            is_literal = isinstance(choices, list) and all(
+                isinstance(choice, str) for choice in choices
+            )
             if is_literal and text not in choices:
                 return True
     return False
@@ -373,12 +381,12 @@ def _is_completed(value: Any, places: _Places) -> bool:
     Pydantic fills missing fields in, ignores unknown keys, and gives a field the value of its alias.  A set has no order.
     """
     if isinstance(value, list):
-        is_set = any(one.get("uniqueItems") for one in _all(places))
+        is_set = any(schema.get("uniqueItems") for schema in _all(places))
         return (is_set and len(value) > 1) or len(value) < _most_items(_all(places))
     return isinstance(value, dict) and any(
-        value.keys() != _properties([one]) or one.get(SAME_NAMES_SCHEMA)
-        for one in _all(places)
-        if _dict(one.get("properties"))
+        value.keys() != _properties([schema]) or schema.get(SAME_NAMES_SCHEMA)
+        for schema in _all(places)
+        if _dict(schema.get("properties"))
     )
 
 
@@ -388,8 +396,8 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _most_items(schemas: Iterable[JsonObject]) -> int:
     """Return the number of items of a list that have schemas of their own."""
-    lists = (one.get(key, ()) for one in schemas for key in ("prefixItems", "items"))
-    return max((len(one) for one in lists if isinstance(one, list)), default=0)
+    lists = (schema.get(key, ()) for schema in schemas for key in ("prefixItems", "items"))
+    return max((len(items) for items in lists if isinstance(items, list)), default=0)
 
 
 def _is_unread(schemas: Iterable[JsonObject]) -> bool:
@@ -402,11 +410,11 @@ def _parsed(value: Any, schemas: Sequence[JsonObject]) -> Iterator[Any]:
     if _is_unread(schemas):
         yield ANY_VALUE
         return
-    stating = [one for one in schemas if not _KINDS.isdisjoint(one)]
-    if stating and not any(_takes(one, value) for one in stating):
+    stating = [schema for schema in schemas if not _KINDS.isdisjoint(schema)]
+    if stating and not any(_takes(schema, value) for schema in stating):
         yield ANY_VALUE  # Python converts it to one of these types or choices
         return
-    formats = {one["format"] for one in schemas if isinstance(one.get("format"), str)}
+    formats = {schema["format"] for schema in schemas if isinstance(schema.get("format"), str)}
     if isinstance(value, str):
         for name in formats - _SPELLED_AS_WRITTEN:
             yield from _spellings(value, name)
@@ -426,7 +434,9 @@ def _takes(schema: JsonObject, value: Any) -> bool:
     types = _listed(schema.get("type"))
     choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
     is_choice = not isinstance(choices, list) or any(
-        type(one) is type(value) and one == value for one in choices
+        # The type too, because True == 1 in Python: it would count as the choice 1.
+        type(choice) is type(value) and choice == value
+        for choice in choices
     )
     return is_choice and (not types or not _types_of(value).isdisjoint(types))
 
@@ -470,7 +480,7 @@ def _types_of(value: Any) -> set[str]:
 def _properties(schemas: Iterable[JsonObject]) -> set[str]:
     return {
         name
-        for one in schemas
-        if isinstance(one.get("properties"), dict)
-        for name in one["properties"]
+        for schema in schemas
+        if isinstance(schema.get("properties"), dict)
+        for name in schema["properties"]
     }

@@ -129,6 +129,7 @@ def may_decide_over_mcp(
     )
     if role is None or (is_own and not role.approve_own):
         return False
+    # As over MCP, whatever the principal says: only then is the role limited to what the user of this machine trusts.
     return decide(config, principal._replace(protocol="mcp"), "approve", tool).allowed
 
 
@@ -169,6 +170,7 @@ def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
         UnknownRoleError: if the principal's role is not defined.
     """
     _, role = _role_of(config, principal)
+    # An admin role with deny patterns must not learn that the denied tools exist.
     return not config.roles if role is None else role.admin and not role.deny
 
 

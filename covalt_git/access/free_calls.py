@@ -52,6 +52,8 @@ def free_calls(
         if not rule.require:
             free.setdefault(_text(args), limits | _shell_limits(args, called))
         elif args:
+            # By the digest of the schemas too: a pull that changes a default changes which calls the rule is about,
+            # not its text.
             limits[_required_digest(args, called)] = _text(args)
         else:  # no later rule, and not the default, decides about any call
             return free
@@ -82,8 +84,8 @@ def _shell_limits(args: JsonObject, called: Sequence[Tool]) -> dict[str, str]:
     """Return a limit for each pattern that matches one command of a shell only, without words."""
     return {
         canonical_json.digest({"one_command": path}): ""
-        for path, wanted in args.items()
-        if isinstance(wanted, str)
-        and "*" in wanted
+        for path, value in args.items()
+        if isinstance(value, str)
+        and "*" in value
         and any(is_shell_argument_of(tool, path) for tool in called)
     }

@@ -64,6 +64,7 @@ class Granted:
             GrantNeededError: with all missing grants, and a command for each on its own line.
         """
         rule = rule_of(origin)
+        # All at once: an author who adds one grant after the other gets one error for each.
         lacking = []
         if not self.reach.covers(origin):
             lacking.append(self._needed("network", f"may not reach {origin}", f"network {rule}"))
@@ -73,9 +74,9 @@ class Granted:
                 lacking.append(self._needed("secret", what, f"secret {name} {rule}"))
         if lacking:
             subject = f"the toolset {self.toolset_id!r} "
-            rest = [one.message.removeprefix(subject) for one in lacking]
+            rest = [error.message.removeprefix(subject) for error in lacking]
             raise GrantNeededError(
-                subject + ", and ".join(rest), hint="\n".join(one.hint for one in lacking)
+                subject + ", and ".join(rest), hint="\n".join(error.hint for error in lacking)
             )
 
     def check_server(self, server: McpServer, files: Mapping[str, str]) -> None:
@@ -90,8 +91,10 @@ class Granted:
         """
         facts = grant_facts(server, files)
         kind = facts["kind"]
-        grants = [one for one in self.servers if (one.kind, one.server) == (kind, server.id)]
-        if any(is_of(one, facts) for one in grants):
+        grants = [
+            grant for grant in self.servers if (grant.kind, grant.server) == (kind, server.id)
+        ]
+        if any(is_of(grant, facts) for grant in grants):
             return
         what = f"may not use the MCP server at {blotted(command_line([server.url or '']))}"
         if server.command is not None:
@@ -133,8 +136,8 @@ def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None
         elif isinstance(grant, NetworkGrant):
             network += _rules(grant.hosts)
         else:
-            before = secrets.get(grant.name, Reach()).rules
-            secrets[grant.name] = Reach((*before, *_rules(grant.hosts)))
+            earlier = secrets.get(grant.name, Reach()).rules
+            secrets[grant.name] = Reach((*earlier, *_rules(grant.hosts)))
     return Granted(toolset_id, Reach(tuple(network)), secrets, frozenset(stale), tuple(servers))
 
 
@@ -150,11 +153,14 @@ def holds(
     The other arguments are the toolset's current digest, servers, hashes of files, and tools.
     """
     if isinstance(grant, ProcessGrant | ServerGrant):
-        return any(is_of(grant, grant_facts(one, hashes)) for one in servers)
+        return any(is_of(grant, grant_facts(server, hashes)) for server in servers)
     if isinstance(grant, ToolGrant):
         return any(is_of_tool(grant, tool) for tool in tools)
+    # Code that runs without a sandbox can read every file of the toolset, so no change leaves this grant valid.
     if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
         return grant.digest == digest
+    # Tools of MCP servers have grants of their servers. A server with a command runs files, so then only the digest
+    # counts.
     own = [tool for tool in tools if tool.kind != "mcp"]
     uses_files = any(server.command is not None for server in servers)
     return bool(own) and not uses_files and len(keeping(grant, own)) == len(own)
@@ -189,7 +195,10 @@ def tool_facts(tool: Tool) -> JsonObject:
     secrets: list[str] = []
     if tool.http is not None:
         origin, _ = origin_of(UrlTemplate.parse(tool.http.url).begins)
-        hosts, secrets = [rule_of(origin)], sorted({one.name for one in secrets_of(tool.http)})
+        hosts, secrets = (
+            [rule_of(origin)],
+            sorted({secret.name for secret in secrets_of(tool.http)}),
+        )
     return {
         "tool": tool.id.name,
         "hosts": tuple(hosts),

@@ -35,7 +35,7 @@ def is_shell_argument(schema: JsonObject, path: str) -> bool:
     if any(name.lower() in SHELL_NAMES for name in names):
         return True
     try:
-        return any(one.get(SHELL_SCHEMA) for one in _schemas_on_the_way(schema, names))
+        return any(part.get(SHELL_SCHEMA) for part in _schemas_on_the_way(schema, names))
     except BadReferenceError:  # a schema that cannot be followed waives nothing
         return True
 
@@ -46,15 +46,14 @@ def is_shell_argument_of(tool: Tool, path: str) -> bool:
     The type of a Python parameter may be one that cannot be read, such as one from another module.  It may have ``x-shell``,
     and so may the parameters of a function whose signature cannot be read.
     """
-    schemas = [one for one in (tool.input_schema, tool.function_schema) if one is not None]
+    schemas = [schema for schema in (tool.input_schema, tool.function_schema) if schema is not None]
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
-    return tool.kind == "python" and any(_is_unread(schema, path.split(".")) for schema in schemas)
-
-
-def _is_unread(schema: JsonObject, names: list[str]) -> bool:
-    """Return whether the type on the way to an argument was not read."""
-    return any(one.get(UNREAD_SCHEMA) for one in _schemas_on_the_way(schema, names))
+    return tool.kind == "python" and any(
+        part.get(UNREAD_SCHEMA)
+        for schema in schemas
+        for part in _schemas_on_the_way(schema, path.split("."))
+    )
 
 
 def may_run_more(pattern: str, text: str) -> bool:
@@ -67,6 +66,7 @@ def may_run_more(pattern: str, text: str) -> bool:
     position = len(first)
     for number, piece in enumerate(pieces, start=1):
         is_last = number == len(pieces)
+        # The last piece is matched at the end of the text: "git * --dry-run" must cover all that is before it.
         end = len(text) - len(piece) if is_last else text.find(piece, position)
         if not METACHARACTERS.isdisjoint(text[position:end]):
             return True

@@ -26,7 +26,6 @@ class Visibility:
     principal: Principal
 
     def visible(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Return the tools that the principal may see."""
         return [tool for tool in tools if self.decide("see", tool).allowed]
 
     def sees(self, tool_id: str) -> bool:
@@ -43,22 +42,24 @@ class Visibility:
         """
         if not is_id(toolset_id):  # no pattern of a role can match the name of this folder
             return sees_everything(self.config, self.principal)
+        # Any name represents the tools of a manifest that cannot be read, so that a role whose pattern is about all
+        # tools of the toolset sees that it is broken.
         return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
 
     def sees_all_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
         """Return whether all tools of a toolset are visible, so that its files and errors may be shown."""
         if sees_everything(self.config, self.principal):
             return True
+        # Errors and files may name any tool, so a manifest that cannot be read is shown to roles that see everything
+        # only.
         if tool_ids is None or not is_id(toolset_id):
             return False
         return all(self.sees(tool_id) for tool_id in tool_ids)
 
     def may_call(self, tool: Subject) -> Decision:
-        """Decide whether the principal may call the tool, which may be disabled."""
         return self.decide("call", tool)
 
     def may_approve(self, tool: Subject) -> Decision:
-        """Decide whether the principal may approve a call of the tool."""
         return self.decide("approve", tool)
 
     def decide(self, action: Action, tool: Subject) -> Decision:

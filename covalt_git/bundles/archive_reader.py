@@ -74,7 +74,8 @@ class Entry:
 def digest_of_entries(entries: Sequence[Entry]) -> str:
     """Return the digest of a toolset with these files."""
     return digest_of(
-        (one.path, hashlib.sha256(one.content).hexdigest(), one.executable) for one in entries
+        (entry.path, hashlib.sha256(entry.content).hexdigest(), entry.executable)
+        for entry in entries
     )
 
 
@@ -86,26 +87,27 @@ class _Wrong(Exception):  # noqa: N818 - it never leaves this module
         self.name, self.code, self.message, self.hint = name, code, message, hint
 
 
-def read_folder(folder: Path, shown: str = "") -> list[Entry]:
-    """Return the files of a toolset's directory, sorted by path; ``shown`` is its name in messages.
+def read_folder(folder: Path, display_path: str = "") -> list[Entry]:
+    """Return the files of a toolset's directory, sorted by path; ``display_path`` is its name in messages.
 
     Raises:
         BadBundleError: with all problems of the files.
     """
-    shown = shown or folder.name
-    found = read_bundle_files(folder, shown)
-    problems = list(found.problems)
-    problems += _as_problems(_name_problems([file.path for file in found.files]), shown)
-    total = sum(file.size for file in found.files)
-    if any(file.size > MAX_FILE_BYTES for file in found.files) or total > MAX_BYTES:
-        problems += _as_problems([_Wrong("", codes.TOO_LARGE, _too_much())], shown)
+    display_path = display_path or folder.name
+    files = read_bundle_files(folder, display_path)
+    problems = list(files.problems)
+    problems += _as_problems(_name_problems([file.path for file in files.files]), display_path)
+    total = sum(file.size for file in files.files)
+    if any(file.size > MAX_FILE_BYTES for file in files.files) or total > MAX_BYTES:
+        problems += _as_problems([_Wrong("", codes.TOO_LARGE, _too_much())], display_path)
     if problems:
-        raise _refused(shown, problems)
+        raise _refused(display_path, problems)
     entries = []
-    for file in found.files:
+    for file in files.files:
         content = b""
         with contextlib.suppress(OSError):  # it was removed: the hash differs
             content = (folder / file.path).read_bytes()
+        # The hashes were made when the folder was listed. Files of two moments would be a version that never existed.
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise BadBundleError(f"{folder / file.path} changes while it is read", hint="try again")
         entries.append(Entry(file.path, content, file.executable))
@@ -126,8 +128,8 @@ def read_archive(path: Path) -> bytes:
         raise BadBundleError(f"{str(path)!r} cannot be read: {reason}") from None
 
 
-def unpack(content: bytes, shown: str, *, allow_bytecode: bool = False) -> list[Entry]:
-    """Return the files of a ZIP, sorted by path; ``shown`` is the name of the ZIP in messages.
+def unpack(content: bytes, name: str, *, allow_bytecode: bool = False) -> list[Entry]:
+    """Return the files of a ZIP, sorted by path; ``name`` is that of the ZIP in messages.
 
     With ``allow_bytecode``, the caller leaves compiled Python out.
 
@@ -137,18 +139,18 @@ def unpack(content: bytes, shown: str, *, allow_bytecode: bool = False) -> list[
     try:
         if len(content) > MAX_ARCHIVE:
             raise _Wrong("", codes.TOO_LARGE, f"it is larger than {MAX_ARCHIVE >> 20} MiB")
-        found = _directory(content)
-        wrong = _name_problems([one.filename for one in found if not one.is_dir()])
+        members = _directory(content)
+        wrong = _name_problems([member.filename for member in members if not member.is_dir()])
         wrong += [
-            _Wrong(one.filename, codes.FORBIDDEN_FILE, BYTECODE, "leave it out")
-            for one in found
-            if is_bytecode(one.filename.rstrip("/")) and not allow_bytecode
+            _Wrong(member.filename, codes.FORBIDDEN_FILE, BYTECODE, "leave it out")
+            for member in members
+            if is_bytecode(member.filename.rstrip("/")) and not allow_bytecode
         ]
         if wrong:
-            raise _refused(shown, _as_problems(wrong, shown))
-        entries = [_file(content, one) for one in found if not one.is_dir()]
+            raise _refused(name, _as_problems(wrong, name))
+        entries = [_file(content, member) for member in members if not member.is_dir()]
     except _Wrong as wrong:
-        raise _refused(shown, _as_problems([wrong], shown)) from None
+        raise _refused(name, _as_problems([wrong], name)) from None
     return sorted(entries, key=lambda entry: entry.path)
 
 
@@ -156,23 +158,27 @@ def _directory(content: bytes) -> list[zipfile.ZipInfo]:
     """Return the entries in the order of their files, after a check that both descriptions agree."""
     count, begins = _end(content)
     try:
+        # Its directory only: zipfile reads names that it then changes, so each one is compared below with the bytes
+        # of the archive.
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            found = archive.infolist()
+            members = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error):
         raise _broken("its directory is damaged") from None
-    if len(found) != count:
+    if len(members) != count:
         raise _broken("its directory has another number of entries than it declares")
-    if sum(one.file_size for one in found) > MAX_BYTES:
+    # Before a byte is unpacked: many small entries can declare terabytes together.
+    if sum(member.file_size for member in members) > MAX_BYTES:
         raise _Wrong("", codes.TOO_LARGE, _too_much())
+    # Without gaps: bytes that no entry has could be another archive, which a more tolerant program would read.
     at = 0
-    for one in sorted(found, key=lambda one: one.header_offset):
-        _check_entry(one)
-        if one.header_offset != at:
-            raise _broken("its files overlap or have gaps between them", one.orig_filename)
-        at = _end_of(content, one, begins)
+    for member in sorted(members, key=lambda member: member.header_offset):
+        _check_entry(member)
+        if member.header_offset != at:
+            raise _broken("its files overlap or have gaps between them", member.orig_filename)
+        at = _end_of(content, member, begins)
     if at != begins:
         raise _broken("it has a gap between its files and its directory")
-    return sorted(found, key=lambda one: one.header_offset)
+    return sorted(members, key=lambda member: member.header_offset)
 
 
 def _end(content: bytes) -> tuple[int, int]:
@@ -185,6 +191,7 @@ def _end(content: bytes) -> tuple[int, int]:
         raise _broken("it is one volume of a split ZIP")
     if _MANY in (on_disk, count) or _FAR in (size, begins):
         raise _broken("it is a ZIP64, which is not supported")
+    # A second end record in a comment would lead other programs to another directory.
     if comment or at + _END.size != len(content):
         raise _broken("it has data after its end")
     if begins + size != at:
@@ -203,57 +210,64 @@ def _end(content: bytes) -> tuple[int, int]:
     return count, begins
 
 
-def _check_entry(one: zipfile.ZipInfo) -> None:
-    name = one.orig_filename
-    if not one.flag_bits & _UTF8 and not name.isascii():
+def _check_entry(member: zipfile.ZipInfo) -> None:
+    name = member.orig_filename
+    # Without the flag, the encoding is that of the author's system, so the same bytes are different names elsewhere.
+    if not member.flag_bits & _UTF8 and not name.isascii():
         raise _Wrong(name, codes.FORBIDDEN_FILE, "its name has an unknown encoding")
-    if one.filename != name:
+    # zipfile cuts a name at a null character: "a.txt\0.py" would be checked under one name and unpacked by others
+    # under another.
+    if member.filename != name:
         raise _Wrong(name, codes.FORBIDDEN_FILE, "its name contains a null character")
-    if one.flag_bits & _ENCRYPTED:
+    if member.flag_bits & _ENCRYPTED:
         raise _Wrong(name, codes.FORBIDDEN_FILE, "it is encrypted")
-    if one.compress_type not in (_STORED, _DEFLATED):
+    if member.compress_type not in (_STORED, _DEFLATED):
         message = "its compression method is not supported"
         raise _Wrong(name, codes.FORBIDDEN_FILE, message, "use deflate")
-    mode = one.external_attr >> 16 if one.create_system == _UNIX else 0
-    expected = stat.S_IFDIR if one.is_dir() else stat.S_IFREG
-    if stat.S_IFMT(mode) not in (0, expected) or (one.is_dir() and one.file_size):
+    mode = member.external_attr >> 16 if member.create_system == _UNIX else 0
+    expected = stat.S_IFDIR if member.is_dir() else stat.S_IFREG
+    # A link is a file with this mode: what is unpacked through it would be written outside of the toolset.
+    if stat.S_IFMT(mode) not in (0, expected) or (member.is_dir() and member.file_size):
         message = "it is neither a file nor a folder"
         raise _Wrong(name, codes.FORBIDDEN_FILE, message, "include the file itself")
-    if one.file_size > MAX_FILE_BYTES:
+    if member.file_size > MAX_FILE_BYTES:
         raise _Wrong(name, codes.TOO_LARGE, _too_much())
-    if one.file_size > max(_SMALL, one.compress_size * _MAX_RATIO):
+    # Deflate compresses zeros 1,032 to 1, so 64 KiB could become 64 MiB.
+    if member.file_size > max(_SMALL, member.compress_size * _MAX_RATIO):
         message = f"its compression ratio is above {_MAX_RATIO}"
         raise _Wrong(name, codes.TOO_LARGE, message)
-    extra = one.extra
+    extra = member.extra
     while extra:
         kind, size = struct.unpack_from("<2H", extra) if len(extra) > 3 else (0, len(extra))  # noqa: PLR2004
+        # Some programs believe these fields instead of the header, and would unpack another name or size.
         if kind in _FORBIDDEN_EXTRAS:
             message = f"it has an extra field with {_FORBIDDEN_EXTRAS[kind]}"
             raise _Wrong(name, codes.FORBIDDEN_FILE, message)
         extra = extra[4 + size :]
 
 
-def _end_of(content: bytes, one: zipfile.ZipInfo, directory: int) -> int:
+def _end_of(content: bytes, member: zipfile.ZipInfo, directory: int) -> int:
     """Return the offset of the end of a file, after a check that its header agrees with the directory."""
-    at, name = one.header_offset, one.orig_filename
+    at, name = member.header_offset, member.orig_filename
     if at + _LOCAL.size > directory or content[at : at + 4] != b"PK\3\4":
         raise _broken("it is not at the offset in the directory", name)
     _, _, flags, method, _, _, check, packed, size, long, extra = _LOCAL.unpack_from(content, at)
     begins = at + _LOCAL.size + long + extra
-    raw = name.encode("utf-8" if one.flag_bits & _UTF8 else "ascii")
+    raw = name.encode("utf-8" if member.flag_bits & _UTF8 else "ascii")
     header = (check, packed, size)
-    known = (one.CRC, one.compress_size, one.file_size)
-    follows = bool(one.flag_bits & _SIZES_FOLLOW)
+    declared = (member.CRC, member.compress_size, member.file_size)
+    follows = bool(member.flag_bits & _SIZES_FOLLOW)
     if (
         content[at + _LOCAL.size : at + _LOCAL.size + long] != raw
-        or (flags, method) != (one.flag_bits, one.compress_type)
-        or header not in ((known, (0, 0, 0)) if follows else (known,))
+        or (flags, method) != (member.flag_bits, member.compress_type)
+        or header not in ((declared, (0, 0, 0)) if follows else (declared,))
     ):
         raise _broken("its header differs from the directory", name)
-    end: int = begins + one.compress_size
+    end: int = begins + member.compress_size
     if follows:
+        # The signature of a data descriptor is optional (APPNOTE 4.3.9.3).
         end += 4 if content[end : end + 4] == b"PK\7\x08" else 0
-        if content[end : end + _DESCRIPTOR] != struct.pack("<3L", *known):
+        if content[end : end + _DESCRIPTOR] != struct.pack("<3L", *declared):
             raise _broken("its data descriptor differs from the directory", name)
         end += _DESCRIPTOR
     if end > directory:
@@ -261,44 +275,45 @@ def _end_of(content: bytes, one: zipfile.ZipInfo, directory: int) -> int:
     return end
 
 
-def _file(content: bytes, one: zipfile.ZipInfo) -> Entry:
+def _file(content: bytes, member: zipfile.ZipInfo) -> Entry:
     """Unpack a file up to its declared size."""
-    _, _, _, _, _, _, _, _, _, long, extra = _LOCAL.unpack_from(content, one.header_offset)
-    begins = one.header_offset + _LOCAL.size + long + extra
-    packed = content[begins : begins + one.compress_size]
-    if one.compress_type == _STORED:
+    _, _, _, _, _, _, _, _, _, long, extra = _LOCAL.unpack_from(content, member.header_offset)
+    begins = member.header_offset + _LOCAL.size + long + extra
+    packed = content[begins : begins + member.compress_size]
+    if member.compress_type == _STORED:
         data = packed
     else:
         reader = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            data = reader.decompress(packed, one.file_size + 1)
+            # At most one byte more than declared, so that a bomb with a false size costs no memory.
+            data = reader.decompress(packed, member.file_size + 1)
         except zlib.error:
-            raise _broken("it is damaged", one.filename) from None
+            raise _broken("it is damaged", member.filename) from None
         if not reader.eof or reader.unused_data:
-            raise _broken("its size or checksum is wrong", one.filename)
-    if len(data) != one.file_size or zlib.crc32(data) != one.CRC:
-        raise _broken("its size or checksum is wrong", one.filename)
-    executable = one.create_system == _UNIX and bool(one.external_attr >> 16 & stat.S_IXUSR)
-    return Entry(one.filename, data, executable)
+            raise _broken("its size or checksum is wrong", member.filename)
+    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise _broken("its size or checksum is wrong", member.filename)
+    executable = member.create_system == _UNIX and bool(member.external_attr >> 16 & stat.S_IXUSR)
+    return Entry(member.filename, data, executable)
 
 
 def _name_problems(paths: Sequence[str]) -> list[_Wrong]:
     """Return the problems of names that cannot all exist in one folder on every operating system."""
-    found = []
+    problems = []
     for path in paths:
         verdict = check_path(path)
         if verdict.kind != "good":
-            found.append(_Wrong(path, codes.FORBIDDEN_FILE, verdict.reason, "rename it"))
-    seen = set()
+            problems.append(_Wrong(path, codes.FORBIDDEN_FILE, verdict.reason, "rename it"))
+    earlier = set()
     for path in paths:
-        if path in seen:
-            found.append(_Wrong(path, codes.FORBIDDEN_FILE, "it occurs twice"))
-        seen.add(path)
+        if path in earlier:
+            problems.append(_Wrong(path, codes.FORBIDDEN_FILE, "it occurs twice"))
+        earlier.add(path)
     folders = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
     for first, second in collisions([*dict.fromkeys(paths), *folders]):
         message = f"on some systems its name equals {first!r}"
-        found.append(_Wrong(second, codes.FORBIDDEN_FILE, message))
-    return found + [
+        problems.append(_Wrong(second, codes.FORBIDDEN_FILE, message))
+    return problems + [
         _Wrong(path, codes.FORBIDDEN_FILE, "it is a file and a folder")
         for path in sorted(folders.intersection(paths))
     ]
@@ -315,12 +330,19 @@ def _broken(message: str, name: str = "") -> _Wrong:
     return _Wrong(name, codes.UNREADABLE, message)
 
 
-def _as_problems(found: Sequence[_Wrong], shown: str) -> list[Problem]:
+def _as_problems(errors: Sequence[_Wrong], display_path: str) -> list[Problem]:
     return [
-        Problem(f"{shown}/{one.name}" if one.name else shown, 0, 0, one.code, one.message, one.hint)
-        for one in found[:_MAX_REPORTED]
+        Problem(
+            f"{display_path}/{error.name}" if error.name else display_path,
+            0,
+            0,
+            error.code,
+            error.message,
+            error.hint,
+        )
+        for error in errors[:_MAX_REPORTED]
     ]
 
 
-def _refused(shown: str, problems: Sequence[Problem]) -> BadBundleError:
-    return BadBundleError(f"{shown!r} cannot be imported", problems=problems)
+def _refused(name: str, problems: Sequence[Problem]) -> BadBundleError:
+    return BadBundleError(f"{name!r} cannot be imported", problems=problems)

@@ -113,19 +113,22 @@ class Approvals(NamedTuple):
         Raises:
             CovaltError: if no id or several ids match.
         """
-        every = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
-        known = [one for one in every if self.exists(one.tool_id)]
-        found = [one for one in known if one.execution_id == text]
-        if not found and len(text) >= 4:  # noqa: PLR2004 - shorter suffixes match by chance
-            found = [one for one in known if one.execution_id.endswith(text)]
-        if len(found) > 1:
+        every: list[Approval] = []
+        for chat_id in self.chats.ids():
+            with self.chats.open(chat_id) as chat:
+                every += chat.approvals()
+        visible = [approval for approval in every if self.exists(approval.tool_id)]
+        matches = [approval for approval in visible if approval.execution_id == text]
+        if not matches and len(text) >= 4:  # noqa: PLR2004 - shorter suffixes match by chance
+            matches = [approval for approval in visible if approval.execution_id.endswith(text)]
+        if len(matches) > 1:
             raise CovaltError(
                 f"the ids of several approvals end in {text!r}", hint="use the full id"
             )
-        if not found:
-            pending = [one.execution_id for one in known if one.state == "pending"]
+        if not matches:
+            pending = [approval.execution_id for approval in visible if approval.state == "pending"]
             raise UnknownNameError("approval", text, pending, list_with="covalt-git approval list")
-        return found[0]
+        return matches[0]
 
     def approve(self, execution_id: str, reason: str | None = None) -> CallOutcome:
         """Approve a call and run it now; record the ``reason``.
@@ -149,42 +152,48 @@ class Approvals(NamedTuple):
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
             _check_same_call(approval, call)
-            _, found = self._check_callable(approval)
-            check_space(found.tool, chat)
+            _, target = self._check_callable(approval)
+            check_space(target.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise OtherBranchError(chat.id, approval.branch)
             head = writer.commit_changes()
             snapshot = writer.scan()
             # Again: a commit and a scan of many files take long.
-            caller, found = self._check_callable(approval)
+            caller, target = self._check_callable(approval)
             why = ""
-            if found.definition_digest != approval.definition_digest:
-                why = _changed(found)
+            if target.definition_digest != approval.definition_digest:
+                why = _changed(target)
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
+            # The commits are equal, but a program in node_modules/ or in another ignored folder can be a different
+            # one.
             elif snapshot.unstored_digest(chat.workspace) != approval.unstored:
                 paths = snapshot.unstored()
                 names = f" ({listed([readable(path) for path in paths])})" if paths else ""
                 why = f"the uncommitted part of the workspace{names} has changed"
             if why:
-                renewed = self._request_again(writer, approval, call, head, caller, found)
+                renewed = self._request_again(writer, approval, call, head, caller, target)
                 raise ApprovalRenewedError(why, renewed)
+            # Stored before the run: a process that is killed while the tool runs must not leave an approval that runs
+            # it a second time (tests/calls/test_approvals_once.py).
             self._decide(writer, approval, "approved", reason)
-            return caller.run(writer, call, found, confirmed=True)
+            return caller.run(writer, call, target, confirmed=True)
 
     def _check_callable(self, approval: Approval) -> tuple[Engine, Found]:
         """Check that the approved call may run now; return the caller's engine and the tool.
 
         Roles, trust and the toolset may have changed while the decision waited for the chat.
         """
-        now = self.engine.as_of_now()
-        self._check_may_decide(now, approval)
-        caller = replace(now, principal=Principal(approval.by, approval.role))
-        found = _find_callable(caller, approval)
-        if found.alias and not now.catalog.may_approve(found.tool).allowed:
-            raise MayNotApproveError(now, NamedTool(found.tool.tool_id))
-        check_found(found, now.root, now.config)
-        return caller, found
+        engine = self.engine.as_of_now()
+        self._check_may_decide(engine, approval)
+        caller = replace(engine, principal=Principal(approval.by, approval.role))
+        target = _find_callable(caller, approval)
+        # The reviewer decides about both tools of an alias. Otherwise an alias would give a role the right to approve
+        # calls of a tool that its approve patterns do not name.
+        if target.alias and not engine.catalog.may_approve(target.tool).allowed:
+            raise MayNotApproveError(engine, NamedTool(target.tool.tool_id))
+        check_found(target, engine.root, engine.config)
+        return caller, target
 
     def _check_may_decide(self, engine: Engine, approval: Approval) -> None:
         # By the id alone, so that a call of a broken or deleted tool can be denied.
@@ -207,9 +216,9 @@ class Approvals(NamedTuple):
             self._check_may_decide(self.engine.as_of_now(), approval)
             self._decide(writer, approval, "denied", reason)
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
-            done = chat.manifest(writer.finish_call(call, record)).tool_call
-            assert done is not None
-            return CallOutcome(done, error=record.error)
+            tool_call = chat.manifest(writer.finish_call(call, record)).tool_call
+            assert tool_call is not None
+            return CallOutcome(tool_call, error=record.error)
 
     def _decide(
         self, writer: Writer, approval: Approval, state: ApprovalState, reason: str | None
@@ -223,10 +232,6 @@ class Approvals(NamedTuple):
         catalog, tool = self.engine.catalog, NamedTool(tool_id)
         return catalog.decide("see", tool).allowed or catalog.may_approve(tool).allowed
 
-    def _of(self, chat_id: str) -> list[Approval]:
-        with self.chats.open(chat_id) as chat:
-            return chat.approvals()
-
     def _request_again(
         self,
         writer: Writer,
@@ -234,19 +239,22 @@ class Approvals(NamedTuple):
         call: PendingCall,
         head: str | None,
         caller: Engine,
-        found: Found,
+        target: Found,
     ) -> CallOutcome:
         """Request approval of the call on the current files; return the call and a description of the changes."""
         chat = writer.chat
         current = call.model_copy(
             update={
                 "base": head,
-                "toolset": call.toolset.model_copy(update={"digest": found.toolset.digest}),
+                "toolset": call.toolset.model_copy(update={"digest": target.toolset.digest}),
             }
         )
-        outcome = caller.ask(writer, current, found, approval.reasons)
+        outcome = caller.ask(writer, current, target, approval.reasons)
         assert outcome.approval is not None
         by, newer = self.engine.principal.id, outcome.approval.execution_id
+        # Only after the new approval is stored. If the process is killed in between, the next writer expires the old
+        # approval, and the call still has one
+        # (test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_only).
         writer.decide(approval, "superseded", decided_by=by, superseded_by=newer)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
 
@@ -263,19 +271,19 @@ def _find_callable(caller: Engine, approval: Approval) -> Found:
         ) from None
 
 
-def _changed(found: Found) -> str:
+def _changed(target: Found) -> str:
     """Return what differs from the requested call: its digest covers the tool, and an entry that forwards to it."""
-    if found.alias is not None:
-        return f"the registered tool {found.tool_id!r}, or the tool that it calls, has changed"
-    if found.toolset.id == REGISTRY_NAMESPACE:
-        return f"the registered tool {found.tool_id!r} has changed"
-    return f"the toolset {found.toolset.id!r} has changed"
+    if target.alias is not None:
+        return f"the registered tool {target.tool_id!r}, or the tool that it calls, has changed"
+    if target.toolset.id == REGISTRY_NAMESPACE:
+        return f"the registered tool {target.tool_id!r} has changed"
+    return f"the toolset {target.toolset.id!r} has changed"
 
 
-def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
+def _current(chat: ChatStore, reviewed: Approval) -> tuple[Approval, PendingCall]:
     """Return the pending approval and its call as stored, while the chat is locked."""
-    approval = chat.approval(found.execution_id)
-    call = next((one for one in chat.calls() if one.id == found.call_id), None)
+    approval = chat.approval(reviewed.execution_id)
+    call = next((call for call in chat.calls() if call.id == reviewed.call_id), None)
     if approval is None or approval.state != "pending" or call is None:
         state = (
             f"already {approval.state}" if approval and approval.state != "pending" else "deleted"
@@ -289,6 +297,8 @@ def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
 
 def _check_same_call(approval: Approval, call: PendingCall) -> None:
     """Check that the reviewer saw this pending call."""
+    # Any program of the user can alter the stored call, so it is compared with what the reviewer saw
+    # (test_a_stored_call_that_was_altered_does_not_run).
     reviewed = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
     pending = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
     if reviewed != pending:

@@ -59,13 +59,12 @@ class BackgroundCall(Generic[Event, Outcome]):
         self._wakers: list[Callable[[], object]] = []
 
     def is_over(self) -> bool:
-        """Return whether the call has ended."""
         return self.ended_at is not None
 
     def asking(self) -> Inquiry | None:
         """Return the elicitation request that is open now, or None."""
-        found = self._inquiry
-        return found if found is not None and found.open() else None
+        inquiry = self._inquiry
+        return inquiry if inquiry is not None and inquiry.open() else None
 
     def after(self, number: int) -> tuple[list[Event], int]:
         """Return the stored events after event ``number``, and the number of the last event."""
@@ -97,7 +96,9 @@ class BackgroundCall(Generic[Event, Outcome]):
     async def until(self, ready: Callable[[], object]) -> None:
         """Wait in an event loop until ``ready`` returns a true value; threads use ``changed`` instead."""
         changed = asyncio.Event()
+        # An asyncio.Event is not thread-safe, and the events come from the call's own thread.
         wake = partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
+        # Registered before the first check, so that an event between the check and the wait still wakes the loop.
         self._wakers.append(wake)
         try:
             while not ready():
@@ -116,6 +117,7 @@ class BackgroundCall(Generic[Event, Outcome]):
         with self.changed:
             yield
             self.changed.notify_all()
+        # A copy, because a waiter removes itself in the thread of its event loop meanwhile.
         for wake in [*self._wakers]:
             with suppress(RuntimeError):  # its loop is closed
                 wake()
@@ -141,13 +143,12 @@ class BackgroundCalls(Generic[Stored]):
         """
         with self._lock:
             self._remove_expired()
-            found = self._calls.setdefault(key, new)
-            if replace_ended and found.is_over():
-                found = self._calls[key] = new
-            return found
+            call = self._calls.setdefault(key, new)
+            if replace_ended and call.is_over():
+                call = self._calls[key] = new
+            return call
 
     def drop(self, key: str, call: Stored) -> None:
-        """Remove a call."""
         with self._lock:
             if self._calls.get(key) is call:
                 del self._calls[key]
@@ -155,7 +156,7 @@ class BackgroundCalls(Generic[Stored]):
     def _remove_expired(self) -> None:
         """Remove expired calls, then the oldest ended calls above the limits."""
         ended = sorted(
-            (one.ended_at, key) for key, one in self._calls.items() if one.ended_at is not None
+            (call.ended_at, key) for key, call in self._calls.items() if call.ended_at is not None
         )
         size = sum(self._calls[key].size for _, key in ended)
         for left, (ended_at, key) in zip(range(len(ended), 0, -1), ended, strict=True):

@@ -87,6 +87,7 @@ def read_batch(
             problems += read
             continue
         call_id = read.request.call_id
+        # The second line would be taken for a repetition of the first one, and its own call would never run.
         if call_id is not None and lines_by_id.setdefault(call_id, number) != number:
             what = f"line {lines_by_id[call_id]} has the same id"
             problems.append(_problem(batch, line, number, "id", codes.DUPLICATE_ID, what))
@@ -115,8 +116,16 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
         parsed = BatchLine.model_validate(value)
     except ValidationError as error:
         return [
-            _problem(batch, line, number, str([*one.loc, ""][0]), one.code, one.message, one.hint)
-            for one in model_errors(error, value, BatchLine)
+            _problem(
+                batch,
+                line,
+                number,
+                str([*problem.loc, ""][0]),
+                problem.code,
+                problem.message,
+                problem.hint,
+            )
+            for problem in model_errors(error, value, BatchLine)
         ]
     chat_id = parsed.chat or batch.chat_id
     if chat_id is None:
@@ -126,15 +135,23 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
     call = BatchCall(
         number, chat_id, CallRequest(parsed.tool, parsed.args, parsed.message, parsed.id)
     )
-    key, found = _find_error(batch, call)
-    if found is None:
+    key, refusal = _find_error(batch, call)
+    if refusal is None:
         return call
-    if isinstance(found, InvalidArgumentsError):
+    if isinstance(refusal, InvalidArgumentsError):
         return [
-            _problem(batch, line, number, key, one.code, f"{one.path}: {one.message}", one.hint)
-            for one in found.problems
+            _problem(
+                batch,
+                line,
+                number,
+                key,
+                problem.code,
+                f"{problem.path}: {problem.message}",
+                problem.hint,
+            )
+            for problem in refusal.problems
         ]
-    return [_problem(batch, line, number, key, found.code, found.message, found.hint)]
+    return [_problem(batch, line, number, key, refusal.code, refusal.message, refusal.hint)]
 
 
 def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None]:
@@ -146,6 +163,8 @@ def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None
     try:
         with batch.chats.open(call.chat_id) as chat:
             key = "id"
+            # A batch with ids that stopped is started again as a whole. Lines that already ran must pass, even if the
+            # tool has changed since.
             if batch.engine.earlier_outcome(chat, call.request) is not None:
                 return "", None
         key = "tool"

@@ -33,7 +33,7 @@ class CallChange(NamedTuple):
     restore: RestoreRecord | None = None
 
 
-def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
+def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
     """Make a call in one commit, after all other changes were committed.
 
     A failed call is recorded only if it was approved.
@@ -43,19 +43,19 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
     """
     try:
         head = writer.chat.head()
-        change = _TOOLS[found.tool.tool_id](writer.chat, head, call.args)
+        change = _TOOLS[target.tool.tool_id](writer.chat, head, call.args)
         outcome = Outcome("success", change.result)
-        record = record_of(writer, call, found, outcome, None, level=None, read=None)
+        record = record_of(writer, call, target, outcome, None, level=None, read=None)
         manifest_id = _commit(writer, call, record, change, head)
     except CovaltError as error:
         if call.execution_id is None:
             raise
         failed = Outcome.failed(error)
-        record = record_of(writer, call, found, failed, failed.error, level=None, read=None)
+        record = record_of(writer, call, target, failed, failed.error, level=None, read=None)
         manifest_id = writer.finish_call(call, record)
-    done = as_recorded(writer.chat, writer.chat.manifest(manifest_id))
-    notes = done.notes.model_copy(update={"lost": (*done.notes.lost, *writer.lost)})
-    return done._replace(notes=notes)
+    call_outcome = as_recorded(writer.chat, writer.chat.manifest(manifest_id))
+    notes = call_outcome.notes.model_copy(update={"lost": (*call_outcome.notes.lost, *writer.lost)})
+    return call_outcome._replace(notes=notes)
 
 
 def _commit(
@@ -74,6 +74,8 @@ def _commit(
         call=record,
         restore=change.restore,
     )
+    # After the commit: a process that is killed in between leaves a call that is recorded and stored, which a
+    # repeated request finds as recorded.
     writer.drop_call(call.id)
     if change.restore is not None:
         restoring.note_missing(writer, change.restore, changes)
@@ -81,26 +83,28 @@ def _commit(
 
 
 def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
-    path, content, now = args["path"], args["content"].encode(), chat.state(head)
-    stored = trees.find(chat.store, now.tree, path)
+    path, content, state = args["path"], args["content"].encode(), chat.state(head)
+    stored = trees.find(chat.store, state.tree, path)
     base: str | None = args.get("base", None if stored is None else stored.oid)
     edits.check_portable(path)
     check_storable(path, content, chat.config)
-    found = edits.find_editable(chat, now, path, before=base)
+    file = edits.find_editable(chat, state, path, before=base)
     oid = chat.store.write_blob(content)
-    entry = TreeEntry(b"", found.mode if found else FILE, oid)
-    files = trees.edited_state(chat.store, now, {path: entry})
+    entry = TreeEntry(b"", file.mode if file else FILE, oid)
+    files = trees.edited_state(chat.store, state, {path: entry})
     return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
 
 
 def _restore(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
-    now = chat.state(head)
+    state = chat.state(head)
     manifest_id = commit_names.resolve(chat, args["manifest"])
-    files, record, subject = restoring.restored_files(chat, now, manifest_id, args.get("paths", ()))
-    changes = chat.tree_changes(now.tree, files.tree)[:MOST_PATHS]
+    files, record, subject = restoring.restored_files(
+        chat, state, manifest_id, args.get("paths", ())
+    )
+    changes = chat.tree_changes(state.tree, files.tree)[:MOST_PATHS]
     result: JsonObject = {
         "branch": chat.active_branch(),
-        "changes": [{"path": one.path, "kind": one.kind} for one in changes],
+        "changes": [{"path": change.path, "kind": change.kind} for change in changes],
     }
     return CallChange("restore", files, result, subject, record)
 

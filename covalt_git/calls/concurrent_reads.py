@@ -44,7 +44,6 @@ class Copy(ChatStore):
         self.foreign = self.home.foreign
 
     def active_branch(self) -> str:
-        """Return the branch of the copy."""
         return self.own_branch or self.home.active_branch()
 
     def head(self) -> str | None:
@@ -62,11 +61,13 @@ def copy_of(chat: ChatStore, base: str | None, branch: str | None = None) -> Ite
     """
     state = chat.state(base)
     try:
+        # A killed process leaves its copy; each copy holds a lock, so that only those without a process are deleted.
         locked_folder.clear(chat.folder, _FOLDER)
         with locked_folder.create(chat.folder, _FOLDER) as folder:
             copy = Copy(chat.id, folder, chat.config, chat, base, branch)
             write_folder(chat.store, state, copy.workspace)
             yield copy
+    # This call does not hold the chat's lock, so another process can delete the chat while the copy is written.
     except FileNotFoundError:
         if chat.folder.exists():
             raise
@@ -88,6 +89,7 @@ def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) 
 def with_home_paths(value: Any, copy: ChatStore, home: ChatStore) -> Any:
     """Return a JSON value with each path in the copy replaced by the same path in the chat's workspace."""
     paths = {str(copy.workspace.absolute()): str(home.workspace.absolute())}
+    # A tool may print either: for a project below a link, getcwd() returns another path than the opened one.
     paths |= {str(copy.workspace.resolve()): str(home.workspace.resolve())}
 
     def change(text: str) -> str:

@@ -106,11 +106,11 @@ class Engine:
     level: SandboxLevel | None = None
 
     def call(
-        self, chat: ChatStore, request: CallRequest, found: Found | None = None
+        self, chat: ChatStore, request: CallRequest, target: Found | None = None
     ) -> CallOutcome:
         """Make a call: run it to its end, or store it as pending if it needs approval.
 
-        If a call with the request's id already exists, return that call and run nothing.  ``found`` is the
+        If a call with the request's id already exists, return that call and run nothing.  ``target`` is the
         result of :meth:`check` for the request, if the caller has already called it.
 
         Raises:
@@ -131,62 +131,68 @@ class Engine:
             if request.call_id
             else nullcontext(),
         ):
-            outcome = self._run_call(chat, request, found)
+            outcome = self._run_call(chat, request, target)
             observed.set_outcome(outcome)
             return outcome
 
-    def _run_call(self, chat: ChatStore, request: CallRequest, found: Found | None) -> CallOutcome:
+    def _run_call(self, chat: ChatStore, request: CallRequest, target: Found | None) -> CallOutcome:
         repeated = self.earlier_outcome(chat, request)
         if repeated is not None:
             return repeated
-        found = found or self.check(request)
-        if not self._reasons(found, request):
-            self._prepare(chat, found)
-        if self._may_run_concurrently(found, request):
+        target = target or self.check(request)
+        if not self._reasons(target, request):
+            self._prepare(chat, target)
+        # If the chat is busy, a read-only call runs on a copy of the last commit. Otherwise one long call blocks each
+        # read until it ends (tests/calls/test_concurrent_reads.py).
+        if self._may_run_concurrently(target, request):
             with ExitStack() as stack:
                 try:
                     writer = stack.enter_context(self.writing(chat, timeout_s=0))
                 except ChatBusyError:
-                    outcome = self._call_on_copy(chat, found, request)
+                    outcome = self._call_on_copy(chat, target, request)
                     if outcome is not None:
                         return outcome
                 else:
-                    return self._call(writer, request, found)
+                    return self._call(writer, request, target)
         with self.writing(chat) as writer:
-            return self._call(writer, request, found)
+            return self._call(writer, request, target)
 
-    def _prepare(self, chat: ChatStore, found: Found) -> None:
+    def _prepare(self, chat: ChatStore, target: Found) -> None:
         """Install dependencies or start the MCP server before the chat is locked, because it may take long."""
-        if found.tool.kind == "python":
-            python_calls.prepare(self._job(found, chat))
-        elif found.tool.kind == "mcp":
-            mcp_calls.prepare(self._job(found, chat))
+        if target.tool.kind == "python":
+            python_calls.prepare(self._job(target, chat))
+        elif target.tool.kind == "mcp":
+            mcp_calls.prepare(self._job(target, chat))
 
-    def _job(self, found: Found, chat: ChatStore) -> ToolRun:
+    def _job(self, target: Found, chat: ChatStore) -> ToolRun:
         def check_again() -> None:
-            now = self.as_of_now()
-            current = now.catalog.find_callable(found.tool_id)
-            preconditions.check_found(current, now.root, now.config, at=now.level)
+            engine = self.as_of_now()
+            current = engine.catalog.find_callable(target.tool_id)
+            preconditions.check_found(current, engine.root, engine.config, at=engine.level)
 
-        return ToolRun(found, chat, self.root, self.config, self.follower, check_again)
+        return ToolRun(target, chat, self.root, self.config, self.follower, check_again)
 
-    def _call(self, writer: Writer, request: CallRequest, found: Found) -> CallOutcome:
+    def _call(self, writer: Writer, request: CallRequest, target: Found) -> CallOutcome:
         """Make a call in the locked chat."""
         if self.follower.cancel.is_set():
             raise CancelledError("the call was cancelled before it began")
+        # Looked up again under the lock: a repeated request that waited here must find the call that held the lock,
+        # or the tool runs twice (test_several_processes_run_a_call_once).
         repeated = self.earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
-        if not self._reasons(found, request):
-            preconditions.check_space(found.tool, writer.chat)
+        if not self._reasons(target, request):
+            # Before anything is written: a call that fills the disk leaves a chat in which each later command fails
+            # with ENOSPC.
+            preconditions.check_space(target.tool, writer.chat)
         base = writer.commit_changes()
         # The wait and the commit may take long.  Meanwhile roles, rules, trust, grants and the toolset may change.
-        now, found = self.decide_again(request)
-        call = now.new_call(writer.chat, found, request, base=base)
-        reasons = now._reasons(found, request)  # noqa: SLF001 - the same engine with another configuration
+        engine, target = self.decide_again(request)
+        call = engine.new_call(writer.chat, target, request, base=base)
+        reasons = engine._reasons(target, request)  # noqa: SLF001 - the same engine with another configuration
         if reasons:
-            return now.ask(writer, call, found, reasons)
-        return now.run(writer, call, found)
+            return engine.ask(writer, call, target, reasons)
+        return engine.run(writer, call, target)
 
     def as_of_now(self) -> Self:
         """Return the engine with the current configuration; use it for each decision after a wait.
@@ -202,13 +208,13 @@ class Engine:
         Raises:
             CovaltError: as :meth:`check`, and as :meth:`as_of_now`.
         """
-        now = self.as_of_now()
-        found = now.check(request)
+        engine = self.as_of_now()
+        target = engine.check(request)
         # The rules once more: a pull that comes after their trust was decided may have brought the tool.
-        return now.as_of_now(), found
+        return engine.as_of_now(), target
 
     def new_call(
-        self, chat: ChatStore, found: Found, request: CallRequest, *, base: str | None
+        self, chat: ChatStore, target: Found, request: CallRequest, *, base: str | None
     ) -> PendingCall:
         """Return the call of a request, which begins now on the files of the commit ``base``."""
         message_id = request.message_id
@@ -216,7 +222,7 @@ class Engine:
             id=request.call_id or new_id(),
             chat_id=chat.id,
             branch=chat.active_branch(),
-            tool_id=found.tool_id,
+            tool_id=target.tool_id,
             args=request.args,
             status="running",
             by=self.principal.id,
@@ -224,23 +230,23 @@ class Engine:
             started_at=commits.now(),
             message_id=None if message_id is None else conversation.of_call(chat, message_id),
             base=base,
-            toolset=_version_of(found),
+            toolset=_version_of(target),
         )
 
-    def _may_run_concurrently(self, found: Found, request: CallRequest) -> bool:
+    def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
         """Return whether a call need not wait for another call of its chat.
 
         A call with an idempotency key has to wait, because the running call may be the same one.
         """
         may_repeat = request.call_id is not None and not request.fresh
         return (
-            preconditions.is_read_only(found.tool)
+            preconditions.is_read_only(target.tool)
             and not may_repeat
-            and not self._reasons(found, request)
+            and not self._reasons(target, request)
         )
 
     def _call_on_copy(
-        self, chat: ChatStore, found: Found, request: CallRequest
+        self, chat: ChatStore, target: Found, request: CallRequest
     ) -> CallOutcome | None:
         """Make a read-only call on a copy of the branch's files, while another call has the chat's lock.
 
@@ -250,34 +256,38 @@ class Engine:
         base = chat.head()
         with concurrent_reads.copy_of(chat, base) as copy:
             # The installation of dependencies and the copy may take long, as in _call.
-            now, found = self.decide_again(request)
-            if not now._may_run_concurrently(found, request):  # noqa: SLF001 - as above
+            engine, target = self.decide_again(request)
+            if not engine._may_run_concurrently(target, request):  # noqa: SLF001 - as above
                 return None
-            call = now.new_call(chat, found, request, base=base)
+            call = engine.new_call(chat, target, request, base=base)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
-                outcome = now._outcome(copy, call, found, begin=begin, warm=False)  # noqa: SLF001 - as above
+                outcome = engine._outcome(copy, call, target, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
             if outcome.status == "invalid_arguments":
-                raise preconditions.refused(call.tool_id, outcome.problems, found)
-            error, before = why_failed(outcome, found, self.follower.cancel), copy.state(call.base)
+                raise preconditions.refused(call.tool_id, outcome.problems, target)
+            error, files = why_failed(outcome, target, self.follower.cancel), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
             with step("snapshot"), copy.scan_in_memory() as after:
-                if not after.holds(before):
-                    error = read_only_violation(copy, before, after, error)
+                if not after.holds(files):
+                    error = read_only_violation(copy, files, after, error)
         # Without cancellation, because a call that has run must be recorded.
         not_cancellable = replace(self, follower=Follower(self.follower.report))
         with not_cancellable.writing(chat) as writer:
+            # The branch may have moved while the tool ran on its copy. The record is added to the new head, and its
+            # base says which files the tool read.
             head = writer.commit_changes()
             with_id = replace(request, call_id=call.id)
-            done = self.new_call(chat, found, with_id, base=head)
-            done = done.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
+            finished = self.new_call(chat, target, with_id, base=head)
+            finished = finished.model_copy(
+                update={"started_at": call.started_at, "toolset": call.toolset}
+            )
             read = None if head == call.base else call.base
-            record = self._record_of(writer, done, found, outcome, error, read=read)
-            return self._commit(chat, writer, done, record)
+            record = self._record_of(writer, finished, target, outcome, error, read=read)
+            return self._commit(chat, writer, finished, record)
 
     @property
     def catalog(self) -> Catalog:
@@ -300,24 +310,26 @@ class Engine:
                 )
             yield writer
 
-    def check(self, request: CallRequest, found: Found | None = None) -> Found:
-        """Check that a call can be made now, and return its tool; ``found``, if it is already known.
+    def check(self, request: CallRequest, target: Found | None = None) -> Found:
+        """Check that a call can be made now, and return its tool; ``target``, if the caller has it.
 
         Raises:
             CovaltError: as :meth:`call` before it waits for the chat.
         """
-        found = found or self.catalog.find_callable(request.tool_id)
+        target = target or self.catalog.find_callable(request.tool_id)
+        # The author may save a file between the reading of the toolset and the copy of its files, which must match
+        # the digest. The limit is for a file that a program writes all the time.
         for retries in reversed(range(_READINGS)):
             try:
-                preconditions.check_found(found, self.root, self.config, at=self.level)
+                preconditions.check_found(target, self.root, self.config, at=self.level)
                 break
             except ToolsetChangedError:
                 if not retries:
                     raise
-                found = self.catalog.find_callable(request.tool_id)
-        for tool in found.tools:
+                target = self.catalog.find_callable(request.tool_id)
+        for tool in target.tools:
             preconditions.check_arguments(tool, request.args)
-        return found
+        return target
 
     def earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
         """Return the earlier call with the request's id, which :meth:`call` would return; None while it runs.
@@ -340,11 +352,11 @@ class Engine:
             return None  # the call runs or is about to run; it has ended when this request gets the lock
         return CallOutcome(earlier.tool_call, approval, repeated=True)
 
-    def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
-        return approval_reasons(self.config, found.tools, request.args)
+    def _reasons(self, target: Found, request: CallRequest) -> tuple[str, ...]:
+        return approval_reasons(self.config, target.tools, request.args)
 
     def ask(
-        self, writer: Writer, call: PendingCall, found: Found, reasons: tuple[str, ...]
+        self, writer: Writer, call: PendingCall, target: Found, reasons: tuple[str, ...]
     ) -> CallOutcome:
         """Store the call as pending, with an approval for exactly this call on the current files."""
         created = commits.now()
@@ -358,7 +370,7 @@ class Engine:
             tool_id=call.tool_id,
             args=call.args,
             args_digest=canonical_json.digest(call.args),
-            definition_digest=found.definition_digest,
+            definition_digest=target.definition_digest,
             by=call.by,
             role=call.role,
             reasons=reasons,
@@ -377,51 +389,68 @@ class Engine:
         return CallOutcome(pending.tool_call, approval)
 
     def run(
-        self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool = False
+        self, writer: Writer, call: PendingCall, target: Found, *, confirmed: bool = False
     ) -> CallOutcome:
         """Run the call on the current files, and commit its outcome.
 
         If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.
         """
-        if found.tool.kind == "builtin":
+        if target.tool.kind == "builtin":
             with self._running(call):
                 self.follower.report(Started(call.id))
-                return builtin_calls.run(writer, call, found)
+                return builtin_calls.run(writer, call, target)
         chat = writer.chat
-        before = chat.state(chat.head()) if preconditions.is_read_only(found.tool) else None
+        # Only a read-only tool must leave the files as they were; for all others, the lookup would be a wasted read.
+        files_before = chat.state(chat.head()) if preconditions.is_read_only(target.tool) else None
         started = call
         if call.status != "running":
             started = call.model_copy(update={"status": "running"})
 
         has_begun = False
 
+        # Stored just before the tool's code runs. A call that cannot start leaves nothing; a call whose process is
+        # killed from here on is recorded as interrupted and never runs again
+        # (test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again).
         def begin() -> None:
             nonlocal has_begun
             writer.put_call(started)
             has_begun = True
             self.follower.report(Started(call.id))
 
+        # Both are measured before the tool runs. The limits permit a folder that was already too large, and only
+        # files that existed before can be lost.
         usage = writer.snapshot.usage(chat.workspace)
         before_call = writer.snapshot.unstored_files(chat.workspace)
         try:
             with self._running(call):
-                outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
+                outcome = self._outcome(chat, started, target, begin=begin, confirmed=confirmed)
         except Exception as problem:
+            # No code of the tool has run, so the error is the caller's and there is nothing to record.
             if not has_begun:
                 raise
+            # The tool may have had its effect. Without this record, the next writer would say that the process was
+            # killed (test_a_failure_while_the_tool_runs_is_recorded).
             _logger.exception("a call of %s failed because of a bug", call.tool_id)
             outcome = Outcome("error", error=unrecorded(problem))
+        # Pydantic refused the arguments before the function ran, so the call is not recorded, as if the schema had
+        # refused it. An approved call stays: its approval is decided, so its end has to be recorded too.
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
-            raise preconditions.refused(call.tool_id, outcome.problems, found)
+            raise preconditions.refused(call.tool_id, outcome.problems, target)
+        # Only the import of the module shows what a decorator requires, and the function has not begun. So the running
+        # call becomes the pending one.
         if outcome.status == "confirmation":
-            return self.ask(writer, started, found, ("its decorator requires it",))
+            return self.ask(writer, started, target, ("its decorator requires it",))
         # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
         try:
-            error, snapshot = self._end(writer, found, outcome, before, usage)
+            error, snapshot = self._end(writer, target, outcome, files_before, usage)
+            # No commit has the earlier content of these files: undo cannot restore them, so the record names them.
             snapshot = snapshot.with_lost(before_call, chat.workspace)
-            record = self._record_of(writer, started, found, outcome, error)
+            record = self._record_of(writer, started, target, outcome, error)
         except Exception as problem:
+            # The result is known, and only its record failed. It is committed with the result, so that no agent
+            # repeats an effect that happened
+            # (test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result).
             _logger.exception("a call of %s cannot be recorded as it ended", call.tool_id)
             snapshot = writer.scan()
             record = record_of_problem(started, outcome, problem)
@@ -430,21 +459,23 @@ class Engine:
     def _end(
         self,
         writer: Writer,
-        found: Found,
+        target: Found,
         outcome: Outcome,
-        before: FolderState | None,
+        files_before: FolderState | None,
         usage: tuple[int, int],
     ) -> tuple[CallError | None, Snapshot]:
         """Return the error of a call that has run, if any, and the workspace; undo what it was not allowed to change.
 
-        ``before`` is the workspace of a read-only call before it ran, ``usage`` its number of files and bytes.
+        ``files_before`` is the workspace of a read-only call before it ran, ``usage`` its number of files and bytes.
         """
         chat = writer.chat
-        error = why_failed(outcome, found, self.follower.cancel)
+        error = why_failed(outcome, target, self.follower.cancel)
         if outcome.status == "invalid_arguments":
             # The approved call is already stored, so that its end is recorded too.
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
             error = CallError(code="invalid_arguments", message=problems)
+        # Before the scan, which creates a missing folder again: an empty folder would look like a tool that deleted
+        # its files.
         if not has_workspace(chat.workspace):
             head = chat.head()
             command = f"covalt-git chat branch {chat.id} before --from {head}"
@@ -455,14 +486,18 @@ class Engine:
             )
         with step("snapshot"):
             snapshot = writer.scan()
-            if self._may_set_modes(found):
+            # The seccomp filter refuses set-ID bits in a sandbox. Elsewhere the tool can leave a set-ID program in an
+            # ignored folder, which the scan does not read, and another user of the machine could run it
+            # (tests/security/test_set_id_files.py).
+            if self._may_set_modes(target):
                 snapshot.clear_set_id(chat.workspace)
-        if error is None and found.tool.kind == "python":
-            limits = self._job(found, chat).limits
+        if error is None and target.tool.kind == "python":
+            limits = self._job(target, chat).limits
             usage_after = snapshot.usage(chat.workspace)
             error = python_calls.limit_exceeded(limits, usage, usage_after)
-        if before is not None and not snapshot.holds(before):
-            error = read_only_violation(chat, before, snapshot, error)
+        # The folder is scanned again, because the record describes the files after the undo.
+        if files_before is not None and not snapshot.holds(files_before):
+            error = read_only_violation(chat, files_before, snapshot, error)
             writer.put_back(snapshot)
             snapshot = writer.scan()
         return error, snapshot
@@ -479,15 +514,15 @@ class Engine:
         self,
         writer: Writer,
         call: PendingCall,
-        found: Found,
+        target: Found,
         outcome: Outcome,
         error: CallError | None,
         *,
         read: str | None = None,
     ) -> CallRecord:
         """Return the record of a call that read the files of the commit ``read``, by default the branch's newest."""
-        level = self._level() if found.tool.kind == "python" else None
-        return record_of(writer, call, found, outcome, error, level=level, read=read)
+        level = self._level() if target.tool.kind == "python" else None
+        return record_of(writer, call, target, outcome, error, level=level, read=read)
 
     def _commit(
         self,
@@ -502,32 +537,34 @@ class Engine:
             try:
                 manifest_id = writer.finish_call(call, record, snapshot=snapshot)
             except (canonical_json.NotJsonError, ValueError):
+                # A result such as 2**60 or a lone surrogate has no form in canonical JSON. Only then is the record
+                # changed, with a note (test_a_result_that_json_cannot_represent_is_recorded).
                 manifest_id = writer.finish_call(call, encodable(record), snapshot=snapshot)
         return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:
         return self.level or sandbox_levels.level()
 
-    def _may_set_modes(self, found: Found) -> bool:
+    def _may_set_modes(self, target: Found) -> bool:
         """Return whether the code of a call runs without the seccomp filter, so that it can set mode bits."""
-        if found.tool.kind == "mcp":
-            return tool_grants.server_of(found.toolset, found.tool.server).command is not None
-        return found.tool.kind == "python" and self._level() not in {"full", "landlock"}
+        if target.tool.kind == "mcp":
+            return tool_grants.server_of(target.toolset, target.tool.server).command is not None
+        return target.tool.kind == "python" and self._level() not in {"full", "landlock"}
 
     def _outcome(
         self,
         chat: ChatStore,
         call: PendingCall,
-        found: Found,
+        target: Found,
         *,
         begin: Callable[[], None],
         confirmed: bool = False,
         warm: bool = True,
     ) -> Outcome:
         """Run a call; ``begin`` is called just before."""
-        job = self._job(found, chat)
-        if found.tool.kind == "python":
-            waived = preconditions.is_waived(self.config, found.tool, call.args)
+        job = self._job(target, chat)
+        if target.tool.kind == "python":
+            waived = preconditions.is_waived(self.config, target.tool, call.args)
             return python_calls.run(
                 job,
                 call,
@@ -537,13 +574,12 @@ class Engine:
                 warm=warm,
             )
         begin()
-        if found.tool.kind == "http":
+        if target.tool.kind == "http":
             return http_calls.run(job, call.args)
         return mcp_calls.run(job, call.args)
 
 
-def _version_of(found: Found) -> ToolsetVersion:
-    """Return the version of the toolset's code that a call runs."""
-    manifest = found.toolset.manifest
+def _version_of(target: Found) -> ToolsetVersion:
+    manifest = target.toolset.manifest
     version = manifest.version if manifest else ""
-    return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)
+    return ToolsetVersion(id=target.toolset.id, version=version, digest=target.toolset.digest)

@@ -58,17 +58,19 @@ class IdempotencyKey(NamedTuple):
         """
         # Search unfinished calls first: a call is committed before it is removed from them.
         unfinished = chat.call(self.call_id)
-        found = self._in_history(root, config, chat, elsewhere=unfinished is None)
-        recorded = unfinished if found is None else found.record.call
-        if found is None and unfinished is None:
+        manifest = self._in_history(root, config, chat, elsewhere=unfinished is None)
+        recorded = unfinished if manifest is None else manifest.record.call
+        if manifest is None and unfinished is None:
             return None
         if recorded is None:
             raise IdTakenError(self.call_id, "a commit that is not a call")
         if recorded.tool_id != str(ToolId.parse(self.tool_id)):
             raise IdTakenError(self.call_id, "a call of another tool")
+        # An id with other arguments is a client's bug. To return the earlier result would hide that the new call
+        # never ran.
         if not same(recorded.args, self.args):
             raise IdTakenError(self.call_id, "a call with other arguments")
-        return found or unfinished
+        return manifest or unfinished
 
     def _in_history(
         self, root: Path, config: WorkspaceConfig, chat: ChatStore, *, elsewhere: bool
@@ -79,12 +81,12 @@ class IdempotencyKey(NamedTuple):
                 return self._indexed(index, chat, elsewhere=elsewhere)
         except IndexUnusableError:
             reachable = chat.reachable()
-            found = self._find_among(chat, [*reachable, *_deleted(chat, reachable)])
+            manifest = self._find_among(chat, [*reachable, *_deleted(chat, reachable)])
             chats = Chats(root / "data" / "chats", config)
-            others = [one for one in chats.ids() if one != chat.id] if elsewhere else []
-            if found is None and any(self._is_in(chats, other) for other in others):
+            others = [other for other in chats.ids() if other != chat.id] if elsewhere else []
+            if manifest is None and any(self._is_in(chats, other) for other in others):
                 raise self._of_another_chat() from None
-            return found
+            return manifest
 
     def _indexed(
         self, index: ChatQueries, chat: ChatStore, *, elsewhere: bool
@@ -93,15 +95,17 @@ class IdempotencyKey(NamedTuple):
         oid = index.manifest_of_record(chat.id, self.call_id)
         if oid is not None:
             return chat.manifest(oid)
-        found = self._find_among(chat, _deleted(chat, _Indexed(index, chat.id)))
-        if found is None and elsewhere:
+        # The index has no commits of deleted branches, but their calls have run all the same
+        # (test_a_call_of_a_deleted_branch_is_found_with_and_without_the_index).
+        manifest = self._find_among(chat, _deleted(chat, _Indexed(index, chat.id)))
+        if manifest is None and elsewhere:
             index.sync_new_chats()
             chats = index.chats_of_record(self.call_id)
-            if any(one != chat.id for one in chats):
+            if any(other != chat.id for other in chats):
                 raise self._of_another_chat()
             if chats:  # another process committed it in this chat meanwhile
                 return self._indexed(index, chat, elsewhere=False)
-        return found
+        return manifest
 
     def _find_among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:
         for oid in oids:
@@ -131,7 +135,7 @@ class _Indexed:
         return self.index.has_manifest(self.chat_id, str(oid))
 
 
-def _deleted(chat: ChatStore, known: Container[str]) -> Iterator[str]:
-    """Yield the commits that only deleted branches reach; ``known`` are all others."""
+def _deleted(chat: ChatStore, others: Container[str]) -> Iterator[str]:
+    """Yield the commits that only deleted branches reach; ``others`` are the rest."""
     for tip in chat.store.refs(DELETED).values():
-        yield from chat.above(tip, without=known)
+        yield from chat.above(tip, without=others)

@@ -68,15 +68,18 @@ def definition(
 
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
-    names = {one.name for one in references_of(server)}
+    names = {reference.name for reference in references_of(server)}
 
+    # secret_command may wait for its user, who withdraws the trust meanwhile
+    # (tests/security/test_rights_that_end_during_a_wait.py). The toolset is read again, because the grant is about
+    # its current definition.
     def check_all_again() -> None:
         current = read_toolset(root, toolset.id)
         check_server_grant(current, server_of(current, server.id))
         check_again()
 
     store = secret_store(command, may, check_all_again, also=names)
-    found = mcp_servers.definition(
+    resolved = mcp_servers.definition(
         toolset,
         server,
         root=root,
@@ -85,9 +88,9 @@ def definition(
         may=may,
         lookup=Lookup(_declared(toolset, server), store),
     )
-    if found.toolset is not None:
-        found.toolset.make()  # here, because the event loop of the connections must not wait for the disk
-    return found
+    if resolved.toolset is not None:
+        resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
+    return resolved
 
 
 def prepare(job: ToolRun) -> None:
@@ -101,9 +104,9 @@ def prepare(job: ToolRun) -> None:
 
     server, follower = _server_of_call(job), job.follower
     handlers = event_handlers.EventHandlers(starting=lambda line: follower.report(Installing(line)))
-    wanted = _grant_check(job.root, job.found.toolset, server)
+    is_granted = _grant_check(job.root, job.found.toolset, server)
     try:
-        pool.CONNECTIONS.begin(server, handlers=handlers, wanted=wanted, cancel=follower.cancel)
+        pool.CONNECTIONS.begin(server, handlers=handlers, wanted=is_granted, cancel=follower.cancel)
     except futures.CancelledError:
         raise CancelledError("the call was cancelled before it began") from None
 
@@ -117,32 +120,33 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
     except CovaltError as error:
         return Outcome.failed(error)
 
-    found, follower = job.found, job.follower
+    target, follower = job.found, job.follower
     inquiries: list[Inquiry] = []
 
-    def ask(method: str, params: JsonObject, wanted: futures.Future[None]) -> JsonObject:
+    def ask(method: str, params: JsonObject, waiting: futures.Future[None]) -> JsonObject:
         question = Question.model_validate({"method": method, "params": params})
         inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
         inquiries.append(inquiry)
-        wanted.add_done_callback(lambda _: inquiry.withdraw())
+        # A server can end while it waits. Without this, the user would answer a question that no process reads.
+        waiting.add_done_callback(lambda _: inquiry.withdraw())
         return inquiry.wait(job.limits.answer_s or DEFAULT_ANSWER_S, follower.cancel)["asked"]
 
     outcome = mcp_tool.run(
         mcp_tool.McpJob(
-            tool=found.tool,
+            tool=target.tool,
             args=args,
             definition=server,
-            digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
+            digest=target.toolset.state.accepted.get(target.tool.tool_id, ""),
             files=job.files,
             limits=job.limits,
-            wanted=_grant_check(job.root, found.toolset, server),
+            wanted=_grant_check(job.root, target.toolset, server),
             report=follower.report,
             ask=ask,
             cancel=follower.cancel,
         )
     )
     return outcome._replace(
-        asked=tuple(one for inquiry in inquiries for one in question_records(inquiry))
+        asked=tuple(record for inquiry in inquiries for record in question_records(inquiry))
     )
 
 
@@ -163,8 +167,8 @@ class ServerAccess(NamedTuple):
         """
         from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
-        with self._opened() as (server, wanted):
-            return mcp_tool.read_resource(server, uri, self._limits, wanted)
+        with self._opened() as (server, is_granted):
+            return mcp_tool.read_resource(server, uri, self._limits, is_granted)
 
     def get_prompt(self, name: str, args: Mapping[str, str]) -> JsonObject:
         """Return a prompt with its arguments as the protocol has it.
@@ -174,8 +178,8 @@ class ServerAccess(NamedTuple):
         """
         from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
-        with self._opened() as (server, wanted):
-            return mcp_tool.get_prompt(server, name, args, self._limits, wanted)
+        with self._opened() as (server, is_granted):
+            return mcp_tool.get_prompt(server, name, args, self._limits, is_granted)
 
     @property
     def _limits(self) -> Limits:
@@ -205,7 +209,7 @@ class ServerAccess(NamedTuple):
 
 
 def read_linked(
-    root: Path, config: ProjectConfig, found: Found, chat: ChatStore, uri: str
+    root: Path, config: ProjectConfig, target: Found, chat: ChatStore, uri: str
 ) -> list[JsonObject]:
     """Return the contents of a resource to which the result of a server's tool links, as the protocol has them.
 
@@ -214,8 +218,8 @@ def read_linked(
     Raises:
         CovaltError: if the server is not granted, cannot be started or reached, or does not return the resource.
     """
-    server_id = found.tool.server or ""
-    return ServerAccess(root, config, found.toolset, server_id, chat).read_resource(uri)
+    server_id = target.tool.server or ""
+    return ServerAccess(root, config, target.toolset, server_id, chat).read_resource(uri)
 
 
 def _server_of_call(job: ToolRun) -> Definition:
@@ -239,16 +243,17 @@ def _declared(toolset: Toolset, server: McpServer) -> frozenset[str]:
     used = references_of(server)
     manifest = toolset.manifest
     if manifest is None or "secrets" not in manifest.model_fields_set:
-        return frozenset(one.name for one in used)
-    return frozenset({*manifest.secrets, *(one.name for one in used if one.place == "env")})
+        return frozenset(reference.name for reference in used)
+    return frozenset(
+        {*manifest.secrets, *(reference.name for reference in used if reference.place == "env")}
+    )
 
 
 def _grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], bool]:
     """Return a function that returns whether a server is still granted, trusted, enabled and unchanged.
 
-    ``used`` is the toolset that the server was defined from.  It reads the toolset's files only if they have changed.  Trust is asked for each time, because it does not depend
-    on these files only.  The server stays when the manifest is invalid for the first time, because the author may
-    just be saving it.
+    ``used`` is the toolset that the server was defined from.  Its files are read only if they have changed.  The server
+    stays when the manifest is invalid for the first time, because the author may just be saving it.
     """
     toolset_id, server_id = used.id, server.name.server_id
     files = (
@@ -264,16 +269,18 @@ def _grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], 
     def is_granted() -> bool:
         nonlocal latest, checked, was_invalid
         try:
-            now = signature(*files)
-            if now is None or now != checked:
+            facts = signature(*files)
+            if facts is None or facts != checked:
                 toolset = read_toolset(root, toolset_id)
                 if toolset.sound or was_invalid:
                     current = server_of(toolset, server_id)
                     check_server_grant(toolset, current)
                     if not (toolset.sound and toolset.enabled and current == declared):
                         return False
-                    latest, checked = toolset, now
+                    latest, checked = toolset, facts
                 was_invalid = not toolset.sound
+            # Asked each time, even if no file changed: trust also depends on the history of the repository and on
+            # other files (tests/security/test_processes_that_run_for_long.py).
             check_servers_trusted(latest)
         except CovaltError:
             return False
@@ -290,8 +297,10 @@ def health(root: Path) -> tuple[Health, ...]:
     pool = sys.modules.get(_POOL)
     if pool is None:  # without the SDK there are no connections
         return ()
-    found: Sequence[Health] = pool.CONNECTIONS.health(root)
-    return tuple(sorted(found, key=lambda one: (one.toolset_id, one.server_id, one.chat_id or "")))
+    states: Sequence[Health] = pool.CONNECTIONS.health(root)
+    return tuple(
+        sorted(states, key=lambda state: (state.toolset_id, state.server_id, state.chat_id or ""))
+    )
 
 
 def list_tools(
@@ -334,6 +343,6 @@ def list_tools(
         finally:
             pool.CONNECTIONS.end(opened.name)
     return (
-        *(locked_tool(one) for one in tools),
-        *(locked_offer(kind, one) for kind, one in offers),
+        *(locked_tool(tool) for tool in tools),
+        *(locked_offer(kind, offer) for kind, offer in offers),
     )

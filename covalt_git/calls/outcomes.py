@@ -61,11 +61,11 @@ class CallOutcome(NamedTuple):
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
     """Return the outcome of the call that a commit records."""
-    done, record = manifest.tool_call, manifest.record.call
-    assert done is not None
+    tool_call, record = manifest.tool_call, manifest.record.call
+    assert tool_call is not None
     assert record is not None
     return CallOutcome(
-        done,
+        tool_call,
         changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
         notes=fresh_notes(chat, manifest),
         error=record.error,
@@ -83,17 +83,17 @@ def fresh_notes(chat: ChatStore, manifest: WorkspaceManifest) -> WorkspaceNotes:
     notes = manifest.record.workspace
     if notes == WorkspaceNotes():
         return notes
-    for before in chat.log(manifest.parent_id):
-        call = before.record.call
+    for earlier in chat.log(manifest.parent_id):
+        call = earlier.record.call
         if call is not None and (call.error is None or call.error.code not in _SILENT):
-            return notes.without(before.record.workspace)
+            return notes.without(earlier.record.workspace)
     return notes
 
 
 def record_of(
     writer: Writer,
     call: PendingCall,
-    found: Found,
+    target: Found,
     outcome: Outcome,
     error: CallError | None,
     *,
@@ -104,13 +104,13 @@ def record_of(
     # A failed tool may still return a result; a tool that was cancelled or broke a limit may not.
     result = outcome.result if error is None or outcome.status == "error" else None
     render_plan = plan(
-        found.tool.renderer, args=call.args, result=result, chat_id=call.chat_id, error=error
+        target.tool.renderer, args=call.args, result=result, chat_id=call.chat_id, error=error
     )
     return CallRecord(
         tool_id=call.tool_id,
         args=call.args,
         result=result,
-        render_plan=render_plan and _with_stored_artifact(render_plan, found, writer),
+        render_plan=render_plan and _with_stored_artifact(render_plan, target, writer),
         status="error" if error else "success",
         error=error,
         output=_as_text(outcome.output),
@@ -150,14 +150,14 @@ def encodable(record: CallRecord) -> CallRecord:
     return CallRecord.model_validate(value)
 
 
-def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | None:
+def why_failed(outcome: Outcome, target: Found, cancel: Cancel) -> CallError | None:
     """Return the error of a failed run, with a hint if a module or a grant is missing."""
     error = outcome.error
     if error is None:
         return None
     if error.code == "cancelled":
         return error.model_copy(update={"message": cancel.why})
-    hint = _hint(error.message, found.toolset)
+    hint = _hint(error.message, target.toolset)
     return error.model_copy(update={"hint": hint}) if hint else error
 
 
@@ -187,10 +187,10 @@ def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:
 
 
 def read_only_violation(
-    chat: ChatStore, before: FolderState, after: Snapshot, error: CallError | None
+    chat: ChatStore, files_before: FolderState, files_after: Snapshot, error: CallError | None
 ) -> CallError:
     """Return the error of a tool that is declared read-only but changed the workspace."""
-    paths = [change.path for change in chat.tree_changes(before.tree, after.tree)]
+    paths = [change.path for change in chat.tree_changes(files_before.tree, files_after.tree)]
     return CallError(
         code="not_read_only",
         message=f"the tool is declared read-only, but it wrote {listed(paths) or 'empty folders'}",
@@ -199,27 +199,30 @@ def read_only_violation(
     )
 
 
-def _with_stored_artifact(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
+def _with_stored_artifact(render_plan: RenderPlan, target: Found, writer: Writer) -> JsonObject:
     """Store the artifact's bytes and return the plan with their id: updates must not change old results."""
-    artifact = shown.config.get("artifact")
+    artifact = render_plan.config.get("artifact")
     if isinstance(artifact, str) and artifact.startswith("toolset:"):
         path = artifact.removeprefix("toolset:")
         try:
-            content = ToolsetCopy.of(found.toolset).read(path)
+            # From the copy of the digest that ran, because the author may have edited the toolset's folder meanwhile.
+            content = ToolsetCopy.of(target.toolset).read(path)
         except FileNotFoundError:
             problem = f"the toolset has no file {path!r}"
-            shown = shown.model_copy(update={"error": problem})
+            render_plan = render_plan.model_copy(update={"error": problem})
         except CovaltError as error:
-            shown = shown.model_copy(update={"error": error.message})
+            render_plan = render_plan.model_copy(update={"error": error.message})
         else:
             stored = writer.chat.records.keep(content)
-            shown = shown.model_copy(update={"artifact": stored})
-    return shown.model_dump(mode="json", exclude_none=True)
+            render_plan = render_plan.model_copy(update={"artifact": stored})
+    return render_plan.model_dump(mode="json", exclude_none=True)
 
 
 def has_workspace(folder: Path) -> bool:
     """Return whether the workspace is still a folder; anything else in its place is deleted."""
     with suppress(FileNotFoundError):
+        # lstat: a tool may have replaced the folder by a link to a folder outside of the chat, which the scan must
+        # not follow (test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside).
         if stat.S_ISDIR(folder.lstat().st_mode):
             return True
         folder.unlink()

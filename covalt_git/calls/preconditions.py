@@ -43,7 +43,7 @@ def is_read_only(tool: Tool) -> bool:
 
 
 def check_found(
-    found: Found, root: Path, config: ProjectConfig, *, at: SandboxLevel | None = None
+    target: Found, root: Path, config: ProjectConfig, *, at: SandboxLevel | None = None
 ) -> None:
     """Check that a tool of the project in ``root`` can run with its current files.
 
@@ -52,19 +52,22 @@ def check_found(
         CovaltError: as :func:`.tool_grants.check_runnable`, and if the MCP server differs from the granted one.
         ToolsetChangedError: if the toolset's files changed since they were read.
     """
-    tool_grants.check_runnable(found.tool, found.toolset.state, at=at)
-    for tool in found.tools:
+    tool_grants.check_runnable(target.tool, target.toolset.state, at=at)
+    for tool in target.tools:
         if tool.kind == "builtin":
             continue
-        is_called = tool.toolset_id == found.toolset.id
-        toolset = found.toolset if is_called else read_toolset(root, tool.toolset_id)
+        # An alias has two tools. Trust is checked for both, because each has an own toolset with grants of its own.
+        is_called = tool.toolset_id == target.toolset.id
+        toolset = target.toolset if is_called else read_toolset(root, tool.toolset_id)
         sandboxed = tool.kind != "python" or is_confined(tool, at)
         check_trusted(toolset, tool, config, sandboxed=sandboxed)
-    if found.tool.kind == "mcp":
-        server = tool_grants.server_of(found.toolset, found.tool.server)
-        tool_grants.check_server_grant(found.toolset, server)
-    elif found.tool.kind == "python":
-        ToolsetCopy.of(found.toolset).make()
+    if target.tool.kind == "mcp":
+        server = tool_grants.server_of(target.toolset, target.tool.server)
+        tool_grants.check_server_grant(target.toolset, server)
+    elif target.tool.kind == "python":
+        # The tool runs from this copy. It is written and compared with the digest here, so that a file that changes
+        # after the check, or a .pyc beside its source, never runs under a digest that the user has granted.
+        ToolsetCopy.of(target.toolset).make()
 
 
 def is_confined(tool: Tool, at: SandboxLevel | None = None) -> bool:
@@ -96,31 +99,33 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
         InvalidArgumentsError: with all problems, each with its JSON path.
     """
     try:
+        # First, because the validator accepts values that no record can represent, such as a float NaN or a lone
+        # surrogate.
         canonical_json.dumps(args)
     except canonical_json.NotJsonError as error:
         place, _, why = error.message.partition(": ")
         raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
     sent = json_schema.with_integers(tool.input_schema, args)
-    found = json_schema.value_problems(tool.input_schema, sent)
-    if found:
+    refusals = json_schema.value_problems(tool.input_schema, sent)
+    if refusals:
         problems = [
             (
                 json_path(place),
                 with_rule(message, _rule_at(tool.input_schema, place), tool.input_schema),
             )
-            for place, message in found
+            for place, message in refusals
         ]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
 
 
 def refused(
-    tool_id: str, problems: Sequence[tuple[str, str]], found: Found
+    tool_id: str, problems: Sequence[tuple[str, str]], target: Found
 ) -> json_schema.InvalidArgumentsError:
     """Return the error of arguments that a Python function refuses, though they match the listed schema.
 
     Its hint leads to a schema that says why, or names what no schema says, such as a validator.
     """
-    tool, source = found.tool, found.toolset.sources.get(found.tool.id.name)
+    tool, source = target.tool, target.toolset.sources.get(target.tool.id.name)
     places = [_place(path) for path, _ in problems]
     names = dict.fromkeys(str(place[0]) for place in places if place)
     unread = source.unread if source else {}
@@ -150,9 +155,9 @@ def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
         parts = subschemas.of_all()
         for name in place:
             declared = [
-                one["properties"][name] for one in parts if name in one.get("properties", {})
+                part["properties"][name] for part in parts if name in part.get("properties", {})
             ]
-            if any(one != declared[0] for one in declared):
+            if any(part != declared[0] for part in declared):
                 return {}
             parts = subschemas.below(parts, str(name))
     except BadReferenceError:
@@ -164,5 +169,7 @@ def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
     """Return whether the project waives the approval that the tool's decorator requires."""
+    # The listed tool may not have the decorator: only the import shows it. So the rules are asked as if it were
+    # listed.
     by_decorator = tool.model_copy(update={"confirmation": ("decorator",)})
     return tool.confirmation_is_settled or not confirmation(config, by_decorator, args)

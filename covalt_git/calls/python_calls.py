@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
-    from covalt_git.models.elicitation import Question
-    from covalt_git.models.outcomes import Log, Progress
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_properties import Limits
 
@@ -52,35 +50,35 @@ def prepare(job: ToolRun) -> None:
 
 
 def limit_exceeded(
-    limits: Limits, before: tuple[int, int], now: tuple[int, int]
+    limits: Limits, usage_before: tuple[int, int], usage_after: tuple[int, int]
 ) -> CallError | None:
     """Return the error of a call after which the workspace has too many files or bytes.
 
     If the workspace exceeded a limit before the call, it may keep its size but not grow.
     """
     most_files, most_mb = limits.files, limits.workspace_mb
-    if most_files is not None and now[0] > max(most_files, before[0]):
+    if most_files is not None and usage_after[0] > max(most_files, usage_before[0]):
         return limit_error("limit_files", limits)
-    if most_mb is not None and now[1] > max(most_mb * MIB, before[1]):
+    if most_mb is not None and usage_after[1] > max(most_mb * MIB, usage_before[1]):
         return limit_error("limit_workspace", limits)
     return None
 
 
-def _dependencies(found: Found) -> Sequence[str]:
-    manifest = found.toolset.manifest
+def _dependencies(target: Found) -> Sequence[str]:
+    manifest = target.toolset.manifest
     return manifest.python.dependencies if manifest else ()
 
 
-def _interpreter(found: Found, follower: Follower) -> Path:
+def _interpreter(target: Found, follower: Follower) -> Path:
     return environments.interpreter(
-        _dependencies(found),
+        _dependencies(target),
         report=lambda line: follower.report(Installing(line)),
         cancel=follower.cancel,
     )
 
 
 def describe(
-    found: Found,
+    target: Found,
     config: ProjectConfig,
     follower: Follower,
     *,
@@ -94,20 +92,21 @@ def describe(
     Raises:
         CovaltError: if the dependencies cannot be installed, or the tool may not run any more.
     """
-    python = _interpreter(found, follower)
-    if _dependencies(found):
+    python = _interpreter(target, follower)
+    # The installation may have taken minutes, in which the user can withdraw the trust or disable the toolset.
+    if _dependencies(target):
         check_again()
     with tempfile.TemporaryDirectory(prefix="covalt-describe-") as empty:
         return python_tool.run(
             Job(
-                toolset=ToolsetCopy.of(found.toolset),
-                entrypoint=str(found.tool.entrypoint),
+                toolset=ToolsetCopy.of(target.toolset),
+                entrypoint=str(target.tool.entrypoint),
                 args={},
                 workspace=Path(empty).resolve(),
                 chat_id="",
                 call_id="",
                 level=level,
-                limits=effective_limits(found.tool.limits, config.limits),
+                limits=effective_limits(target.tool.limits, config.limits),
                 python=python,
                 describes="only",
                 cancel=follower.cancel,
@@ -130,17 +129,20 @@ def run(
     project's own toolsets stay loaded in a ``warm`` process for the next call.  ``begin`` is called before the
     toolset's code runs.
     """
-    found, follower = job.found, job.follower
-    toolset, tool = found.toolset, found.tool
+    target, follower = job.found, job.follower
+    toolset, tool = target.toolset, target.tool
     may = granted(toolset.id, toolset.state, toolset.digest)
     try:
-        python = _interpreter(found, follower)
-        if _dependencies(found):  # an approved call may have installed them only now
+        python = _interpreter(target, follower)
+        if _dependencies(target):  # an approved call may have installed them only now
             job.check_again()
         secrets = _secrets(job, may)
     except CovaltError as error:
+        # A failed installation or secret_command is the error of this call, as for HTTP tools, and begin() has to
+        # store the call before its end is recorded.
         begin()
         return Outcome.failed(error)
+    # A tool can print its secrets, or return them. Records are commits, which users share and push.
     mask = Mask(secrets.values())
     outcome = python_tool.run(
         Job(
@@ -158,15 +160,18 @@ def run(
             warm=warm and not toolset.state.imported,
             secrets=secrets,
             hosts=tuple(rule.text for rule in may.reach.rules),
-            check_result=_declared(found) is None,
+            check_result=_declared(target) is None,
             describes="also" if schema_warnings.is_wanted(tool) else "no",
             begin=begin,
-            report=lambda event: follower.report(_masked(event, mask)),
+            report=lambda event: follower.report(event._replace(message=mask.text(event.message))),
             cancel=follower.cancel,
             kinds=follower.respondent.kinds,
             ask=lambda questions: inquire(
                 follower.respondent,
-                {key: _masked_question(one, mask) for key, one in questions.items()},
+                {
+                    key: question.model_copy(update={"params": mask.value(question.params)})
+                    for key, question in questions.items()
+                },
             ),
         )
     )
@@ -174,6 +179,8 @@ def run(
         schema_warnings.report(tool, outcome.schemas)
     outcome = _validated(outcome, tool.output_schema)
     failure = outcome.error
+    # An agent repeats a call that failed. Without the warning it does the work twice, such as a second payment
+    # (test_an_error_whose_tool_may_have_run_to_its_end_says_so).
     if failure and _LOST.fullmatch(failure.code) and tool.annotations.read_only is not True:
         outcome = outcome._replace(error=of_lost_answer(failure))
     return _masked_outcome(outcome, mask)
@@ -188,11 +195,11 @@ def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _declared(found: Found) -> JsonObject | None:
+def _declared(target: Found) -> JsonObject | None:
     """Return the schema of the result in the toolset's manifest, if any."""
-    manifest = found.toolset.manifest
+    manifest = target.toolset.manifest
     tools = manifest.tools if manifest else ()
-    return next((one.output_schema for one in tools if one.id == found.tool.id.name), None)
+    return next((tool.output_schema for tool in tools if tool.id == target.tool.id.name), None)
 
 
 def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
@@ -211,14 +218,6 @@ def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
     message = "; ".join(f"{json_path(place)}: {text}" for place, text in problems)
     # The result is stored beside the error, because the tool has run.
     return outcome._replace(status="error", error=CallError(code="bad_result", message=message))
-
-
-def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:
-    return event._replace(message=mask.text(event.message))
-
-
-def _masked_question(question: Question, mask: Mask) -> Question:
-    return question.model_copy(update={"params": mask.value(question.params)})
 
 
 def _masked_outcome(outcome: Outcome, mask: Mask) -> Outcome:

@@ -141,29 +141,33 @@ def replay(
     manifest, recorded = _find_call(engine, chat, text)
     base = recorded.base or manifest.parent_id
     request = CallRequest(recorded.tool_id, recorded.args)
+    # Before the wait for the lock, so that a replay that cannot run fails at once.
     engine.check(request)
     with engine.writing(chat) as writer, _copy_on_branch(writer, base) as copy:
         # Again, because roles, rules, trust and the toolset may have changed while the replay waited for the chat.
-        engine, found = engine.decide_again(request)
-        call = engine.new_call(copy, found, request, base=base)
+        engine, target = engine.decide_again(request)
+        call = engine.new_call(copy, target, request, base=base)
         digest = canonical_json.digest(
-            {"commit": manifest.id, "args": recorded.args, "definition": found.definition_digest}
+            {"commit": manifest.id, "args": recorded.args, "definition": target.definition_digest}
         )
 
         def check(reasons: tuple[str, ...]) -> None:
+            # While the user reads the question, a call moves the name of the commit, or a pull changes the code
+            # (test_the_user_approves_only_the_call_and_the_code_that_they_were_asked_about).
             if not approve or approved not in {None, digest}:
                 raise ReplayNeedsApprovalError(call, reasons, text, digest)
-            _check_may_approve(engine, found)
+            _check_may_approve(engine, target)
 
         keeps_branch = False
         copy_writer = Writer(copy, writer.by)
         try:
-            outcome = _run(engine, copy_writer, call, found, approve=check, reason=reason)
+            outcome = _run(engine, copy_writer, call, target, approve=check, reason=reason)
             result = _compare(copy, manifest, recorded, outcome)
             keeps_branch = keep == "always" or (keep == "different" and not result.same)
         finally:
             if not keeps_branch:
                 copy_writer.drop_call(call.id)
+                # Also after an error, so that a refused replay leaves no empty branch. The user does not work on it.
                 chat.store.swap_ref(HEADS + copy.active_branch(), copy.head(), None)
         return result if keeps_branch else result._replace(branch=None, manifest_id=None)
 
@@ -176,6 +180,7 @@ def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMan
         raise NotReplayableError(
             f"{text!r} is not a call: {manifest.title}", hint=f"covalt-git chat log {chat.id}"
         )
+    # The same error as for a commit that does not exist: a role must not learn that a hidden tool was called.
     if not engine.catalog.sees(call.tool_id):
         raise UnknownNameError("call", text, (), list_with=f"covalt-git chat log {chat.id}")
     if call.sandbox is None:
@@ -200,18 +205,18 @@ def _run(
     engine: Engine,
     writer: Writer,
     call: PendingCall,
-    found: Found,
+    target: Found,
     *,
     approve: Callable[[tuple[str, ...]], None],
     reason: str | None,
 ) -> CallOutcome:
     """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
-    reasons = approval_reasons(engine.config, found.tools, call.args)
+    reasons = approval_reasons(engine.config, target.tools, call.args)
     if reasons:
         approve(reasons)
-        approval = engine.ask(writer, call, found, reasons).approval
+        approval = engine.ask(writer, call, target, reasons).approval
     else:
-        outcome = engine.run(writer, call, found)
+        outcome = engine.run(writer, call, target)
         if outcome.approval is None:
             return outcome
         # The tool's decorator requires approval, which is known only after the call has begun.
@@ -225,11 +230,11 @@ def _run(
     by = engine.principal.id
     writer.decide(approval, "approved", decided_by=by, decision_reason=reason)
     call = call.model_copy(update={"execution_id": approval.execution_id})
-    return engine.run(writer, call, found, confirmed=True)
+    return engine.run(writer, call, target, confirmed=True)
 
 
-def _check_may_approve(engine: Engine, found: Found) -> None:
-    for tool in found.tools:
+def _check_may_approve(engine: Engine, target: Found) -> None:
+    for tool in target.tools:
         if not engine.catalog.may_approve(tool).allowed:
             raise MayNotApproveError(engine, tool)
 
@@ -244,10 +249,12 @@ def _compare(
     replayed = post.record.call
     assert replayed is not None
     base = recorded.base or manifest.parent_id
-    before = () if base is None else (chat.manifest(base),)
+    sources = () if base is None else (chat.manifest(base),)
     # A call that ran on a copy with other files than its parent did not change any of them.
     end = manifest if recorded.base is None else chat.manifest(recorded.base)
-    then, now = (set(one.record.workspace.empty_folders) for one in (end, post))
+    folders_then, folders_after = (
+        set(commit.record.workspace.empty_folders) for commit in (end, post)
+    )
     answer = with_home_paths(_answer_of(replayed), copy, chat)
     return Replay(
         call_id=manifest.record.id,
@@ -257,11 +264,11 @@ def _compare(
         manifest_id=post.id,
         differences=differences(_answer_of(recorded), answer),
         changes=tuple(chat.changes(end.id, post.id)),
-        empty_folders=tuple(sorted(then ^ now)),
+        empty_folders=tuple(sorted(folders_then ^ folders_after)),
         printed_the_same=recorded.output == with_home_paths(replayed.output, copy, chat),
         then=RanAs(toolset=recorded.toolset, sandbox=recorded.sandbox),
         now=RanAs(toolset=replayed.toolset, sandbox=replayed.sandbox),
-        missing=tuple(note for one in before for note in one.record.workspace.not_stored),
+        missing=tuple(note for commit in sources for note in commit.record.workspace.not_stored),
     )
 
 

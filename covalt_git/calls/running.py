@@ -49,6 +49,7 @@ class Cancel(threading.Event):
 
     def set_as(self, why: str) -> None:
         """Cancel for a reason other than the user's request, unless it is cancelled."""
+        # The first reason stays: a server that stops must not overwrite that the user cancelled.
         if not self.is_set():
             self.why = why
             self.set()
@@ -86,18 +87,18 @@ class RunningCalls:
     @contextmanager
     def track(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
         """Register a call for :meth:`cancel` while the block runs."""
-        one = _Running(call_id, chat_id, tool_id, cancel)
-        self._calls.append(one)
+        call = _Running(call_id, chat_id, tool_id, cancel)
+        self._calls.append(call)
         try:
             yield
         finally:
-            self._calls.remove(one)
+            self._calls.remove(call)
 
     def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
         """Return the tool id of a registered call of a chat, or None."""
         ids = (call_id, chat_id)
-        found = (one.tool_id for one in [*self._calls] if (one.call_id, one.chat_id) == ids)
-        return next(found, None)
+        tool_ids = (call.tool_id for call in [*self._calls] if (call.call_id, call.chat_id) == ids)
+        return next(tool_ids, None)
 
     def cancel(self, call_id: str) -> None:
         """Cancel a call.  It ends within a second, and its files are committed.
@@ -105,30 +106,31 @@ class RunningCalls:
         Raises:
             CovaltError: ``not_running``, if the call does not run in this process.
         """
-        found = [one for one in [*self._calls] if one.call_id == call_id]
-        if not found:
+        calls = [call for call in [*self._calls] if call.call_id == call_id]
+        if not calls:
             raise CovaltError(
                 f"the call {call_id!r} does not run in this process",
                 hint="it has ended, is pending approval, or runs in another process: press Ctrl-C there",
                 code="not_running",
                 http_status=409,
             )
-        for one in found:
-            one.cancel.set()
+        # One id can have two entries: a call with an idempotency key is tracked while it waits for its chat, and
+        # again while it runs.
+        for call in calls:
+            call.cancel.set()
 
     def end_left(self, chat_id: str, client: object) -> None:
         """Cancel the calls in a chat that wait for answers of a client, because they would block its next call.
 
         Its parallel calls are not cancelled: it made them before it received an elicitation request.
         """
-        for one in [*self._calls]:
-            if one.chat_id == chat_id and one.cancel.left and one.cancel.client == client:
-                one.cancel.set_as("its client made another call before it answered")
+        for call in [*self._calls]:
+            if call.chat_id == chat_id and call.cancel.left and call.cancel.client == client:
+                call.cancel.set_as("its client made another call before it answered")
 
     def cancel_all(self) -> None:
-        """Cancel every call, before the server stops."""
-        for one in [*self._calls]:
-            one.cancel.set_as("the server was stopped")
+        for call in [*self._calls]:
+            call.cancel.set_as("the server was stopped")
 
 
 RUNNING = RunningCalls()

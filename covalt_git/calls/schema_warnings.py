@@ -54,13 +54,13 @@ def report(tool: Tool, ran: RunSchemas) -> None:
 
     # What the listed schema refuses, a call refuses too: only what a call refuses in addition is a surprise.
     judged = judge_meaning(tool.input_schema, ran.input_schema)
-    found = [one.words for one in judged if one.verdict == "narrowing"]
-    if not found:
+    losses = [difference.words for difference in judged if difference.verdict == "narrowing"]
+    if not losses:
         return
-    more = len(found) - _MOST_SHOWN
-    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    more = len(losses) - _MOST_SHOWN
+    summary = "; ".join(losses[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
     warning = (
-        f"{tool.tool_id} checks arguments with another schema than the listed one: {shown}\n"
+        f"{tool.tool_id} checks arguments with another schema than the listed one: {summary}\n"
         f"  hint: covalt-git tool describe {tool.tool_id}"
     )
     for callback in [*_callbacks]:

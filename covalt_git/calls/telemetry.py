@@ -41,7 +41,6 @@ class ObservedCall:
     _began: float = field(default_factory=time.monotonic)
 
     def set_outcome(self, outcome: CallOutcome) -> None:
-        """Set the fields that the outcome determines."""
         self.call_id, self.status = outcome.call.id, outcome.call.status
         self.error = outcome.error.code if outcome.error else ""
         self.sandbox = outcome.sandbox
@@ -59,7 +58,6 @@ class ObservedCall:
 
 
 def current_call() -> ObservedCall | None:
-    """Return the call of this thread, if any."""
     return _CURRENT.get()
 
 
@@ -112,6 +110,7 @@ def waiting(report: Callable[[str], None] | None) -> Iterator[Callable[[str], No
         yield report_holder
     finally:
         call = current_call()
+        # Separate from the time of the call: a fast call after a slow one would look slow.
         if began and call is not None:
             call.waited_s += time.monotonic() - began[0]
 

@@ -79,16 +79,16 @@ def find_described(engine: Engine, tool_id: str) -> Found:
         WrongCallError: if it is not a Python tool.
         CovaltError: as a call, before it runs.
     """
-    found = engine.catalog.find_callable(tool_id, despite=REPAIRED)
-    if found.tool.kind != "python":
+    target = engine.catalog.find_callable(tool_id, despite=REPAIRED)
+    if target.tool.kind != "python":
         raise WrongCallError(
             f"{tool_id} is not a Python tool, so its schema is not read from source"
         )
-    preconditions.check_found(found, engine.root, engine.config, at=engine.level)
-    return found
+    preconditions.check_found(target, engine.root, engine.config, at=engine.level)
+    return target
 
 
-def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
+def run_schemas(engine: Engine, target: Found) -> ToolSchemas:
     """Run the module of a tool for its schemas, and compare them.
 
     Raises:
@@ -97,11 +97,10 @@ def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
     """
 
     def check_again() -> None:
-        now = engine.as_of_now()
-        find_described(now, found.tool_id)
+        find_described(engine.as_of_now(), target.tool_id)
 
     outcome = python_calls.describe(
-        found,
+        target,
         engine.config,
         engine.follower,
         level=engine.level or sandbox_levels.level(),
@@ -113,13 +112,13 @@ def run_schemas(engine: Engine, found: Found) -> ToolSchemas:
     if error is None:
         error = _schema_error(ran)
     if ran is None or error is not None:
-        return ToolSchemas(found, None, error=error)
-    source = found.toolset.sources[found.tool.id.name]
-    undeclared = undeclared_keys(found.toolset.manifest_reading, found.tool.id.name)
-    listed = found.tool if "input_schema" in undeclared else source
-    answer = found.tool if "output_schema" in undeclared else source
+        return ToolSchemas(target, None, error=error)
+    source = target.toolset.sources[target.tool.id.name]
+    undeclared = undeclared_keys(target.toolset.manifest_reading, target.tool.id.name)
+    listed = target.tool if "input_schema" in undeclared else source
+    answer = target.tool if "output_schema" in undeclared else source
     return ToolSchemas(
-        found,
+        target,
         ran,
         (
             *_differences("input", listed.input_schema, ran.input_schema),
@@ -144,14 +143,16 @@ def _schema_error(ran: RunSchemas | None) -> CallError | None:
 def _differences(
     name: Literal["input", "output"], read: JsonObject, ran: JsonObject
 ) -> Iterator[SchemaDifference]:
-    for one in judge_meaning(read, ran):
+    for difference in judge_meaning(read, ran):
         words = (
-            one.words if name == "input" else one.words.replace("the arguments", "the result", 1)
+            difference.words
+            if name == "input"
+            else difference.words.replace("the arguments", "the result", 1)
         )
         verdict: Literal["widening", "narrowing"] = (
-            "narrowing" if one.verdict == "narrowing" else "widening"
+            "narrowing" if difference.verdict == "narrowing" else "widening"
         )
-        yield SchemaDifference(name, verdict, one.certain, words)
+        yield SchemaDifference(name, verdict, difference.certain, words)
 
 
 class StoredNames(NamedTuple):
@@ -174,20 +175,23 @@ def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchem
         CovaltError: if the file cannot represent the schemas.
     """
     toolset = read_toolset(root, toolset_id)
-    if any(one.found.toolset.digest != toolset.digest for one in described.values()):
+    # The tools ran before this lock was taken. An entry is only true for the source that ran.
+    if any(schemas.found.toolset.digest != toolset.digest for schemas in described.values()):
         raise ToolsetChangedError(
             f"the files of {toolset_id!r} changed meanwhile, so no schema was stored",
             hint=f"covalt-git tool describe {toolset_id} --write",
         )
-    before = toolset.stored_schemas.valid.tools
-    entries = {name: entry for name, entry in before.items() if name in toolset.sources}
+    stored = toolset.stored_schemas.valid.tools
+    entries = {name: entry for name, entry in stored.items() if name in toolset.sources}
     others = {name: entry for name, entry in entries.items() if name not in described}
     new = {
         name: entry
-        for name, one in described.items()
-        if one.ran is not None and (entry := _entry(toolset, name, one.ran))
+        for name, schemas in described.items()
+        if schemas.ran is not None and (entry := _entry(toolset, name, schemas.ran))
     }
     contradicting: dict[str, CallError] = {}
+    # If they fail together, each is tried by itself: one example that contradicts a schema must not stop the storage
+    # of all others.
     if not _errors_with(root, toolset, others | new):
         others |= new
     else:
@@ -197,16 +201,16 @@ def store_schemas(root: Path, toolset_id: str, described: Mapping[str, ToolSchem
                 others |= {name: entries[name]} if name in entries else {}
             else:
                 others[name] = entry
-    if others != before:
+    if others != stored:
         write_stored_schemas(toolset.folder, others)
     return StoredNames([name for name in new if name not in contradicting], contradicting)
 
 
 def _contradiction(toolset: Toolset, errors: list[Problem]) -> CallError:
-    said = "\n".join(str(one) for one in errors)
+    problems = "\n".join(str(problem) for problem in errors)
     return CallError(
         code="contradicts_toolset",
-        message=f"the toolset does not match the schema that runs, so it was not stored:\n{said}",
+        message=f"the toolset does not match the schema that runs, so it was not stored:\n{problems}",
         hint=f"correct these places, then: covalt-git tool describe {toolset.id} --write",
     )
 

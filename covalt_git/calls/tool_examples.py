@@ -80,35 +80,37 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
     about = (tool.tool_id, number, example.description)
     request = CallRequest(tool.tool_id, example.args)
     try:
-        found = engine.check(request)
+        target = engine.check(request)
+    # These errors are about this machine and its grants, not about the example.
     except (GrantNeededError, DisabledToolError, SandboxNeededError) as error:
         return ExampleRun(*about, "skipped", error.message, error.hint)
     except CovaltError as error:
         return ExampleRun(*about, "failed", _one_line_error(error), error.hint)
-    if tool.confirmation and (why := _approval_needed(engine, found)):
+    if tool.confirmation and (why := _approval_needed(engine, target)):
         return ExampleRun(*about, "skipped", *why)
     title = f"example {number} of {tool.tool_id}"
     with chats.new(title=title) as chat:
-        _write(chat, example.files)
+        _write_files(chat, example.files)
         began = time.perf_counter()
         try:
             outcome = engine.call(chat, request)
+            # Only the import shows that a decorator requires approval, so the question comes a second time.
             if outcome.approval is not None:
-                if why := _approval_needed(engine, found):
+                if why := _approval_needed(engine, target):
                     return ExampleRun(*about, "skipped", *why, chat_id=chat.id)
                 outcome = Approvals(engine, chats).approve(outcome.approval.execution_id)
         except CovaltError as error:
             return ExampleRun(*about, "failed", _one_line_error(error), error.hint, chat_id=chat.id)
         took_ms = (time.perf_counter() - began) * 1000
-    lacking = _secret_lacking(found.toolset, outcome)
+    lacking = _secret_lacking(target.toolset, outcome)
     if lacking is not None:
         return ExampleRun(*about, "skipped", lacking.why, lacking.command, chat_id=chat.id)
     return _compare(about, example, outcome, took_ms, chat.id)
 
 
-def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
+def _approval_needed(engine: Engine, target: Found) -> tuple[str, str] | None:
     """Return why a call needs approval even in a scratch chat, and a hint; None if it does not."""
-    tool, toolset = found.tool, found.toolset
+    tool, toolset = target.tool, target.toolset
     hint = f"covalt-git call CHAT {tool.tool_id}"
     if not engine.catalog.may_approve(tool).allowed:
         who = acting(engine.config, engine.principal)
@@ -125,11 +127,11 @@ def _secret_lacking(toolset: Toolset, outcome: CallOutcome) -> MissingGrant | No
     error = outcome.error
     if error is None or not error.message.startswith("SecretNotGranted"):
         return None
-    secrets = (one for one in missing_grants(toolset) if one.kind == "secret")
-    return next((one for one in secrets if repr(one.name) in error.message), None)
+    secrets = (grant for grant in missing_grants(toolset) if grant.kind == "secret")
+    return next((grant for grant in secrets if repr(grant.name) in error.message), None)
 
 
-def _write(chat: ChatStore, files: Mapping[str, str]) -> None:
+def _write_files(chat: ChatStore, files: Mapping[str, str]) -> None:
     for path, text in files.items():
         target = chat.workspace / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,14 +156,14 @@ def _compare(
             chat_id=chat_id,
             cancelled=error is not None and error.code == "cancelled",
         )
-    found: tuple[Difference, ...] = ()
+    mismatches: tuple[Difference, ...] = ()
     if "expected" in example.model_fields_set:
-        found = differences(example.expected, call.result)
+        mismatches = differences(example.expected, call.result)
     return ExampleRun(
         *about,
-        "failed" if found else "ok",
-        "the result differs from the expected one" if found else "",
-        differences=found,
+        "failed" if mismatches else "ok",
+        "the result differs from the expected one" if mismatches else "",
+        differences=mismatches,
         result=call.result,
         took_ms=took_ms,
         chat_id=chat_id,
@@ -170,4 +172,6 @@ def _compare(
 
 def _one_line_error(error: CovaltError) -> str:
     """Return an error with its problems in one line, for tables."""
-    return "; ".join([error.message, *(str(one).partition("\n")[0] for one in error.problems)])
+    return "; ".join(
+        [error.message, *(str(problem).partition("\n")[0] for problem in error.problems)]
+    )

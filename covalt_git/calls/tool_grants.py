@@ -46,11 +46,12 @@ def _check_http_grants(tool: Tool, state: ToolsetState) -> None:
     """Check the host and the required secrets of an HTTP tool; the call checks a host from a secret or variable."""
     assert tool.http is not None
     template = UrlTemplate.parse(tool.http.url)
+    # The host comes from a secret or a variable, whose value is only read for the call.
     if template.base is not None:
         return
     may = granted(tool.toolset_id, state, tool.toolset_digest, tool)
     origin, _ = origin_of(template.begins)
-    names = {one.name: None for one in secrets_of(tool.http) if one.default is None}
+    names = {secret.name: None for secret in secrets_of(tool.http) if secret.default is None}
     may.check_request(origin, names)
 
 
@@ -61,19 +62,19 @@ def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
         CovaltError: ``no_server``, if the toolset has no enabled server with that id.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    found = next((one for one in servers if one.id == server_id and one.enabled), None)
-    if found is None:
+    server = next((server for server in servers if server.id == server_id and server.enabled), None)
+    if server is None:
         raise CovaltError(
             f"the toolset {toolset.id!r} has no enabled MCP server {server_id!r}",
             code="no_server",
             http_status=409,
         )
-    return found
+    return server
 
 
 def _check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
     """Check that a tool's server has a grant, even one for an older definition of the server."""
-    servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
+    servers = [grant.server for grant in state.grants.values() if isinstance(grant, _OF_SERVERS)]
     if tool.server not in servers:
         raise GrantNeededError(
             f"the toolset {tool.toolset_id!r} may not use its MCP server {tool.server!r}",

@@ -82,16 +82,17 @@ def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
     named = tool_id.namespace
     if named == BUILTIN_NAMESPACE:
         return toolset_cache.toolset(root, named)
+    # A toolset with this id comes first: the server of another toolset must not take over the names of its tools.
     owner = named if named in ids else toolset_cache.owner_of(root, named)
     return None if owner is None or owner not in ids else toolset_cache.toolset(root, owner, ids)
 
 
-def _disabled(found: Found) -> DisabledToolError:
-    tool, toolset = found.tool, found.toolset
+def _disabled(entry: Found) -> DisabledToolError:
+    tool, toolset = entry.tool, entry.toolset
     what, hint = f"{tool.tool_id} is disabled", f"covalt-git tool enable {tool.tool_id}"
     if not toolset.enabled:
         hint = f"covalt-git toolset enable {toolset.id}"
-    elif _server_is_off(found):
+    elif _server_is_off(entry):
         what += f": its MCP server {tool.server!r} is off"
         hint = f"set enabled: true for it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
     elif tool.held_back is not None and toolset.id == REGISTRY_NAMESPACE:
@@ -108,10 +109,10 @@ def _disabled(found: Found) -> DisabledToolError:
     return DisabledToolError(what, hint=hint)
 
 
-def _server_is_off(found: Found) -> bool:
-    manifest = found.toolset.manifest
+def _server_is_off(entry: Found) -> bool:
+    manifest = entry.toolset.manifest
     servers = manifest.mcp_servers if manifest is not None else ()
-    return any(one.id == found.tool.server and not one.enabled for one in servers)
+    return any(server.id == entry.tool.server and not server.enabled for server in servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +130,19 @@ class Catalog(Visibility):
         """
         own = {tool.tool_id for tool in index.tools(toolset_id)} if toolset_id else None
 
-        def is_wanted(tool_id: str) -> bool:
+        def is_candidate(tool_id: str) -> bool:
             return (own is None or tool_id in own) and self.sees(tool_id)
 
-        found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
-        return self.visible(tool for tool in found if tool is not None)
+        tools = [index.tool(tool_id) for tool_id in index.search(text, is_candidate, limit)]
+        return self.visible(tool for tool in tools if tool is not None)
 
     def prompts(self, index: ToolQueries) -> list[ToolsetItem[Prompt]]:
         """Return the prompts that the principal may see, by their ids."""
-        return [given for given in index.prompts() if self.sees(given.id)]
+        return [item for item in index.prompts() if self.sees(item.id)]
 
     def resources(self, index: ToolQueries) -> list[ToolsetItem[Resource]]:
         """Return the resources that the principal may see, by their ids."""
-        return [given for given in index.resources() if self.sees(given.id)]
+        return [item for item in index.resources() if self.sees(item.id)]
 
     def find_toolset(self, toolset_id: str) -> Toolset:
         """Return a toolset from the files.
@@ -153,8 +154,8 @@ class Catalog(Visibility):
             toolset = toolset_cache.toolset(self.root, toolset_id)
             if self.sees_one_of(toolset_id, toolset.tool_ids):
                 return toolset
-        known = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
-        raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
+        visible = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
+        raise UnknownNameError("toolset", toolset_id, visible, list_with="covalt-git toolset list")
 
     def find(self, text: str, *, despite: Collection[str] = ()) -> Found:
         """Return the tool that ``text`` names, from the files.
@@ -192,10 +193,10 @@ class Catalog(Visibility):
         Raises:
             CovaltError: as :meth:`find`, for the alias or its tool.
         """
-        found = self.find(text)
-        if found.tool.alias_of is None:
-            return found
-        return self.find(self._target(found.tool))._replace(alias=found.tool)
+        entry = self.find(text)
+        if entry.tool.alias_of is None:
+            return entry
+        return self.find(self._target(entry.tool))._replace(alias=entry.tool)
 
     def target(self, tool: Tool) -> str | None:
         """Return the id of the tool to which an alias forwards calls, if the principal may see a tool of that id."""
@@ -237,14 +238,16 @@ class Catalog(Visibility):
             CovaltError: ``protocol_denied``, if the tool does not accept calls over the principal's protocol.
             CovaltError: as :meth:`find`.
         """
-        found = self.find(text, despite=despite)
-        if not self.may_call(found.tool).allowed:
-            refusal = security_refusal(found.tool, self.principal.protocol)
-            raise (found.tool.enabled and refusal) or _disabled(found)
-        if found.tool.alias_of is None:
-            return found
-        target = self._target(found.tool)
-        return self.find_callable(target, despite=despite)._replace(alias=found.tool)
+        entry = self.find(text, despite=despite)
+        if not self.may_call(entry.tool).allowed:
+            refusal = security_refusal(entry.tool, self.principal.protocol)
+            raise (entry.tool.enabled and refusal) or _disabled(entry)
+        if entry.tool.alias_of is None:
+            return entry
+        # The target is found as if the principal called it: an alias must not make a tool callable that the role may
+        # not call.
+        target = self._target(entry.tool)
+        return self.find_callable(target, despite=despite)._replace(alias=entry.tool)
 
     def _target(self, alias: Tool) -> str:
         """Return the id of the tool that an alias calls.
@@ -266,7 +269,7 @@ class Catalog(Visibility):
         """Return the toolset's errors; none if one of them may name a hidden tool."""
         if not self.sees_all_in(toolset):
             return []
-        return [one for one in toolset.problems if one.severity == "error"]
+        return [problem for problem in toolset.problems if problem.severity == "error"]
 
     def _tool_ids(self) -> dict[str, list[str] | None]:
         """Return the tool ids of each toolset from the index, for suggestions in error messages."""
@@ -280,14 +283,17 @@ class Catalog(Visibility):
     def _unknown(self, text: str) -> UnknownNameError:
         every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
         every += BUILTINS
-        known = [tool_id for tool_id in every if self.sees(tool_id)]
+        visible = [tool_id for tool_id in every if self.sees(tool_id)]
         # Usually one half of the id is right, which leaves few ids to compare.
         namespace, _, name = text.partition(":")
         likely = [
-            one for one in known if one.startswith(f"{namespace}:") or one.endswith(f":{name}")
+            tool_id
+            for tool_id in visible
+            if tool_id.startswith(f"{namespace}:") or tool_id.endswith(f":{name}")
         ]
-        likely = likely or known
+        likely = likely or visible
         error = UnknownNameError("tool", text, likely, list_with="covalt-git tool list")
+        # The command names the toolset of the server, which other roles may not see.
         if sees_everything(self.config, self.principal):
             error.hint = self._refresh_hint(namespace) or error.hint
         return error
@@ -298,7 +304,7 @@ class Catalog(Visibility):
             return ""
         try:
             with ToolQueries.open(self.root, self.config.workspace) as index:
-                found = index.toolsets_with_server(namespace)
+                owners = index.toolsets_with_server(namespace)
         except IndexUnusableError:
             return ""
-        return f"covalt-git source refresh {found[0]}/{namespace}" if found else ""
+        return f"covalt-git source refresh {owners[0]}/{namespace}" if owners else ""

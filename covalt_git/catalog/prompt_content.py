@@ -43,7 +43,6 @@ class Content(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """Its bytes."""
         return self.blob if self.text is None else self.text.encode()
 
 
@@ -60,8 +59,8 @@ def filled(text: str, args: Args) -> str | None:
     parts = [
         piece if isinstance(piece, str) else args.get(".".join(piece.path)) for piece in split(text)
     ]
-    known = [part for part in parts if part is not None]
-    return "".join(known) if len(known) == len(parts) else None
+    present = [part for part in parts if part is not None]
+    return "".join(present) if len(present) == len(parts) else None
 
 
 def prompt_messages(

@@ -51,10 +51,12 @@ def names(
     paths = {tool_id: ToolId.parse(tool_id).path for tool_id in tool_ids}
     if style == "dots":
         return {path: tool_id for tool_id, path in paths.items()}
-    wanted = {tool_id: host_name(tool_id) for tool_id in paths}
-    counted = Counter(wanted.values())
-    firsts = {tool_id for tool_id, name in wanted.items() if counted[name] > 1 and first(tool_id)}
-    counted_firsts = Counter(wanted[tool_id] for tool_id in firsts)
+    plain_names = {tool_id: host_name(tool_id) for tool_id in paths}
+    counted = Counter(plain_names.values())
+    firsts = {
+        tool_id for tool_id, name in plain_names.items() if counted[name] > 1 and first(tool_id)
+    }
+    counted_firsts = Counter(plain_names[tool_id] for tool_id in firsts)
 
     def is_unique(name: str, tool_id: str) -> bool:
         # A name that looks like one with a digest gets a digest: another tool could have it.
@@ -64,21 +66,21 @@ def names(
 
     return {
         name if is_unique(name, tool_id) else _with_digest(name, tool_id): tool_id
-        for tool_id, name in wanted.items()
+        for tool_id, name in plain_names.items()
     }
 
 
-def named_first(root: Path, known: Mapping[str, Tool]) -> Callable[[str], bool]:
+def named_first(root: Path, tools: Mapping[str, Tool]) -> Callable[[str], bool]:
     """Return a function that returns whether a tool keeps its name although others would have the same."""
     states = cache(lambda toolset_id: read_toolset(root, toolset_id).state)
-    return lambda tool_id: tool_id in states(known[tool_id].toolset_id).named_first
+    return lambda tool_id: tool_id in states(tools[tool_id].toolset_id).named_first
 
 
-def host_names(root: Path, known: Mapping[str, Tool]) -> dict[str, str]:
+def host_names(root: Path, tools: Mapping[str, Tool]) -> dict[str, str]:
     """Return the names of tools for hosts that reject dots, by the tools' ids."""
-    first = named_first(root, known)
-    found = names(sorted(known), "underscore", reserved=RESERVED, first=first)
-    return {tool_id: name for name, tool_id in found.items()}
+    first = named_first(root, tools)
+    ids_by_name = names(sorted(tools), "underscore", reserved=RESERVED, first=first)
+    return {tool_id: name for name, tool_id in ids_by_name.items()}
 
 
 def path_of(name: str) -> str | None:

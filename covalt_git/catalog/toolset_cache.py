@@ -46,6 +46,7 @@ def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> To
 def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
     toolsets = root / "toolsets"
     state = toolsets / STATE_FOLDER / f"{toolset_id}.yaml"
+    # The whole folder of locks: an alias in the state file can give a server another lock file.
     return toolsets / toolset_folder(toolset_id), state, toolsets / LOCK_FOLDER
 
 

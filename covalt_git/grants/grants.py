@@ -32,12 +32,14 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
         UnknownNameError: if the toolset does not exist; the hint has the most similar one.
     """
     if toolset_id is None:
-        files = (state_file(root, one) for one in toolset_ids(root / "toolsets"))
+        files = (state_file(root, name) for name in toolset_ids(root / "toolsets"))
         toolsets = [read_toolset(root, file.stem) for file in files if file.exists()]
     else:
         toolsets = [find_toolset(root, toolset_id)]
     return [
-        (one, key, grant) for one in toolsets for key, grant in sorted(one.state.grants.items())
+        (toolset, key, grant)
+        for toolset in toolsets
+        for key, grant in sorted(toolset.state.grants.items())
     ]
 
 
@@ -74,6 +76,8 @@ def add_grants(
         return plan
     if any(grant.digest == toolset.digest for grant in plan.grants.values()):
         store_current_version(root, toolset)  # a server's grant has another digest
+    # The file first: a process that is killed in between leaves a grant that is not trusted. A trust without its
+    # grant would act as soon as a pull adds one.
     update_state(root, toolset, {"grants": toolset.state.grants | plan.grants})
     Consents.of(root).trust(plan.permissions, reason)
     return plan
@@ -91,9 +95,9 @@ def add_grant(
     reason: str | None = None,
 ) -> tuple[str, Grant]:
     """Add one grant, as :func:`add_grants`; return its key and the grant."""
-    wanted = WantedGrant(kind, name, tuple(hosts))
-    plan = add_grants(root, toolset_id, lambda _: [wanted], review, by=by, reason=reason)
-    return wanted.key, plan.grants[wanted.key]
+    grant = WantedGrant(kind, name, tuple(hosts))
+    plan = add_grants(root, toolset_id, lambda _: [grant], review, by=by, reason=reason)
+    return grant.key, plan.grants[grant.key]
 
 
 class Revocation(NamedTuple):
@@ -124,7 +128,11 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
     """
     consents = Consents.of(root)
     trusted = consents.about(toolset_id)
-    facts = [one.fact for one in trusted.values() if one.fact.get("grant") == key]
+    facts = [
+        trusted_fact.fact
+        for trusted_fact in trusted.values()
+        if trusted_fact.fact.get("grant") == key
+    ]
     toolset = _toolset(root, toolset_id, may_be_gone=bool(facts))
     grants = toolset.state.grants if toolset is not None else {}
     grant = grants.get(key)
@@ -133,21 +141,23 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
         changeable(root, toolset_id)
         raise UnknownNameError("grant", key, grants, list_with=list_with)
     granted = set(grant.hosts) if isinstance(grant, NetworkGrant | SecretGrant) else set[str]()
-    known = granted | {fact["host"] for fact in facts if "host" in fact}
-    revoked = set(hosts) if known else set[str]()  # other grants have no hosts
-    for host in sorted(revoked - known):
-        raise UnknownNameError("host", host, known, list_with=list_with)
-    rest = (granted if grant is not None else known) - revoked if revoked else set[str]()
+    hosts_known = granted | {fact["host"] for fact in facts if "host" in fact}
+    revoked = set(hosts) if hosts_known else set[str]()  # other grants have no hosts
+    for host in sorted(revoked - hosts_known):
+        raise UnknownNameError("host", host, hosts_known, list_with=list_with)
+    rest = (granted if grant is not None else hosts_known) - revoked if revoked else set[str]()
 
     def ends(fact: JsonObject) -> bool:
         return fact.get("grant") == key and (not rest or fact.get("host") in revoked)
 
+    # First, so that the trust ends even if the state file cannot be read
+    # (test_the_trust_ends_if_the_state_file_cannot_be_read).
     consents.distrust_earlier(toolset_id, ends, ())
     left: Grant | None = None
     if toolset is not None:
         changeable(root, toolset_id)
         if grant is not None:
-            remaining = {name: one for name, one in grants.items() if name != key}
+            remaining = {name: other for name, other in grants.items() if name != key}
             if rest and isinstance(grant, NetworkGrant | SecretGrant):
                 others = tuple(host for host in grant.hosts if host in rest)
                 left = remaining[key] = grant.model_copy(update={"hosts": others})
@@ -167,7 +177,11 @@ def revoke_all(root: Path, toolset_id: str) -> Revocation:
     """
     consents = Consents.of(root)
     trusted = consents.about(toolset_id)
-    keys = {str(one.fact["grant"]) for one in trusted.values() if "grant" in one.fact}
+    keys = {
+        str(trusted_fact.fact["grant"])
+        for trusted_fact in trusted.values()
+        if "grant" in trusted_fact.fact
+    }
     toolset = _toolset(root, toolset_id, may_be_gone=bool(keys))
     consents.distrust_earlier(toolset_id, lambda fact: "grant" in fact, ())
     if toolset is not None:
@@ -187,8 +201,8 @@ def _toolset(root: Path, toolset_id: str, *, may_be_gone: bool) -> Toolset | Non
 
 
 def _withdrawn(
-    before: Mapping[str, TrustedFact], consents: Consents, toolset_id: str
+    trusted_before: Mapping[str, TrustedFact], consents: Consents, toolset_id: str
 ) -> tuple[str, ...]:
     """Return the words of what is no longer trusted."""
-    gone = before.keys() - consents.about(toolset_id).keys()
-    return tuple(sorted(before[name].words for name in gone))
+    gone = trusted_before.keys() - consents.about(toolset_id).keys()
+    return tuple(sorted(trusted_before[name].words for name in gone))

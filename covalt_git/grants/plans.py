@@ -118,14 +118,18 @@ class Review(NamedTuple):
 
 
 def plan_grants(
-    toolset: Toolset, config: ProjectConfig | None, wanted: Iterable[WantedGrant], *, by: str = ""
+    toolset: Toolset,
+    config: ProjectConfig | None,
+    requested: Iterable[WantedGrant],
+    *,
+    by: str = "",
 ) -> GrantPlan:
     """Return the plan to add grants to a toolset for its current files, without a change.
 
     Args:
         toolset: The toolset, read once: the plan is about this reading.
         config: The configuration of the project; None if it has errors, so that nothing can be called.
-        wanted: The grants; the hosts of those with the same key are added to one grant.
+        requested: The grants; the hosts of those with the same key are added to one grant.
         by: The user who adds them.
 
     Raises:
@@ -135,14 +139,14 @@ def plan_grants(
         CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
     """
     hosts: dict[tuple[GrantKind, str], set[str]] = {}
-    for grant in wanted:
+    for grant in requested:
         hosts.setdefault((grant.kind, grant.name), set()).update(grant.hosts)
     grants, decided = dict[str, Grant](), dict[str, Grant]()
-    now = timestamps.now()  # of one decision, however many grants it has
+    timestamp = timestamps.now()  # of one decision, however many grants it has
     for (kind, name), new in hosts.items():
         _check_grantable(toolset, kind)
         key = grant_key(kind, name)
-        facts = {"kind": kind, "granted_at": now, "granted_by": by}
+        facts = {"kind": kind, "granted_at": timestamp, "granted_by": by}
         grants[key] = decided[key] = _GRANT.validate_python(
             facts | _covered(toolset, kind, name, sorted(new))
         )
@@ -185,13 +189,15 @@ def _covered(toolset: Toolset, kind: GrantKind, name: str, hosts: Sequence[str])
             if not hosts and (sending := receivers(toolset, name)):
                 raise HostNeededError(toolset.id, name, sending)
             merged = _merge(toolset, grant_key(kind, name), hosts)
+            # Without a host, only Python code can use the secret, and that code may be in any file: no request
+            # outlives a change.
             facts = _for_files(toolset) if merged else {"digest": toolset.digest}
             return {"name": name, "hosts": merged, **facts}
         case "tool":
             tool = toolset.tool(str(ToolId(toolset.id, name)))
             if tool is None:
-                known = [one.id.name for one in toolset.tools]
-                raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
+                names = [tool.id.name for tool in toolset.tools]
+                raise UnknownNameError("tool", name, names, list_with="covalt-git registry list")
             return tool_facts(tool)
         case "unsandboxed":
             return {"digest": toolset.digest}
@@ -214,7 +220,7 @@ def _is_declared(toolset: Toolset, grant: Grant) -> bool:
         return bool(manifest and grant.name in manifest.secrets)
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return True
-    servers = {one.id: one for one in manifest.mcp_servers} if manifest else {}
+    servers = {server.id: server for server in manifest.mcp_servers} if manifest else {}
     server = servers.get(grant.server)
     return server is not None and (grant.kind == "process") == (server.command is not None)
 
@@ -240,7 +246,7 @@ def _check_grantable(toolset: Toolset, kind: GrantKind) -> None:
             hint=f"covalt-git grant add {toolset.id} tool NAME",
         )
     if not toolset.sound:
-        errors = [one for one in toolset.problems if one.severity == "error"]
+        errors = [problem for problem in toolset.problems if problem.severity == "error"]
         raise CovaltError(
             f"the toolset {toolset.id!r} has errors", hint="covalt-git validate", problems=errors
         )
@@ -255,10 +261,11 @@ def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
     for host in hosts:
         HostRule.parse(host)
     old = toolset.state.grants.get(key)
-    before: tuple[str, ...] = ()
+    # A grant of earlier files has ended. To merge its hosts would renew them without a decision of the user.
+    granted_hosts: tuple[str, ...] = ()
     if isinstance(old, NetworkGrant | SecretGrant) and old.digest == toolset.digest:
-        before = old.hosts
-    return tuple(sorted({*before, *hosts}))
+        granted_hosts = old.hosts
+    return tuple(sorted({*granted_hosts, *hosts}))
 
 
 def _for_files(toolset: Toolset) -> JsonObject:

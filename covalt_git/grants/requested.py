@@ -56,13 +56,15 @@ def requested(toolset: Toolset) -> list[GrantAsked]:
     """
     if toolset.manifest is None or toolset.id == REGISTRY_NAMESPACE:
         return []
-    found = {one for tool in toolset.tools for one in _of_tool(toolset, tool)}
+    requests = {request for tool in toolset.tools for request in _of_tool(toolset, tool)}
     may = granted(toolset.id, toolset.state, toolset.digest)
-    sent = {one.name for one in found}
+    sent = {request.name for request in requests}
     of_servers = {
-        one.name for server in toolset.manifest.mcp_servers for one in references_of(server)
+        reference.name
+        for server in toolset.manifest.mcp_servers
+        for reference in references_of(server)
     }
-    found |= {
+    requests |= {
         GrantAsked(
             "secret",
             name,
@@ -73,7 +75,9 @@ def requested(toolset: Toolset) -> list[GrantAsked]:
         for name in toolset.manifest.secrets
         if name not in sent
     }
-    return sorted(found, key=lambda one: (one.kind, one.name or "", one.host or ""))
+    return sorted(
+        requests, key=lambda request: (request.kind, request.name or "", request.host or "")
+    )
 
 
 def variable_base_urls(toolset: Toolset) -> list[str]:
@@ -81,12 +85,12 @@ def variable_base_urls(toolset: Toolset) -> list[str]:
 
     The hosts of these requests depend on values that the toolset does not contain.
     """
-    found = set()
+    references = set()
     for tool in toolset.manifest.tools if toolset.manifest else ():
         with contextlib.suppress(BadTemplateError):
             base = UrlTemplate.parse(tool.http.url).base if tool.http else None
-            found |= {base.text} if base else set()
-    return sorted(found)
+            references |= {base.text} if base else set()
+    return sorted(references)
 
 
 def receivers(toolset: Toolset, name: str) -> dict[str, str]:
@@ -95,12 +99,12 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     The host is empty if a variable determines it.
     """
     tools = toolset.manifest.tools if toolset.manifest else ()
-    found = {}
+    hosts = {}
     for tool in tools:
-        if tool.http is not None and any(one.name == name for one in secrets_of(tool.http)):
+        if tool.http is not None and any(secret.name == name for secret in secrets_of(tool.http)):
             origin = origin_of_template(tool.http.url)
-            found[tool.id] = rule_of(origin) if origin else ""
-    return found
+            hosts[tool.id] = rule_of(origin) if origin else ""
+    return hosts
 
 
 def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
@@ -109,6 +113,6 @@ def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
     may = granted(toolset.id, toolset.state, toolset.digest, tool)
     host = rule_of(origin)
     yield GrantAsked("network", None, host, may.reach.covers(origin))
-    for one in secrets_of(tool.http):
-        covered = may.secrets.get(one.name, Reach()).covers(origin)
-        yield GrantAsked("secret", one.name, host, covered, needed=one.default is None)
+    for secret in secrets_of(tool.http):
+        covered = may.secrets.get(secret.name, Reach()).covers(origin)
+        yield GrantAsked("secret", secret.name, host, covered, needed=secret.default is None)

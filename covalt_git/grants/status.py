@@ -94,7 +94,7 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
         return tuple(_of_tool(grant, toolset))
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return _of_toolset(grant, toolset, servers)
-    server = next((one for one in servers if one.id == grant.server), None)
+    server = next((server for server in servers if server.id == grant.server), None)
     if server is None:
         return (f"the MCP server {grant.server!r} no longer exists",)
     facts = grant_facts(server, toolset.files.hashes)
@@ -103,6 +103,8 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     if is_of(grant, facts):
         return ()
     if isinstance(grant, ProcessGrant):
+        # The digest has more than the fields of the grant: it covers the values, of which the state file has only the
+        # names.
         return tuple(_of_process(grant, facts)) or ("the value of a variable has changed",)
     return tuple(_of_server(grant, facts)) or ("the value of a header has changed",)
 
@@ -113,8 +115,8 @@ def shown_changes(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
     The author of the state file wrote what the grant was for.  Only a grant that its user has trusted says what the
     user knows, so a change since any other grant is not described.
     """
-    found = changes(toolset, grant)
-    return found if not found or is_trusted(toolset, key) else (UNDESCRIBED,)
+    texts = changes(toolset, grant)
+    return texts if not texts or is_trusted(toolset, key) else (UNDESCRIBED,)
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
@@ -134,18 +136,24 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
         ]
     may = granted(toolset.id, toolset.state, toolset.digest)
     subject = f"the toolset {toolset.id!r}"
-    found = [
-        MissingGrant(toolset.id, one.kind, one.name, one.host, f"{subject} may not {one.what}")
-        for one in requested(toolset)
-        if one.needed and not one.granted
+    missing = [
+        MissingGrant(
+            toolset.id,
+            request.kind,
+            request.name,
+            request.host,
+            f"{subject} may not {request.what}",
+        )
+        for request in requested(toolset)
+        if request.needed and not request.granted
     ]
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         try:
             may.check_server(server, toolset.files.hashes)
         except GrantNeededError as error:
             kind: Literal["process", "server"] = "process" if server.command else "server"
-            found.append(MissingGrant(toolset.id, kind, server.id, None, error.message))
-    return found
+            missing.append(MissingGrant(toolset.id, kind, server.id, None, error.message))
+    return missing
 
 
 def _of_toolset(
@@ -211,10 +219,10 @@ def _of_names(
 ) -> Iterator[str]:
     """Yield the differences of variables, headers or files with their digests; ``what`` precedes each name."""
     for name in sorted({*old, *new}):
-        shown = f"{what}{command_line([name])}"
+        subject = f"{what}{command_line([name])}"
         if name not in old:
-            yield f"{shown} is new"
+            yield f"{subject} is new"
         elif name not in new:
-            yield f"{shown} is removed"
+            yield f"{subject} is removed"
         elif old[name] != new[name]:
-            yield f"{shown} has changed"
+            yield f"{subject} has changed"

@@ -45,6 +45,8 @@ def fetch_signature(url: str) -> bytes | None:
     plain, mark, query = url.partition("#")[0].partition("?")
     signature_url = f"{plain}{SUFFIX}{mark}{query}"
     answer = _answer(signature_url, MAX_SIGNATURE)
+    # Only these mean that there is no signature. After any other error one may exist, and an attacker who makes the
+    # server fail must not turn a signed bundle into an unsigned one.
     if answer.status in _MISSING:
         return None
     if answer.status != _FOUND:
@@ -60,6 +62,8 @@ def _answer(url: str, most: int) -> Response:
             f"{origin} is not https, so the download could be modified on the way",
             hint=f"try https://{origin.shown_host}",
         )
+    # Only a URL that the user entered may lead to this machine: a redirect of a stranger could otherwise reach its
+    # services.
     reach = Reach((HostRule.parse(str(origin)),) if local else (), anywhere=True)
     accept = (("accept", "application/zip, application/octet-stream, */*"),)
     return HttpClient(reach, most=most).send(ClientRequest("GET", url, accept), Deadline(_SECONDS))

@@ -74,34 +74,36 @@ def import_toolset(
         InstalledError: if the project has its own toolset with this id.
         CovaltError: if it cannot be downloaded, merged or written.
     """
-    with incoming(root, source) as found, toolsets_lock(root):
+    # The lock comes after the download and the checks, which take long and need no other process to wait.
+    with incoming(root, source) as staged, toolsets_lock(root):
         update = None
-        if os.path.lexists(root / "toolsets" / found.toolset.id):
-            _check_imported(root, found.toolset.id)
+        # lexists, because a link to nothing is a name that exists, too.
+        if os.path.lexists(root / "toolsets" / staged.toolset.id):
+            _check_imported(root, staged.toolset.id)
             if reviewed is not None:
                 raise CovaltError(
-                    f"{found.toolset.id!r} was imported before, and an update adds no grants",
-                    hint=f"covalt-git grant add {found.toolset.id} --requested",
+                    f"{staged.toolset.id!r} was imported before, and an update adds no grants",
+                    hint=f"covalt-git grant add {staged.toolset.id} --requested",
                     code="trust_refused",
                     http_status=409,
                 )
             update = merge_incoming(
                 root,
-                found,
+                staged,
                 dry_run=dry_run,
                 force=force,
                 accept_signer=accept_signer,
                 reason=reason,
             )
         else:
-            _check_available(root, found.toolset.id)
+            _check_available(root, staged.toolset.id)
             if reviewed is not None:
                 # The source may have changed since the review.  Only what is staged here is imported and trusted.
-                _check_reviewed(found.toolset, reviewed)
+                _check_reviewed(staged.toolset, reviewed)
             if not dry_run:
-                _write_files(root, found)
+                _write_files(root, staged)
         return ImportedToolset(
-            found.toolset, found.source_type, found.source_ref, found.signer, update
+            staged.toolset, staged.source_type, staged.source_ref, staged.signer, update
         )
 
 
@@ -130,11 +132,12 @@ def _check_available(root: Path, toolset_id: str) -> None:
             )
 
 
-def _write_files(root: Path, found: Incoming) -> None:
+def _write_files(root: Path, staged: Incoming) -> None:
     folder = root / "toolsets"
-    store_version(root, found.toolset.id, found.entries)
-    fsync_all(found.toolset.folder)
+    store_version(root, staged.toolset.id, staged.entries)
+    # Before the rename: after a power cut, the name must not lead to empty files.
+    fsync_all(staged.toolset.folder)
     # Write `enabled: false`, so that enabling the toolset changes a line that contains no grant.
-    state = state_of(found, ToolsetState(enabled=False))
-    write_state(folder / STATE_FOLDER / f"{found.toolset.id}.yaml", state)
-    atomic_write.rename(found.toolset.folder, folder / found.toolset.id)
+    state = state_of(staged, ToolsetState(enabled=False))
+    write_state(folder / STATE_FOLDER / f"{staged.toolset.id}.yaml", state)
+    atomic_write.rename(staged.toolset.folder, folder / staged.toolset.id)

@@ -48,11 +48,11 @@ def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[F
     """
     toolset = find_toolset(root, toolset_id)
     digest = _digest(toolset, grant)
-    before = find_version(root, toolset_id, digest)
-    if before is None:
+    recorded = find_version(root, toolset_id, digest)
+    if recorded is None:
         raise VersionGoneError(f"{digest} of {toolset_id!r} is no longer in Git or data/toolsets")
-    old = {one.path: one for one in before}
-    new = {one.path: one for one in read_folder(toolset.folder)}
+    old = {entry.path: entry for entry in recorded}
+    new = {entry.path: entry for entry in read_folder(toolset.folder)}
     return [
         FileDifference(
             path,

@@ -55,7 +55,10 @@ class Bundle:
     @classmethod
     def upload(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
         """Return an uploaded file, named by the last part of its file name."""
-        name = "".join(one if display.is_shown(one) else "_" for one in _FOLDERS.sub("", filename))
+        name = "".join(
+            character if display.is_shown(character) else "_"
+            for character in _FOLDERS.sub("", filename)
+        )
         name = name[-_LONGEST_NAME:] or "bundle.zip"
         return cls(content, name, "zip", name, signature)
 
@@ -118,6 +121,8 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
     folder = _folder(root, bundle_id)
     source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref", "notes")}
     with toolsets_lock(root):
+        # Ids are in the order of time, so the first names are the oldest ones. The limit ends uploads that fill the
+        # disk.
         for oldest in sorted(folder.parent.glob(f"{STAGED}*"))[: 1 - _MOST_STAGED]:
             shutil.rmtree(oldest, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -147,7 +152,6 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
 
 
 def drop_bundle(root: Path, bundle_id: UUID) -> None:
-    """Remove a staged bundle if it exists."""
     shutil.rmtree(_folder(root, bundle_id), ignore_errors=True)
 
 

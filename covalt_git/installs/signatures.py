@@ -139,6 +139,8 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
             cannot be verified.
     """
     parsed = _Signature.read(signature)
+    # A namespace keeps apart what a key signs: the signature of a git commit must not pass as that of a bundle
+    # (PROTOCOL.sshsig).
     if parsed.namespace != NAMESPACE.encode():
         raise SignatureError(
             "wrong_namespace",
@@ -149,6 +151,8 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
         folder = Path(name)  # with mode 0700
         file, allowed = folder / "signature", folder / "allowed_signers"
         file.write_bytes(signature)
+        # The content before the key: otherwise a signature of another file would be reported as an unknown key, with
+        # the advice to trust it.
         match = ["-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file)]
         if _ssh_keygen(match, content).returncode:
             raise SignatureError(
@@ -158,9 +162,9 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
             )
         allowed.write_text("".join(f"{line.strip()}\n" for line in signers), encoding="utf-8")
         files = ["-s", str(file), "-f", str(allowed)]
-        found = _ssh_keygen(["-Y", "find-principals", *files], b"")
-        principal = _principal(found.stdout)
-        if found.returncode or principal is None:
+        principals = _ssh_keygen(["-Y", "find-principals", *files], b"")
+        principal = _principal(principals.stdout)
+        if principals.returncode or principal is None:
             raise _untrusted(parsed, signers)
         verified = _ssh_keygen(["-Y", "verify", "-n", NAMESPACE, "-I", principal, *files], content)
     good = _GOOD.search(verified.stdout.decode("utf-8", "replace"))
@@ -181,14 +185,14 @@ def sign(content: bytes, key: Path) -> bytes:
     arguments = ["-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())]
     # The environment has SSH_AUTH_SOCK and SSH_ASKPASS.
     late = "enter the passphrase or touch the security key in time"
-    done = _ssh_keygen(arguments, content, environment=os.environ, seconds=_SIGN_S, late=late)
-    if done.returncode:
+    signing = _ssh_keygen(arguments, content, environment=os.environ, seconds=_SIGN_S, late=late)
+    if signing.returncode:
         raise SignatureError(
             "not_signed",
-            f"cannot sign with {str(key)!r}: {_one_line(done.stderr)}",
+            f"cannot sign with {str(key)!r}: {_one_line(signing.stderr)}",
             hint="name a private key of ssh-keygen, or a .pub file whose private key is in ssh-agent",
         )
-    return done.stdout
+    return signing.stdout
 
 
 def signature_path(file: Path) -> Path:
@@ -204,13 +208,15 @@ def read_signature(file: Path) -> bytes:
     """
     try:
         with file.open("rb") as opened:
+            # One byte more than the limit, so that _Signature.read refuses a file that is larger, which is not read
+            # whole.
             return opened.read(MAX_SIGNATURE + 1)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise SignatureError("not_a_signature", f"{str(file)!r} cannot be read: {why}") from None
 
 
-def check_signer(recorded: Signer | None, found: Signer | None, *, accept: bool) -> None:
+def check_signer(recorded: Signer | None, signer: Signer | None, *, accept: bool) -> None:
     """Check that an update has the same signing key as the installed version, if that was signed.
 
     Only keys are compared; the name of a key in ``signers`` may change.
@@ -218,11 +224,11 @@ def check_signer(recorded: Signer | None, found: Signer | None, *, accept: bool)
     Raises:
         SignerChangedError: if the key differs or the update is unsigned, unless ``accept`` is set.
     """
-    if accept or recorded is None or (found and found.fingerprint == recorded.fingerprint):
+    if accept or recorded is None or (signer and signer.fingerprint == recorded.fingerprint):
         return
-    now = f"now by {found.principal!r} ({found.fingerprint})" if found else "is now unsigned"
+    change = f"now by {signer.principal!r} ({signer.fingerprint})" if signer else "is now unsigned"
     raise SignerChangedError(
-        f"it was signed by {recorded.principal!r} ({recorded.fingerprint}), and {now}",
+        f"it was signed by {recorded.principal!r} ({recorded.fingerprint}), and {change}",
         hint="ask the signer; if the change is intended, a user accepts it at a terminal by --accept-signer",
     )
 
@@ -230,12 +236,14 @@ def check_signer(recorded: Signer | None, found: Signer | None, *, accept: bool)
 def _untrusted(signature: _Signature, signers: Sequence[str]) -> SignatureError:
     """Return why a key is not trusted: it is not in ``signers``, or not valid now."""
     for line in signers:
-        one = AllowedSigner.parse(line)
-        if one.key == signature.key:
-            times = [f"{name} {value}" for name, value in one.options.items() if "valid" in name]
+        allowed = AllowedSigner.parse(line)
+        if allowed.key == signature.key:
+            times = [
+                f"{name} {value}" for name, value in allowed.options.items() if "valid" in name
+            ]
             return SignatureError(
                 "signer_not_valid",
-                f"the key of {one.principals!r} ({signature.fingerprint}) is not valid now:"
+                f"the key of {allowed.principals!r} ({signature.fingerprint}) is not valid now:"
                 f" {', '.join(times) or 'ssh-keygen rejects it'}",
                 hint="fix its line in `signers` in covalt.yaml, or ask for a signature with another key",
             )
@@ -245,7 +253,7 @@ def _untrusted(signature: _Signature, signers: Sequence[str]) -> SignatureError:
 def _principal(output: bytes) -> str | None:
     """Return the first principal in the output, which is a comma-separated list in old versions."""
     first = output.decode("utf-8", "replace").partition("\n")[0]
-    names = [one for one in first.split(",") if one and not one.startswith("!")]
+    names = [name for name in first.split(",") if name and not name.startswith("!")]
     return names[0] if names and display.is_shown(names[0]) else None
 
 
@@ -258,6 +266,7 @@ def _ssh_keygen(
     late: str = "try again",
 ) -> subprocess.CompletedProcess[bytes]:
     if environment is None:
+        # Nothing else of the environment: variables such as SSH_SK_PROVIDER make ssh-keygen load a library.
         names = ("PATH", "TZ")  # times without a Z are local times
         environment = {name: os.environ[name] for name in names if name in os.environ}
     try:

@@ -80,6 +80,8 @@ def stage(
         kind, ref = source.source_type, source.source_ref
         entries = unpack(source.content, source.name)
         if source.signature is not None:
+            # The bytes that are verified are those that were unpacked: a file that is read twice can change in
+            # between.
             signer = verify(source.content, source.signature, read_config(root).signers)
     toolset_id = _id_of(entries)
     write_entries(folder / "toolsets" / toolset_id, entries)
@@ -107,15 +109,14 @@ def staging(root: Path) -> Iterator[Path]:
 def write_entries(folder: Path, entries: Iterable[Entry]) -> None:
     """Write the files of a toolset into a new folder."""
     folder.mkdir(parents=True)
-    for one in entries:
-        path = folder / one.path
+    for entry in entries:
+        path = folder / entry.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(one.content)
-        path.chmod(0o755 if one.executable else 0o644)
+        path.write_bytes(entry.content)
+        path.chmod(0o755 if entry.executable else 0o644)
 
 
 def fsync_all(folder: Path) -> None:
-    """Call fsync on a folder and everything in it."""
     for path in (*folder.rglob("*"), folder):
         atomic_write.fsync(path)
 
@@ -126,9 +127,11 @@ def _check(root: Path, toolset_id: str, name: str, kind: Literal["zip", "local",
     toolset = read_toolset(root, toolset_id, state=Reading("", state, None))
     folder = f"toolsets/{toolset_id}"
     errors = [
-        dataclasses.replace(one, path=name + one.path.removeprefix(folder), severity="error")
-        for one in toolset.problems
-        if one.severity == "error" or one.code in _ALWAYS_ERRORS
+        dataclasses.replace(
+            problem, path=name + problem.path.removeprefix(folder), severity="error"
+        )
+        for problem in toolset.problems
+        if problem.severity == "error" or problem.code in _ALWAYS_ERRORS
     ]
     if not errors:
         return toolset
@@ -137,9 +140,9 @@ def _check(root: Path, toolset_id: str, name: str, kind: Literal["zip", "local",
 
 def _id_of(entries: Sequence[Entry]) -> str:
     """Return the id in the manifest, or a placeholder if it is not a valid folder name."""
-    manifest = next((one for one in entries if one.path == MANIFEST), None)
+    manifest = next((entry for entry in entries if entry.path == MANIFEST), None)
     if manifest is None:
-        inner = sorted(one.path for one in entries if one.path.endswith(f"/{MANIFEST}"))
+        inner = sorted(entry.path for entry in entries if entry.path.endswith(f"/{MANIFEST}"))
         hint = (
             f"bundle the files of {inner[0].rpartition('/')[0]!r}, not the folder" if inner else ""
         )
@@ -148,6 +151,8 @@ def _id_of(entries: Sequence[Entry]) -> str:
         data = yaml_text.load(manifest.content, MANIFEST).data
     except yaml_text.YamlProblems:
         return _UNNAMED  # `read_toolset` reports the problems
-    found = data.get("id") if isinstance(data, dict) else None
-    usable = isinstance(found, str) and is_id(found) and found not in RESERVED_TOOLSET_IDS
-    return found if usable and isinstance(found, str) else _UNNAMED
+    toolset_id = data.get("id") if isinstance(data, dict) else None
+    usable = (
+        isinstance(toolset_id, str) and is_id(toolset_id) and toolset_id not in RESERVED_TOOLSET_IDS
+    )
+    return toolset_id if usable and isinstance(toolset_id, str) else _UNNAMED

@@ -55,12 +55,12 @@ def merge_files(
         ClashingNamesError: if one side has a folder where the other has a file, or two names are equal on
             some file systems.
     """
-    old, mine, other = ({one.path: one for one in side} for side in (base, ours, theirs))
+    old, mine, other = ({entry.path: entry for entry in side} for side in (base, ours, theirs))
     merged: dict[str, Entry] = {}
     steps = []
     for path in sorted({*mine, *other}):
         files, step = _merge_file(path, old.get(path), mine.get(path), other.get(path), names)
-        merged |= {one.path: one for one in files}
+        merged |= {entry.path: entry for entry in files}
         if step is not None:
             steps.append(step)
     _check_names(list(merged))
@@ -72,13 +72,13 @@ def take_theirs(
 ) -> tuple[list[Entry], list[UpdateStep]]:
     """Return their files, and a step for each of our files that changes."""
     _, steps = merge_files(ours, ours, theirs, ("", ""))
-    return sorted(theirs, key=lambda one: one.path), steps
+    return sorted(theirs, key=lambda entry: entry.path), steps
 
 
 def _merge_file(
     path: str, base: Entry | None, ours: Entry | None, theirs: Entry | None, names: Sides
 ) -> tuple[list[Entry], UpdateStep | None]:
-    files = [one for one in (ours,) if one is not None]
+    files = [entry for entry in (ours,) if entry is not None]
     if ours == theirs:
         return files, None
     if theirs == base:
@@ -106,12 +106,13 @@ def _both_changed(
     executable = (
         ours.executable if base and theirs.executable == base.executable else theirs.executable
     )
-    before = base.content if base else b""
-    contents = before, ours.content, theirs.content
+    base_content = base.content if base else b""
+    contents = base_content, ours.content, theirs.content
     if not line_merge.is_text(*contents):
-        if ours.content == before or theirs.content in (before, ours.content):
-            content = theirs.content if ours.content == before else ours.content
+        if ours.content == base_content or theirs.content in (base_content, ours.content):
+            content = theirs.content if ours.content == base_content else ours.content
             return [Entry(path, content, executable)], UpdateStep(path, "merged")
+        # The label is the version, which the other side wrote: only these characters may get into a file name.
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", names[1])[:_LONGEST_LABEL].strip(".-")
         copy = f"{path}.theirs-{label}"
         words = f"binary file changed in both: your file is kept, the other one is {copy}"
@@ -144,9 +145,13 @@ def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides
 
 
 def _check_names(paths: Sequence[str]) -> None:
+    # With the slash, "a" is sorted next to "a/b", so that each pair that clashes is adjacent; "a-b" would be between
+    # them without it.
     as_folders = sorted(f"{path}/" for path in paths)
     nested = (
-        (one[:-1], other[:-1]) for one, other in pairwise(as_folders) if other.startswith(one)
+        (folder[:-1], other[:-1])
+        for folder, other in pairwise(as_folders)
+        if other.startswith(folder)
     )
     for first, second in chain(collisions(paths), nested):
         raise ClashingNamesError(

@@ -91,18 +91,18 @@ def update(
             conflict of the last update is unresolved.
         CovaltError: if the new version is invalid, or a file cannot be written.
     """
-    found = find_toolset(root, toolset_id)
-    if not found.state.imported:
+    installed = find_toolset(root, toolset_id)
+    if not installed.state.imported:
         raise NotUpdatedError(
             f"the toolset {toolset_id!r} is the project's own; only imported toolsets can be updated"
         )
-    with incoming(root, source or _source(root, found), signature) as new, toolsets_lock(root):
+    with incoming(root, source or _source(root, installed), signature) as new, toolsets_lock(root):
         if new.toolset.id != toolset_id:
             raise NotUpdatedError(
                 f"{new.name!r} is the toolset {new.toolset.id!r}, not {toolset_id!r}",
                 hint=f"covalt-git bundle import {new.name}",
             )
-        ref = new.source_ref if source else found.state.source_ref or ""
+        ref = new.source_ref if source else installed.state.source_ref or ""
         staged = new._replace(source_ref=ref)
         return merge_incoming(
             root, staged, dry_run=dry_run, force=force, accept_signer=accept_signer, reason=reason
@@ -147,7 +147,10 @@ def merge_incoming(
         if not dry_run and (merged != ours or new.toolset.digest != old.state.digest):
             if force and digest not in {old.state.digest, new.toolset.digest}:
                 replaced = store_version(root, old.id, ours)
+            # Before the state names its digest: the next update needs this version as its base, and it may never be
+            # committed.
             store_version(root, old.id, new.entries)
+            # Before the exchange: after a power cut, the name must not lead to empty files.
             fsync_all(staged)
             state = state_of(new, old.state)
             if new.signer != old.state.signer:
@@ -166,15 +169,15 @@ def merge_incoming(
         )
 
 
-def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
-    """Return the state of a toolset imported now, with the overrides and grants of ``before``."""
-    now = timestamps.now()
-    return before.model_copy(
+def state_of(new: Incoming, earlier: ToolsetState) -> ToolsetState:
+    """Return the state of a toolset imported now, with the overrides and grants of an ``earlier`` one."""
+    timestamp = timestamps.now()
+    return earlier.model_copy(
         update={
             "source_type": new.source_type,
             "source_ref": new.source_ref,
             "version": _version(new.toolset),
-            "installed_at": now,
+            "installed_at": timestamp,
             "digest": new.toolset.digest,
             "signer": new.signer,
         }
@@ -195,7 +198,7 @@ def _source(root: Path, toolset: Toolset) -> Path | str:
 
 
 def _check_resolved(toolset_id: str, ours: Sequence[Entry]) -> None:
-    texts = {one.path: one.content.decode("utf-8", "replace") for one in ours}
+    texts = {entry.path: entry.content.decode("utf-8", "replace") for entry in ours}
     paths = [path for path, text in texts.items() if find_conflict(text) is not None]
     if paths:
         raise NotUpdatedError(

@@ -64,17 +64,17 @@ def verify_file(root: Path, file: Path, signature: Path | None = None) -> Verifi
         CovaltError: if the state file of the installed toolset cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as folder:
-        found = stage(root, file, Path(folder), signature)
-    toolset = found.toolset
+        staged = stage(root, file, Path(folder), signature)
+    toolset = staged.toolset
     installed = None
     changed = None
     if toolset.id in toolset_ids(root / "toolsets"):
         installed = _check_state(root, read_toolset(root, toolset.id))
         try:
-            check_signer(installed.state.signer, found.signer, accept=False)
+            check_signer(installed.state.signer, staged.signer, accept=False)
         except SignerChangedError as error:
             changed = error
-    return VerifiedBundle(toolset, found.signer, installed, changed)
+    return VerifiedBundle(toolset, staged.signer, installed, changed)
 
 
 def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
@@ -99,7 +99,11 @@ def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
 def _check_state(root: Path, toolset: Toolset) -> Toolset:
     """Return the toolset if its state is readable; otherwise it would count as the project's own."""
     path = shown_path(root / "toolsets" / STATE_FOLDER / f"{toolset.id}.yaml", root)
-    errors = [one for one in toolset.problems if one.path == path and one.severity == "error"]
+    errors = [
+        problem
+        for problem in toolset.problems
+        if problem.path == path and problem.severity == "error"
+    ]
     if errors:
         raise CovaltError(
             "the state of the toolset cannot be read", hint="covalt-git validate", problems=errors
@@ -109,9 +113,9 @@ def _check_state(root: Path, toolset: Toolset) -> Toolset:
 
 def _locked(root: Path, toolset_id: str) -> dict[str, str]:
     """Return the digests of the locked definitions of a toolset's servers and sources, by tool id."""
-    found: dict[str, str] = {}
-    for lock in (one.value for one in locks_of_toolset(root, toolset_id)):
+    digests: dict[str, str] = {}
+    for lock in (reading.value for reading in locks_of_toolset(root, toolset_id)):
         if lock is not None:
-            for name, tool in lock.entries.items():
-                found[f"{lock.namespace}:{name}"] = tool.computed_digest
-    return found
+            for name, entry in lock.entries.items():
+                digests[f"{lock.namespace}:{name}"] = entry.computed_digest
+    return digests

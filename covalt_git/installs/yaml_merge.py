@@ -48,6 +48,8 @@ def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> MergedT
         return None
     if merged.clean:
         try:
+            # The parts are merged as texts. If one side removes an anchor that the other one uses, the result is not
+            # YAML.
             yaml_text.load(merged.content, "")
         except yaml_text.YamlProblems:
             return None
@@ -90,35 +92,37 @@ def _split(document: YamlDocument, loc: Loc, start: int, end: int) -> _Block | N
         value = value[part]
     text = document.text
     if isinstance(value, dict):
-        found = [((*loc, name), document.offset((*loc, name), key=True)) for name in value]
+        locs_and_places = [
+            ((*loc, name), document.offset((*loc, name), key=True)) for name in value
+        ]
         names = list(value)
     else:
         names = _identities(value)
         dashes = [text.rfind("-", start, document.offset((*loc, at))) for at in range(len(names))]
-        found = [((*loc, at), place) for at, place in enumerate(dashes)]
-    places = [place for _, place in found]
+        locs_and_places = [((*loc, at), place) for at, place in enumerate(dashes)]
+    places = [place for _, place in locs_and_places]
     if not places or not start <= places[0] or places[-1] >= end:
         return None  # empty, or an alias of another node
     if any(first >= second for first, second in pairwise(places)):
         return None
     lines = [text.rfind("\n", 0, place) + 1 for place in places]
     column = places[0] - lines[0]
-    before = [text[line:place].strip() for line, place in zip(lines, places, strict=True)]
+    prefixes = [text[line:place].strip() for line, place in zip(lines, places, strict=True)]
     if any(place - line != column for line, place in zip(lines, places, strict=True)):
         return None  # in flow style
-    if any(before[1:]) or before[0] not in {"", "-"}:
+    if any(prefixes[1:]) or prefixes[0] not in {"", "-"}:
         return None
-    dash = before[0] == "-"
+    dash = prefixes[0] == "-"
     starts = [max(_with_comments(text, line, column), start) for line in lines]
     if dash:
         starts[0] = places[0]
     pad = " " * column if dash else ""
     entries = {
         name: _Entry(
-            document, one, first, last, (pad if first == places[0] else "") + text[first:last]
+            document, entry_loc, first, last, (pad if first == places[0] else "") + text[first:last]
         )
-        for name, (one, _), first, last in zip(
-            names, found, starts, [*starts[1:], end], strict=True
+        for name, (entry_loc, _), first, last in zip(
+            names, locs_and_places, starts, [*starts[1:], end], strict=True
         )
     }
     return _Block(text[start : starts[0]], entries, column, dash)
@@ -142,8 +146,8 @@ def _with_comments(text: str, line: int, column: int) -> int:
     """
     while True:
         above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-        found = _LINE_ABOVE.search(text[above:line])
-        if above == line or found is None or len(found[1]) != column:
+        comment = _LINE_ABOVE.search(text[above:line])
+        if above == line or comment is None or len(comment[1]) != column:
             return line
         line = above
 
@@ -198,8 +202,8 @@ def _merge_entries(
         return MergedText(text.encode(), clean=True)
     contents = old.encode(), mine.encode(), other.encode()
     if ours is not None and theirs is not None:
-        before = base.block() if base else None
-        inside = _merge_blocks(before, ours.block(), theirs.block(), names)
+        base_block = base.block() if base else None
+        inside = _merge_blocks(base_block, ours.block(), theirs.block(), names)
         if inside is not None:
             return inside
         by_lines = line_merge.merge(*contents) if base else None

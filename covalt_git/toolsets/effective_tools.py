@@ -72,11 +72,11 @@ class Overrides(NamedTuple):
         config = None
         if declared is not None:
             kind, config = declared.type, declared.config
-        for one in self:
-            if one.renderer is not None:
-                kind, config = one.renderer, one.renderer_config or {}
-            elif one.renderer_config is not None:
-                config = one.renderer_config
+        for override in self:
+            if override.renderer is not None:
+                kind, config = override.renderer, override.renderer_config or {}
+            elif override.renderer_config is not None:
+                config = override.renderer_config
         if kind is None:
             return None
         resolved: RendererType = "document" if kind in ALIASES else kind
@@ -92,15 +92,15 @@ class Overrides(NamedTuple):
             "decorator": source is not None and source.requires_confirmation,
             "override": self.toolset.requires_confirmation is True,
         }
-        found = tuple(name for name, requires in required.items() if requires)
-        found = found or (("destructive",) if destructive else ())
+        sources = tuple(name for name, requires in required.items() if requires)
+        sources = sources or (("destructive",) if destructive else ())
         if own is not None:
-            found = ("project",) if own else ()
-        return {"confirmation": found, "confirmation_is_settled": own is not None}
+            sources = ("project",) if own else ()
+        return {"confirmation": sources, "confirmation_is_settled": own is not None}
 
 
 def _first(*values: Any) -> Any:
-    return next((one for one in values if one is not None), None)
+    return next((value for value in values if value is not None), None)
 
 
 def effective_tools(
@@ -140,6 +140,8 @@ class ServerLock(NamedTuple):
         accepted = state.accepted.get(f"{self.lock.namespace}:{name}")
         if accepted is None:
             return "new"
+        # The digest in the file is not enough: a pull can change a definition and leave the accepted digest beside it
+        # (test_an_entry_that_no_longer_matches_its_digest_is_off).
         if accepted != self.lock.tools[name].digest or name in self.untrue:
             return "changed"
         return "schema" if name in self.unusable else None
@@ -171,7 +173,8 @@ def _server_tools(
     hashes: Mapping[str, str],
 ) -> Iterator[Tool]:
     overrides = {
-        overridden_tool(manifest.id, one.tool_id, state): one for one in manifest.tool_overrides
+        overridden_tool(manifest.id, override.tool_id, state): override
+        for override in manifest.tool_overrides
     }
     lock = server_lock.lock
     own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
@@ -181,6 +184,8 @@ def _server_tools(
             continue
         tool_id = str(ToolId(lock.namespace, name))
         both = Overrides(overrides.get(tool_id, _NONE), state.overrides.get(tool_id, _NONE))
+        # The server's definition is a part of it: the same tool of another program or URL needs a new approval
+        # (test_the_definition_digest_covers_the_server_and_not_the_rest_of_the_toolset).
         digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
         tool = _server_tool(manifest, server, tool_id, locked, both)
         reason = server_lock.held_back(name, state)
@@ -217,6 +222,7 @@ def _server_tool(
         **overrides.confirmation(
             None,
             by_toolset=server.requires_confirmation,
+            # The default of MCP is true. It would make each tool of a server that says nothing require approval.
             destructive=locked.annotations.destructive is True,
         ),
     )
@@ -258,10 +264,14 @@ def _tool(
         function_schema=_function_schema(declared, source),
         output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
+        # Other systems write registered entries, and the author of an imported toolset is not the project: a rule
+        # about annotations must not waive an approval by their words.
         annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,
         limits=declared.limits,
-        examples=tuple(one for one in declared.examples if isinstance(one, Example)),
-        free_examples=tuple(one for one in declared.examples if not isinstance(one, Example)),
+        examples=tuple(example for example in declared.examples if isinstance(example, Example)),
+        free_examples=tuple(
+            example for example in declared.examples if not isinstance(example, Example)
+        ),
         extensions=declared.extensions,
         tags=declared.tags,
         security=declared.security,

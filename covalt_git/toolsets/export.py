@@ -62,23 +62,25 @@ def pack_bundle(
         )
     display_path = toolset.folder.relative_to(root).as_posix()
     problems = [
-        one
-        for one in toolset.own_problems
-        if one.severity == "error" or one.code == codes.CREDENTIAL
+        problem
+        for problem in toolset.own_problems
+        if problem.severity == "error" or problem.code == codes.CREDENTIAL
     ]
     if allow_guesses:
-        problems = [one for one in problems if one.severity == "error"]
+        problems = [problem for problem in problems if problem.severity == "error"]
     count = len(toolset.files.files)
     if count > MAX_FILES:
         message = f"a bundle can have at most {MAX_FILES} files (got {count})"
         problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message))
     entries = _entries(toolset, display_path, problems)
-    reported = {(one.path, one.line) for one in problems if one.code == codes.CREDENTIAL}
+    reported = {
+        (problem.path, problem.line) for problem in problems if problem.code == codes.CREDENTIAL
+    }
     for entry in entries:
         problems += [
-            one
-            for one in _secrets_in(entry.content, secrets, f"{display_path}/{entry.path}")
-            if (one.path, one.line) not in reported
+            problem
+            for problem in _secrets_in(entry.content, secrets, f"{display_path}/{entry.path}")
+            if (problem.path, problem.line) not in reported
         ]
     if problems:
         raise NotExportedError(
@@ -86,14 +88,14 @@ def pack_bundle(
             hint=_hint(toolset, problems),
             problems=in_order(problems),
         )
-    return pack_files((one.path, one.content, one.executable) for one in entries)
+    return pack_files((entry.path, entry.content, entry.executable) for entry in entries)
 
 
 def _hint(toolset: Toolset, problems: list[Problem]) -> str:
     """Return the command that replaces the credentials, if the manifest has some."""
     in_manifest = any(
-        one.code == codes.CREDENTIAL and one.path.endswith(f"{toolset.id}/{MANIFEST}")
-        for one in problems
+        problem.code == codes.CREDENTIAL and problem.path.endswith(f"{toolset.id}/{MANIFEST}")
+        for problem in problems
     )
     return f"covalt-git bundle export {toolset.id} --placeholders" if in_manifest else ""
 
@@ -107,6 +109,8 @@ def _entries(toolset: Toolset, display_path: str, problems: list[Problem]) -> li
             raise
         problems += error.problems
         return []
+    # The problems were found in the files of the toolset's reading. Files that an editor changed since were not
+    # checked for secrets.
     if digest_of_entries(entries) != toolset.digest:
         raise NotExportedError(f"{display_path} changed during the export", hint="try again")
     return entries
@@ -120,10 +124,13 @@ def _secrets_in(content: bytes, secrets: Mapping[str, str], display_path: str) -
             message = f"the file contains the value of {name}, which is set on this machine"
             yield _problem(content, place, display_path, message)
     text = content.decode("latin-1")  # one character a byte, so that positions are equal
-    for one in credentials(text):
-        if one.certain:
+    for credential in credentials(text):
+        if credential.certain:
             yield _problem(
-                content, one.place, display_path, f"{one.kind} in plain text: {one.shown!r}"
+                content,
+                credential.place,
+                display_path,
+                f"{credential.kind} in plain text: {credential.shown!r}",
             )
 
 

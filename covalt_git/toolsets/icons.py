@@ -82,6 +82,7 @@ def _read(folder: Path, path: str, _: str) -> str | None:
         content = (folder / path).read_bytes()
     except (OSError, ValueError):
         return None
+    # The file may have changed since validate read it, and a list of tools sends it to unknown hosts.
     if icon_problem(path, content) is not None:
         return None
     media = ICON_TYPES[PurePosixPath(path).suffix.lower()]

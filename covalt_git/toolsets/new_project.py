@@ -95,6 +95,7 @@ def create_project(folder: Path) -> list[str]:
             folder that commands of another project write to.
     """
     _check_place(folder)
+    # A clone can have links in these places, which would make init write outside of the folder that the user named.
     check_no_link(folder, folder / CONFIG)
     if (folder / CONFIG).exists():
         raise CovaltError(
@@ -139,9 +140,9 @@ def _check_place(folder: Path) -> None:
             continue
         hint = "choose a folder outside of the project"
         if inner[0] == "toolsets":
-            wanted = inner[1] if len(inner) == len(("toolsets", "NAME")) else ""
-            is_free = is_id(wanted) and wanted not in RESERVED_TOOLSET_IDS and not folder.exists()
-            hint = f"covalt-git toolset new {wanted if is_free else 'NAME'}, or {hint}"
+            name = inner[1] if len(inner) == len(("toolsets", "NAME")) else ""
+            is_free = is_id(name) and name not in RESERVED_TOOLSET_IDS and not folder.exists()
+            hint = f"covalt-git toolset new {name if is_free else 'NAME'}, or {hint}"
         raise CovaltError(
             f"{str(folder)!r} is in the folder '{inner[0]}' of the project {str(root)!r}, {_WRITTEN[inner[0]]}",
             hint=hint,
@@ -166,7 +167,6 @@ def write_schemas(folder: Path) -> None:
 
 
 def sample_toolset(name: str) -> Path:
-    """Return the folder of a sample toolset of covalt-git."""
     package = Path(__file__).parents[1]
     installed = package / "sample_toolsets" / name
     return installed if installed.is_dir() else package.parent / "toolsets" / name
@@ -178,7 +178,7 @@ def copy_toolset(source: Path, target: Path, fill: Callable[[bytes], bytes] = by
     The manifest gets the line for editors.  A killed process leaves no incomplete ``target``.
     """
     unfinished = target.with_name(f"{STAGED}{new_id()}")
-    files = [one for one in source.rglob("*") if one.is_file() and PYCACHE not in one.parts]
+    files = [file for file in source.rglob("*") if file.is_file() and PYCACHE not in file.parts]
     try:
         for file in files:
             content = fill(file.read_bytes())

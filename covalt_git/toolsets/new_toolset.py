@@ -123,13 +123,14 @@ def _existing_ids(root: Path) -> dict[str, str]:
     return existing
 
 
-def _available_id(wanted: str, existing: dict[str, str]) -> str:
-    """Return ``wanted`` if it is available, else the first available of ``wanted-2``, ``wanted-3``, ..."""
-    short = wanted[: MAX_ID - 8].rstrip("-_")
+def _available_id(toolset_id: str, existing: dict[str, str]) -> str:
+    """Return ``ID`` if it is available, else the first available of ``ID-2``, ``ID-3``, ..."""
+    # Room for a dash and a number, and no id that ends with a separator, which would be invalid.
+    short = toolset_id[: MAX_ID - 8].rstrip("-_")
     numbered = (f"{short}-{number}" for number in count(2))
     reserved = RESERVED_TOOLSET_IDS
     return next(
-        one
-        for one in chain([wanted], numbered)
-        if id_key(one) not in existing and one not in reserved
+        candidate
+        for candidate in chain([toolset_id], numbered)
+        if id_key(candidate) not in existing and candidate not in reserved
     )

@@ -91,13 +91,15 @@ def overrides(root: Path, tool_id: str) -> ToolOverrides:
     return ToolOverrides(tool_id=tool_id, project=_local(toolset, name), toolset=own)
 
 
-def waives_approval(now: LocalOverride, changes: Mapping[str, Any], clear: Collection[str]) -> bool:
+def waives_approval(
+    override: LocalOverride, changes: Mapping[str, Any], clear: Collection[str]
+) -> bool:
     """Return whether a change of a project's override waives the approval of a tool's calls.
 
     Only a user may decide that, and it is trusted on this machine.  To clear an override that the tool does not have
     decides nothing: otherwise it would trust what a pull has waived.
     """
-    ends = "requires_confirmation" in clear and now.requires_confirmation is True
+    ends = "requires_confirmation" in clear and override.requires_confirmation is True
     return ends or changes.get("requires_confirmation") is False
 
 
@@ -126,16 +128,18 @@ def override_tool(
         raise CovaltError(f"the toolset {toolset.id!r} has errors", hint="covalt-git validate")
     changeable(root, toolset.id)
     own = _local(toolset, name)
-    before = own.model_dump(mode="json", exclude_none=True)
-    after = {field: value for field, value in before.items() if field not in clear}
+    old_fields = own.model_dump(mode="json", exclude_none=True)
+    new_fields = {field: value for field, value in old_fields.items() if field not in clear}
     if "renderer" in (*clear, *changes):
-        after.pop("renderer_config", None)
-    after |= changes
-    if after.get("enabled") is True and _enabled_by_toolset(toolset, name):
-        del after["enabled"]
+        new_fields.pop("renderer_config", None)
+    new_fields |= changes
+    if new_fields.get("enabled") is True and _enabled_by_toolset(toolset, name):
+        del new_fields["enabled"]
     warnings: tuple[Problem, ...] = ()
-    if after != before:
-        reading = _state_with(root, toolset, name, after)
+    if new_fields != old_fields:
+        reading = _state_with(root, toolset, name, new_fields)
+        # The new state is read back from its YAML before it is written, because a state file with an error disables
+        # the whole toolset.
         warnings = _refuse_new_errors(root, toolset, reading)
         write_state(state_file(root, toolset.id), reading.valid)
     current = read_toolset(root, toolset.id)
@@ -145,9 +149,9 @@ def override_tool(
         trust_waiver(current, config, tool, reason)
     return ToolOverridden(
         tool_id=tool_id,
-        project=LocalOverride.model_validate(after),
+        project=LocalOverride.model_validate(new_fields),
         toolset=_own_override(toolset, name),
-        changed=after != before,
+        changed=new_fields != old_fields,
         warnings=warnings,
     )
 
@@ -160,14 +164,18 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
     except BadNameError:
         parsed = None
     near = [parsed.namespace] if parsed and parsed.namespace in ids else ids
-    toolsets = [read_toolset(root, one) for one in near]
-    known = {override_key(one.id, name): (one, name) for one in toolsets for name in _names(one)}
-    if tool_id not in known:
-        raise UnknownNameError("tool", tool_id, known, list_with="covalt-git tool list")
-    return known[tool_id]
+    toolsets = [read_toolset(root, toolset_id) for toolset_id in near]
+    tools = {
+        override_key(toolset.id, name): (toolset, name)
+        for toolset in toolsets
+        for name in _names_in_state(toolset)
+    }
+    if tool_id not in tools:
+        raise UnknownNameError("tool", tool_id, tools, list_with="covalt-git tool list")
+    return tools[tool_id]
 
 
-def _names(toolset: Toolset) -> set[str]:
+def _names_in_state(toolset: Toolset) -> set[str]:
     declared = toolset.manifest.tools if toolset.manifest else ()
     others = {tool.name_in_state for tool in toolset.server_tools}
     return {tool.id for tool in declared} | others | toolset.state.overrides.keys()
@@ -175,10 +183,10 @@ def _names(toolset: Toolset) -> set[str]:
 
 def _own_override(toolset: Toolset, name: str) -> LocalOverride:
     """Return the override of a tool in ``toolset.yaml``."""
-    for one in toolset.manifest.tool_overrides if toolset.manifest else ():
-        named = overridden_tool(toolset.id, one.tool_id, toolset.state)
+    for override in toolset.manifest.tool_overrides if toolset.manifest else ():
+        named = overridden_tool(toolset.id, override.tool_id, toolset.state)
         if named == override_key(toolset.id, name):
-            return LocalOverride(**one.model_dump(exclude={"tool_id"}, exclude_none=True))
+            return LocalOverride(**override.model_dump(exclude={"tool_id"}, exclude_none=True))
     return LocalOverride()
 
 
@@ -214,14 +222,14 @@ def _refuse_new_errors(
     root: Path, toolset: Toolset, reading: Reading[ToolsetState]
 ) -> tuple[Problem, ...]:
     """Return the new warnings of a state, and raise its new errors; existing problems are ignored."""
-    known = {(one.code, one.message) for one in toolset.problems}
-    then = read_toolset(root, toolset.id, state=reading)
-    found = [
-        replace(one, line=0, col=0)  # the file does not have these lines yet
-        for one in then.problems
-        if one.path == reading.path and (one.code, one.message) not in known
+    old_problems = {(problem.code, problem.message) for problem in toolset.problems}
+    changed = read_toolset(root, toolset.id, state=reading)
+    new_problems = [
+        replace(problem, line=0, col=0)  # the file does not have these lines yet
+        for problem in changed.problems
+        if problem.path == reading.path and (problem.code, problem.message) not in old_problems
     ]
-    broken = [one for one in found if one.severity == "error"]
+    broken = [problem for problem in new_problems if problem.severity == "error"]
     if broken:
         raise BadOverrideError("the override is invalid; nothing was changed", problems=broken)
-    return tuple(found)
+    return tuple(new_problems)

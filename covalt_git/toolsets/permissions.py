@@ -73,7 +73,11 @@ def check_trusted(
     tools: Sequence[Tool] = toolset.tools
     if toolset.id == REGISTRY_NAMESPACE:
         # Only grants of other tools are left out: a grant of a host would act on each registered tool.
-        permissions = [one for one in permissions if one.fact.get("tool") in {None, tool.id.name}]
+        permissions = [
+            permission
+            for permission in permissions
+            if permission.fact.get("tool") in {None, tool.id.name}
+        ]
         tools = [tool]
     permissions += _without_approval(toolset, config.approvals, tools)
     if not sandboxed and not toolset.state.imported:
@@ -102,6 +106,8 @@ def permissions_of_grants(
         config: The configuration of the project; None if it has errors, so that nothing can be called.
         decided: The grants by their keys, with only the hosts that the user decides about.
     """
+    # Only what this decision is about: other grants in the state file may come from a pull, and the question does not
+    # show them.
     state = toolset.state.model_copy(update={"grants": dict(decided), "accepted": {}})
     permissions = state_permissions(toolset.id, state, _details(toolset))
     if config is None or not decided:
@@ -121,8 +127,8 @@ def trust_accepted(toolset: Toolset, accepted: dict[str, str], reason: str | Non
 
 def is_trusted(toolset: Toolset, key: str) -> bool:
     """Return whether a grant of a toolset acts on this machine."""
-    one = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}
-    state = toolset.state.model_copy(update={"grants": one, "accepted": {}})
+    grants = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}
+    state = toolset.state.model_copy(update={"grants": grants, "accepted": {}})
     permissions = state_permissions(toolset.id, state, _details(toolset))
     return not Consents.of(toolset.root).lacking(permissions)
 
@@ -135,22 +141,22 @@ def trust_waiver(
     Consents.of(toolset.root).trust(waived, reason)
 
 
-def withdraw_removed(before: Toolset, after: Toolset | None) -> None:
+def withdraw_removed(old: Toolset, new: Toolset | None) -> None:
     """End the trust in what a command of the user has removed, so that a pull that restores it needs trust again.
 
     The trust in earlier forms of a grant ends too.  A pull may have changed the grant since the user trusted it, and the
     user who revokes it sees only its current form.
 
     Args:
-        before: The toolset before the change.
-        after: The toolset after it; None if it was removed.
+        old: The toolset before the change.
+        new: The toolset after it; None if it was removed.
     """
-    consents = Consents.of(before.root)
-    remaining = _all(after) if after is not None else []
+    consents = Consents.of(old.root)
+    remaining = _all(new) if new is not None else []
     keys = {permission.key for permission in remaining}
-    removed = [permission for permission in _all(before) if permission.key not in keys]
+    removed = [permission for permission in _all(old) if permission.key not in keys]
     consents.distrust(removed)
-    consents.distrust_earlier(before.id, _ended(removed, after), keys)
+    consents.distrust_earlier(old.id, _ended(removed, new), keys)
     for permission in remaining:
         consents.narrow(permission)
 
@@ -173,7 +179,9 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
         return False
     name = tool.id.name
     declared = (
-        next((one for one in toolset.manifest.tools if one.id == name), None)
+        next(
+            (declaration for declaration in toolset.manifest.tools if declaration.id == name), None
+        )
         if (toolset.manifest is not None and tool.kind != "mcp")
         else None
     )
@@ -272,10 +280,12 @@ def _called(toolset: Toolset, tool: Tool) -> tuple[Tool, ...]:
         return (tool,)
     namespace = ToolId.parse(tool.alias_of).namespace
     # Most toolsets have the namespace of their id; that of a server can be another one.
-    ids = sorted(toolset_ids(toolset.root / "toolsets"), key=lambda one: one != namespace)
+    ids = sorted(
+        toolset_ids(toolset.root / "toolsets"), key=lambda toolset_id: toolset_id != namespace
+    )
     from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - lists load no checks
 
-    targets = (read_toolset(toolset.root, one).tool(tool.alias_of) for one in ids)
+    targets = (read_toolset(toolset.root, toolset_id).tool(tool.alias_of) for toolset_id in ids)
     return (tool, *islice(filter(None, targets), 1))
 
 
@@ -286,6 +296,7 @@ def _is_apart(toolset: Toolset, tool: Tool) -> bool:
     """
     is_read_only = tool.annotations.read_only is True and tool.annotations_are_own
     if tool.http is not None:
+        # The method, not the annotation: an author can call a DELETE read-only.
         is_read_only = tool.http.method in _READS
     return not is_read_only or bool(tool.confirmation) or is_approval_waived(toolset, tool)
 
@@ -300,7 +311,10 @@ def _details(toolset: Toolset) -> dict[str, str]:
             case NetworkGrant() | SecretGrant():
                 continue
             case ToolGrant():
-                tool = next((one for one in toolset.tools if one.id.name == grant.tool), None)
+                tool = next(
+                    (candidate for candidate in toolset.tools if candidate.id.name == grant.tool),
+                    None,
+                )
                 request = tool.http if tool is not None else None
                 missing = "" if tool is not None else " that is not registered"
                 details[key] = f" by {request.method} {request.url}" if request else missing

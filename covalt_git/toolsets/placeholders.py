@@ -72,32 +72,34 @@ def _replaced(
     text: str, data: JsonObject, secrets: Mapping[str, str]
 ) -> tuple[str, tuple[ReplacedCredential, ...]]:
     """Return a manifest with placeholders; its comments stay if the text can be edited in place."""
-    known = {reference.name for _, reference in references(data)}
-    names = list(data.get("secrets") or sorted(known))
-    taken, found, plain, quoted = known | set(names), [], text, text
-    wanted = deepcopy(data)
+    referenced = {reference.name for _, reference in references(data)}
+    names = list(data.get("secrets") or sorted(referenced))
+    taken, replaced, plain, quoted = referenced | set(names), [], text, text
+    expected = deepcopy(data)
     named: dict[Loc, list[NamedText]] = {}
-    for one in named_texts(data):
-        named.setdefault(one.loc, []).append(one)
+    for text_with_name in named_texts(data):
+        named.setdefault(text_with_name.loc, []).append(text_with_name)
     for loc, old in texts(data):
         new = old
         for value in _credentials(loc, old, named[loc], secrets):
             name = _available(_path(data, loc), taken)
             taken.add(name)
-            found.append(ReplacedCredential(name, ".".join(_path(data, loc))))
+            replaced.append(ReplacedCredential(name, ".".join(_path(data, loc))))
             new = new.replace(value, f"${{{name}}}")
         if new != old:
             plain, quoted = plain.replace(old, new, 1), quoted.replace(old, json.dumps(new), 1)
-            _parent(wanted, loc)[loc[-1]] = new
-    if not found:
+            _parent(expected, loc)[loc[-1]] = new
+    if not replaced:
         return text, ()
-    wanted["secrets"] = [*names, *(one.name for one in found)]
-    line = f"secrets: [{', '.join(wanted['secrets'])}]"
+    expected["secrets"] = [*names, *(credential.name for credential in replaced)]
+    line = f"secrets: [{', '.join(expected['secrets'])}]"
+    # An edit in place is used only if it reads as expected: a text can occur earlier in a comment, or need quotes in
+    # YAML.
     for edited in (plain, quoted):
         with_names = _SECRETS.sub(line, edited, 1) if "secrets" in data else f"{edited}\n{line}\n"
-        if _data(with_names) == wanted:
-            return with_names, tuple(found)
-    return yaml_text.dump(wanted), tuple(found)
+        if _data(with_names) == expected:
+            return with_names, tuple(replaced)
+    return yaml_text.dump(expected), tuple(replaced)
 
 
 def _data(text: str) -> Any:
@@ -113,10 +115,11 @@ def _credentials(
     """Yield the credentials of a text in which references are resolved, each once."""
     if loc[-1] == "id" or not (loc[0] in _RESOLVED or loc[::2][:2] == ("tools", "http")):
         return
-    found = {one.value for one in credentials(text)}
-    found |= {one.value for one in map(announced, names) if one is not None}
-    found |= {value for value in secrets.values() if len(value) >= SHORTEST}
-    for value in sorted(found, key=len, reverse=True):
+    values = {credential.value for credential in credentials(text)}
+    values |= {credential.value for credential in map(announced, names) if credential is not None}
+    values |= {value for value in secrets.values() if len(value) >= SHORTEST}
+    # The longest first: a secret may be a part of another one, and the rest of that one would stay in the text.
+    for value in sorted(values, key=len, reverse=True):
         if value in text:
             text = text.replace(value, "")
             yield value

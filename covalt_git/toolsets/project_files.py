@@ -104,8 +104,8 @@ def read_project(
     names = toolset_ids(root / "toolsets")
     toolsets: list[CheckedToolset] = []
     for facts, problems in each(lambda name: _checked(root, name), names):
-        found = tuple(Problem(*problem) for problem in problems)
-        toolsets.append(CheckedToolset(*(*facts, found)))
+        of_toolset = tuple(Problem(*problem) for problem in problems)
+        toolsets.append(CheckedToolset(*(*facts, of_toolset)))
         report(len(toolsets), len(names))
     return read_around(root, tuple(toolsets))
 
@@ -121,7 +121,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
     config = config_reading(root)
     problems = [
         *_config_problems(config),
-        *(problem for one in toolsets for problem in one.problems),
+        *(problem for toolset in toolsets for problem in toolset.problems),
     ]
     problems += _wide_waivers(config, root, toolsets)
     problems += _namespace_problems(root, toolsets)
@@ -137,13 +137,13 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     """Return the problems of ``covalt.yaml``, in its structure and in its text."""
     if config.document is None:
         return list(config.problems)
-    found, values = check_text(config.document.text, config.path)
+    of_text, values = check_text(config.document.text, config.path)
     own = config.value.proposed_default_role if config.value else None
     if own is not None:
         message = "without default_role, the user of this machine may call no tool unless --role names a role"
         hint = f"add the line default_role: {own}"
-        found.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
-    return without(values, [*config.problems, *found])
+        of_text.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
+    return without(values, [*config.problems, *of_text])
 
 
 def _wide_waivers(
@@ -213,12 +213,12 @@ def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> lis
 
 def declared_namespaces(root: Path) -> dict[str, str]:
     """Return the namespaces of all servers and sources, after aliases, with their toolsets."""
-    found = {}
+    owners = {}
     for name in toolset_ids(root / "toolsets"):
         toolset = read_toolset(root, name)
         for _, declared in _declared_namespaces(toolset.manifest):
-            found[namespace_of(declared, toolset.state)] = toolset.id
-    return found
+            owners[namespace_of(declared, toolset.state)] = toolset.id
+    return owners
 
 
 def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, str]]:
@@ -285,10 +285,10 @@ def _generated(folder: Path) -> list[Path]:
 
 
 def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> Iterator[Problem]:
-    known = {toolset.id for toolset in toolsets}
+    existing = {toolset.id for toolset in toolsets}
     folder = root / "toolsets" / STATE_FOLDER
     for file in _generated(folder):
-        if file.stem not in known and file.name != MANIFEST:
+        if file.stem not in existing and file.name != MANIFEST:
             path, message = shown_path(file, root), f"there is no toolset {file.stem!r}"
             hint = f"remove it: rm {path}"
             yield Problem(path, 0, 0, codes.ORPHAN_STATE, message, hint, "warning")

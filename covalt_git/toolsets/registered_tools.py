@@ -56,7 +56,7 @@ def read_registry(
         name="Registered tools",
         version="1",
         description="Tools that were added to the registry.",
-        secrets=tuple(sorted({name for one in entries for name in _secrets(one.request)})),
+        secrets=tuple(sorted({name for entry in entries for name in _secrets(entry.request)})),
     )
     return Registry(manifest, tuple(_tools(manifest, entries, state)), tuple(problems))
 
@@ -73,9 +73,10 @@ def read_entries(
             continue
         path = f"{display_path}/{file.path}"
         reading, in_entry = check_entry(contents.read(file.path), path)
-        found = [*in_entry, *_check_name(reading, file.path, names)]
-        problems += found
-        if reading.value is not None and all(one.severity != "error" for one in found):
+        of_entry = [*in_entry, *_check_name(reading, file.path, names)]
+        problems += of_entry
+        # Only a whole entry is a tool, so that an entry with an error disables itself and no other registered tool.
+        if reading.value is not None and all(problem.severity != "error" for problem in of_entry):
             entries.append(reading.value)
     return entries, problems
 
@@ -91,11 +92,14 @@ def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], tuple[Pr
     problems = list(reading.problems)
     values: set[str] = set()
     if reading.document is not None:
-        found, values = check_text(reading.document.text, path)
-        problems += found
+        of_text, values = check_text(reading.document.text, path)
+        problems += of_text
         problems += check_hidden_escapes(reading)
     if reading.value is not None:
-        problems += _check_schema(reading, reading.value)
+        problems += [
+            reading.problem(codes.BAD_SCHEMA, ("input_schema", *place), message)
+            for place, message in schema_problems(reading.value.input_schema or {})
+        ]
         problems += _check_request(reading, reading.value)
     return reading, tuple(without(values, problems))
 
@@ -116,11 +120,6 @@ def _check_name(
     if other != file_name:
         message = f"{other} has the same name, {entry.tool_name!r}"
         yield reading.problem(codes.DUPLICATE_ID, ("tool_id",), message, hint="remove one of them")
-
-
-def _check_schema(reading: Reading[ToolEntry], entry: ToolEntry) -> Iterator[Problem]:
-    for place, message in schema_problems(entry.input_schema or {}):
-        yield reading.problem(codes.BAD_SCHEMA, ("input_schema", *place), message)
 
 
 def _check_request(reading: Reading[ToolEntry], entry: ToolEntry) -> list[Problem]:
@@ -145,7 +144,7 @@ def _check_request(reading: Reading[ToolEntry], entry: ToolEntry) -> list[Proble
 
 
 def _secrets(http: HttpRequest | None) -> list[str]:
-    return sorted({one.name for one in secrets_of(http)}) if http else []
+    return sorted({secret.name for secret in secrets_of(http)}) if http else []
 
 
 def _declaration(entry: ToolEntry) -> ToolDeclaration:
@@ -165,10 +164,10 @@ def _tools(
 ) -> Iterator[Tool]:
     declared = manifest.model_copy(update={"tools": tuple(map(_declaration, entries))})
     tools = effective_tools(declared, state, {}, "")
-    for entry, one in zip(entries, tools, strict=True):
+    for entry, effective in zip(entries, tools, strict=True):
         facts = {"alias_of": entry.alias_of, "toolset_digest": entry.digest}
-        facts |= {"version": entry.version or "", "kind": "http" if one.http else "alias"}
-        tool = one.model_copy(update=facts)
+        facts |= {"version": entry.version or "", "kind": "http" if effective.http else "alias"}
+        tool = effective.model_copy(update=facts)
         reason = _held_back(tool, state)
         enabled = tool.enabled and reason is None
         yield tool.model_copy(update={"enabled": enabled, "held_back": reason})
@@ -177,8 +176,8 @@ def _tools(
 def _held_back(tool: Tool, state: ToolsetState) -> HeldBack | None:
     if tool.kind == "alias" and tool.alias_of is None:
         return "no_request"
-    grants = [one for one in state.grants.values() if isinstance(one, ToolGrant)]
-    grants = [one for one in grants if one.tool == tool.id.name]
-    if any(is_of_tool(one, tool) for one in grants):
+    grants = [grant for grant in state.grants.values() if isinstance(grant, ToolGrant)]
+    grants = [grant for grant in grants if grant.tool == tool.id.name]
+    if any(is_of_tool(grant, tool) for grant in grants):
         return None
     return "entry_changed" if grants else "not_granted"

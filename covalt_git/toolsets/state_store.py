@@ -23,9 +23,9 @@ def find_toolset(root: Path, toolset_id: str) -> Toolset:
     Raises:
         UnknownNameError: if the name does not exist; the hint has the most similar one.
     """
-    known = toolset_ids(root / "toolsets")
-    if toolset_id not in known:
-        raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
+    existing = toolset_ids(root / "toolsets")
+    if toolset_id not in existing:
+        raise UnknownNameError("toolset", toolset_id, existing, list_with="covalt-git toolset list")
     return read_toolset(root, toolset_id)
 
 
@@ -36,12 +36,12 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
         UnknownNameError: if the name does not exist; the hint has the most similar one.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    for one in servers:
-        if one.id == server_id:
-            return one
-    known = [one.id for one in servers]
+    for server in servers:
+        if server.id == server_id:
+            return server
+    names = [server.id for server in servers]
     list_with = f"covalt-git toolset show {toolset.id}"
-    raise UnknownNameError("server", server_id, known, list_with=list_with)
+    raise UnknownNameError("server", server_id, names, list_with=list_with)
 
 
 def changeable(root: Path, toolset_id: str) -> Toolset:
@@ -65,7 +65,6 @@ def changeable(root: Path, toolset_id: str) -> Toolset:
 
 
 def state_file(root: Path, toolset_id: str) -> Path:
-    """Return the path of the state file of a toolset."""
     return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
 
 

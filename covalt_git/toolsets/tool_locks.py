@@ -43,12 +43,14 @@ def lock_namespaces(
 
     Servers with the namespace of another toolset or of the built-in tools are left out.
     """
-    found: dict[str, str] = {}
+    namespaces: dict[str, str] = {}
     for server in manifest.mcp_servers:
         namespace = namespace_of(server.id, state)
-        if namespace not in found.values() and not _is_of_another(root, toolset_id, namespace):
-            found[server.id] = namespace
-    return found
+        # The first server keeps the namespace: two servers with one namespace would share a lock, and an accepted
+        # tool could be sent to the other server.
+        if namespace not in namespaces.values() and not _is_of_another(root, toolset_id, namespace):
+            namespaces[server.id] = namespace
+    return namespaces
 
 
 def _is_of_another(root: Path, toolset_id: str, namespace: str) -> bool:
@@ -63,15 +65,17 @@ def read_server_locks(
     root: Path, toolset_id: str, manifest: ToolsetManifest, state: ToolsetState
 ) -> dict[str, Reading[ToolLock]]:
     """Return the locks of a toolset's MCP servers, by server id."""
-    found = {}
+    locks = {}
     for server, namespace in lock_namespaces(root, toolset_id, manifest, state).items():
         file = lock_file(root, namespace)
         if not file.exists():
             continue
         lock = read_lock(file, shown_path(file, root))
+        # A lock names its toolset, so that a new toolset with an old server's namespace does not get that server's
+        # tools.
         if lock.value is None or lock.value.toolset_id == toolset_id:
-            found[server] = lock
-    return found
+            locks[server] = lock
+    return locks
 
 
 def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
@@ -88,8 +92,8 @@ def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
 
 def usable_locks(locks: dict[str, Reading[ToolLock]]) -> dict[str, ServerLock]:
     """Return the locks that are valid and contain the namespace of their file name."""
-    found = ((server, _checked(lock)[1]) for server, lock in locks.items())
-    return {server: usable for server, usable in found if usable is not None}
+    checked = ((server, _checked(lock)[1]) for server, lock in locks.items())
+    return {server: usable for server, usable in checked if usable is not None}
 
 
 def _has_its_namespace(lock: Reading[ToolLock]) -> bool:
@@ -116,9 +120,9 @@ def _checked(lock: Reading[ToolLock]) -> _Checked:
 def _check(text: str, path: str) -> _Checked:
     """Check the tools of a lock; cached, so that a call does not check them again."""
     lock = parsed_lock(text.encode(), path)
-    found, secret = check_text(text, path)
+    of_text, secret = check_text(text, path)
     problems = [*lock.problems]
-    problems += [one for one in found if one.code != codes.HIDDEN_CHARACTER]
+    problems += [problem for problem in of_text if problem.code != codes.HIDDEN_CHARACTER]
     if lock.value is None:
         return tuple(without(secret, problems)), None
     problems += _name_problems(lock)
@@ -128,9 +132,9 @@ def _check(text: str, path: str) -> _Checked:
     for name, offer in lock.value.offers.items():
         problems += _definition_problems(lock.below("offers", name), offer)
     unusable = {
-        name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
+        name for name, tool in tools.items() if json_schema.schema_problems(tool.input_schema)
     }
-    untrue = {name for name, one in tools.items() if not one.digest_matches}
+    untrue = {name for name, tool in tools.items() if not tool.digest_matches}
     usable = lock.value.kind == "mcp" and _has_its_namespace(lock)
     of_server = ServerLock(lock.value, frozenset(untrue), frozenset(unusable)) if usable else None
     return tuple(without(secret, problems)), of_server
@@ -162,9 +166,9 @@ def _definition_problems(lock: Reading[ToolLock], entry: Locked) -> Iterator[Pro
         yield lock.problem(codes.FALSE_DIGEST, ("digest",), message, hint=hint)
     hint = "read the definition with `covalt-git source diff` before you accept it"
     hidden = (
-        f"the {what}'s {'.'.join(map(str, place))}: {one.message}"
+        f"the {what}'s {'.'.join(map(str, place))}: {character.message}"
         for place, text in texts(entry.definition)
-        for one in islice(hidden_characters(text), 1)
+        for character in islice(hidden_characters(text), 1)
     )
     for message in islice(hidden, _MAX_REPORTED):
         yield lock.warning(codes.HIDDEN_CHARACTER, (), message, hint=hint, key=True)

@@ -82,6 +82,8 @@ def _as_read(values: JsonObject) -> tuple[str, ToolEntry]:
         content = text.encode()
     except (NotJsonError, UnicodeEncodeError) as error:
         raise BadEntryError(f"the entry cannot be stored: {error}") from None
+    # An entry that its readers refuse would be stored and then be broken, so the new text is read before it is
+    # written.
     reading, problems = check_entry(content, f"toolsets/{REGISTRY_FOLDER}/entry.yaml")
     # What only looks like a credential is a warning in a file that its author wrote; this file is written for them.
     errors = [
@@ -90,7 +92,7 @@ def _as_read(values: JsonObject) -> tuple[str, ToolEntry]:
         if problem.severity == "error" or problem.code == codes.CREDENTIAL
     ]
     if errors or reading.value is None:
-        message = "; ".join(one.message for one in errors)
+        message = "; ".join(problem.message for problem in errors)
         raise BadEntryError(message, hint=errors[0].hint)
     return text, reading.value
 
@@ -101,7 +103,7 @@ def registered_entries(root: Path) -> dict[str, ToolEntry]:
     path = shown_path(folder, root)
     files, contents = read_bundle(folder, path)
     entries, _ = read_entries(files, contents, path)
-    return {one.tool_id: one for one in sorted(entries, key=lambda one: one.tool_id)}
+    return {entry.tool_id: entry for entry in sorted(entries, key=lambda entry: entry.tool_id)}
 
 
 def add_entry(root: Path, entry: ToolEntry) -> ToolEntry:
@@ -113,7 +115,8 @@ def add_entry(root: Path, entry: ToolEntry) -> ToolEntry:
     """
     tool_id = entry.tool_id
     with _writing(root):
-        names = {tool_name(one) for one in registered_entries(root)}
+        # Under the lock: two requests for one name would otherwise both find it available.
+        names = {tool_name(entry_id) for entry_id in registered_entries(root)}
         if entry_path(root, tool_id).exists() or entry.tool_name in names:
             raise CovaltError(
                 f"the tool {tool_id!r} is already registered",
@@ -148,8 +151,8 @@ def remove_entry(root: Path, tool_id: str) -> None:
     """
     with _writing(root):
         _check_exists(root, tool_id)
-        before, name = changeable(root, REGISTRY_NAMESPACE), tool_name(tool_id)
-        state = before.state
+        toolset, name = changeable(root, REGISTRY_NAMESPACE), tool_name(tool_id)
+        state = toolset.state
         # Before the file: after a crash, a later entry of the same tool must not be granted.
         grants = {
             key: grant
@@ -165,7 +168,7 @@ def remove_entry(root: Path, tool_id: str) -> None:
         path = entry_path(root, tool_id)
         path.unlink()
         atomic_write.fsync(path.parent)
-        withdraw_removed(before, read_toolset(root, REGISTRY_NAMESPACE))
+        withdraw_removed(toolset, read_toolset(root, REGISTRY_NAMESPACE))
 
 
 def _check_exists(root: Path, tool_id: str) -> None:
@@ -174,8 +177,8 @@ def _check_exists(root: Path, tool_id: str) -> None:
 
 
 def _write(root: Path, entry: ToolEntry, registered_at: str | None = None) -> ToolEntry:
-    now = timestamps.now()
-    times = {"registered_at": registered_at or now, "updated_at": now}
+    timestamp = timestamps.now()
+    times = {"registered_at": registered_at or timestamp, "updated_at": timestamp}
     text, written = _as_read(entry.stored() | times)
     atomic_write.replace(entry_path(root, entry.tool_id), text)
     return written

@@ -131,21 +131,20 @@ class Toolset:
     @property
     def own_problems(self) -> tuple[Problem, ...]:
         """The problems of its own files and its state file."""
-        return tuple(one for one in self.problems if not one.path.startswith(_LOCKS))
+        return tuple(problem for problem in self.problems if not problem.path.startswith(_LOCKS))
 
     @property
     def enabled(self) -> bool:
-        """Whether the project enables it."""
         return is_on(self.state)
 
     @property
     def related_files(self) -> tuple[str, ...]:
         """The paths below ``toolsets/`` that also affect its tools: locks, and folders with the names of namespaces."""
-        found: list[str] = []
+        paths: list[str] = []
         for server in self.manifest.mcp_servers if self.manifest else ():
             namespace = namespace_of(server.id, self.state)
-            found += [f"{LOCK_FOLDER}/{namespace}.yaml"] + [namespace] * (namespace != self.id)
-        return tuple(found)
+            paths += [f"{LOCK_FOLDER}/{namespace}.yaml"] + [namespace] * (namespace != self.id)
+        return tuple(paths)
 
     @property
     def digest(self) -> str:
@@ -182,7 +181,6 @@ class Toolset:
 
     @property
     def has_python_tools(self) -> bool:
-        """Whether its manifest declares tools in Python."""
         return any(tool.kind == "python" for tool in self.tools)
 
     @property
@@ -198,7 +196,6 @@ class Toolset:
         return replace(self, state_reading=replace(self.state_reading, value=state))
 
     def tool(self, tool_id: str) -> Tool | None:
-        """Return the tool with an id."""
         return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
 
     def stored_keys(self, tool: Tool) -> list[str]:
@@ -246,13 +243,14 @@ def read_toolset(
     locks: dict[str, Reading[ToolLock]] = {}
     server_tools: tuple[Tool, ...] = ()
     if manifest.value is not None:
-        sources, found = read_sources(manifest, stored, files, contents)
-        problems += found
+        sources, of_sources = read_sources(manifest, stored, files, contents)
+        problems += of_sources
         current = {
             name: entry
             for name, source in sources.items()
             if (entry := current_schema(stored, name, source, files))
         }
+        # Before the checks: examples and renderers are checked against the schema that calls use.
         manifest = with_stored_schemas(manifest, current)
         problems += check_manifest(manifest, stored, toolset_id, files, sources)
         problems += check_effects(manifest, effective_state, sources)
@@ -270,12 +268,12 @@ def read_toolset(
         problems += check_aliases(state)
         problems += check_local_overrides(state, declared, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
-    skills, found = read_skills(display_path, files, contents)
-    problems += found
-    found, credentials = check_texts(display_path, files, contents)
+    skills, of_skills = read_skills(display_path, files, contents)
+    problems += of_skills
+    of_texts, credentials = check_texts(display_path, files, contents)
     of_state, in_state = _check_state_text(state)
     problems += [
-        *found,
+        *of_texts,
         *of_state,
         *check_hidden_escapes(manifest),
         *check_names(display_path, files),
@@ -334,6 +332,8 @@ def _read_registered(
 
 
 def _effective_state(state: Reading[ToolsetState]) -> ToolsetState:
+    # Disabled, because the file cannot say that the toolset was imported, or that an approval is required
+    # (test_a_toolset_with_a_broken_state_file_is_disabled).
     return state.value or ToolsetState(enabled=False)
 
 
@@ -342,6 +342,7 @@ def _read_manifest(folder: Path, display_path: str, contents: Contents) -> Readi
     if content is not None:
         return read_text(content, f"{display_path}/{MANIFEST}", ToolsetManifest)
     file = folder / MANIFEST
+    # Without a message of its own: the link is reported for the folder, and what is behind it is not read.
     if folder.is_symlink():
         return Reading(f"{display_path}/{MANIFEST}", None, None)
     if file.is_symlink() or not file.exists():
@@ -367,5 +368,5 @@ def _check_state_text(state: Reading[ToolsetState]) -> tuple[list[Problem], set[
     """Return the problems of the text of a state file, and the credentials in it."""
     if state.document is None:
         return [], set()
-    found, values = check_text(state.document.text, state.path)
-    return [*found, *check_hidden_escapes(state)], values
+    of_text, values = check_text(state.document.text, state.path)
+    return [*of_text, *check_hidden_escapes(state)], values

@@ -122,6 +122,8 @@ class ToolsetCopy:
             with file_lock.held(self.cache):  # no other process writes or removes copies
                 lock = os.open(self.folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
                 try:
+                    # Taken while the folder's lock is held, so that no other process removes the copy between its
+                    # check and its first use.
                     file_lock.acquire(lock, shared=True)
                     if not self._is_intact():
                         os.pwrite(lock, self.toolset_id.encode(), 0)
@@ -153,20 +155,22 @@ class ToolsetCopy:
             return (held.folder / path).read_bytes()
 
     def _is_intact(self) -> bool:
-        found = _list(self.folder)
-        if found and _VERIFIED.get(self.folder) == found:
+        listing = _list(self.folder)
+        # The facts include the change time, which only root can set back, so equal facts replace the hash of each
+        # file.
+        if listing and _VERIFIED.get(self.folder) == listing:
             return True
-        paths = {path for path, facts in found.items() if not stat.S_ISDIR(facts[0])}
+        paths = {path for path, facts in listing.items() if not stat.S_ISDIR(facts[0])}
         if paths != {file.path for file in self.files}:
             return False
         for file in self.files:
-            mode = found[file.path][0]
+            mode = listing[file.path][0]
             if not stat.S_ISREG(mode) or bool(mode & stat.S_IXUSR) != file.executable:
                 return False
             with _open(self.folder / file.path) as content:
                 if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
                     return False
-        _VERIFIED[self.folder] = found
+        _VERIFIED[self.folder] = listing
         return True
 
     def _write(self) -> None:
@@ -190,6 +194,7 @@ class ToolsetCopy:
         """Copy one file; raise an error if its content does not have the recorded hash."""
         content = b""
         with contextlib.suppress(OSError), _open(self.source / file.path) as source:
+            # One byte more than recorded, so that a file that grew has another hash and a huge one is not read.
             content = source.read(file.size + 1) or b""  # None of an empty pipe
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise ToolsetChangedError(
@@ -223,6 +228,7 @@ def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
             remove_tree(path)
         if path.suffix != ".lock":
             continue
+        # A process that uses the copy holds a shared lock, so this one fails at once and the copy stays.
         with contextlib.suppress(BlockingIOError), file_lock.held(path, wait=False):
             named = path.read_text(encoding="utf-8")
             if named in {changed, ""} or not (toolsets / named).exists():

@@ -117,6 +117,8 @@ def replace(root: Path, toolset_id: str, new: Path, state: ToolsetState) -> None
     journal = root / "toolsets" / f"{_JOURNAL}{toolset_id}.json"
     digest = read_bundle_files(new, "").digest
     note = _Note(digest=digest, folder=new.relative_to(root).as_posix(), state=state)
+    # The journal is on the disk before the exchange: without it, a crash leaves the new files with the state, and so
+    # with the digest and signer, of the old ones.
     atomic_write.replace(journal, note.model_dump_json(exclude_defaults=True))
     _exchange(new, folder)
     atomic_write.fsync(folder.parent)
@@ -136,6 +138,8 @@ def _finish(root: Path) -> None:
             continue
         if not folder.exists() and new.is_dir():  # died between the renames of _exchange
             atomic_write.rename(new, folder)
+        # By the digest: if the process died before the exchange, the old folder is still there and its state is
+        # right.
         if folder.is_dir() and read_bundle_files(folder, "").digest == note.digest:
             write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", note.state)
         journal.unlink()
@@ -153,13 +157,15 @@ def _read_note(journal: Path) -> _Note | None:
 
 def _staged_folder(root: Path, toolset_id: str, path: str) -> Path | None:
     """Return the staged folder of a toolset, or None if ``path`` is not in a staging folder."""
+    # A pull can add a journal. Its path may only be that of a staged folder, or it would move any folder into the
+    # toolsets (test_a_forged_note_of_an_update_moves_nothing).
     staging = rf"toolsets/{re.escape(STAGED)}[0-9a-z-]+/toolsets/{re.escape(toolset_id)}"
     if toolset_id in RESERVED_TOOLSET_IDS or not (
         is_id(toolset_id) and re.fullmatch(staging, path)
     ):
         return None
     folder = root / path
-    links = (one.is_symlink() for one in (folder, *folder.parents[:2]))
+    links = (part.is_symlink() for part in (folder, *folder.parents[:2]))
     return None if any(links) else folder
 
 
@@ -181,22 +187,22 @@ def _clear(toolsets: Path, data: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     """Exchange the names of two folders: atomically, or by three renames where that is not supported."""
     with contextlib.suppress(OSError, AttributeError):
-        _exchange_atomically(os.fsencode(one), os.fsencode(other))
+        _exchange_atomically(os.fsencode(first), os.fsencode(second))
         return
-    aside = one.with_name(f"{one.name}.old")
-    for old, new in ((other, aside), (one, other), (aside, one)):
+    aside = first.with_name(f"{first.name}.old")
+    for old, new in ((second, aside), (first, second), (aside, first)):
         atomic_write.rename(old, new)
 
 
-def _exchange_atomically(one: bytes, other: bytes) -> None:
+def _exchange_atomically(first: bytes, second: bytes) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
-        failed = libc.renamex_np(one, other, _SWAP)
+        failed = libc.renamex_np(first, second, _SWAP)
     else:
-        failed = libc.renameat2(_HERE, one, _HERE, other, _EXCHANGE)
+        failed = libc.renameat2(_HERE, first, _HERE, second, _EXCHANGE)
     if failed:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

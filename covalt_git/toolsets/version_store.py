@@ -40,9 +40,9 @@ def store_version(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path
     if path.exists():
         os.utime(path)
         return path
-    content = pack_files((one.path, one.content, one.executable) for one in entries)
+    content = pack_files((entry.path, entry.content, entry.executable) for entry in entries)
     atomic_write.replace(path, content)
-    for old in sorted(folder.glob("*.zip"), key=lambda one: one.stat().st_mtime)[:-_MOST]:
+    for old in sorted(folder.glob("*.zip"), key=lambda bundle: bundle.stat().st_mtime)[:-_MOST]:
         old.unlink(missing_ok=True)
     return path
 

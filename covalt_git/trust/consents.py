@@ -52,10 +52,10 @@ class NotTrustedError(CovaltError):
 
     def __init__(self, permissions: Iterable[Permission]) -> None:
         texts = [permission.text for permission in permissions]
-        shown = "; ".join(texts[:_SHOWN])
+        summary = "; ".join(texts[:_SHOWN])
         more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         super().__init__(
-            f"the project asks for permissions that are not trusted on this machine: {shown}{more}",
+            f"the project asks for permissions that are not trusted on this machine: {summary}{more}",
             hint="covalt-git trust",
         )
 
@@ -79,7 +79,6 @@ class Consents(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """The folder of the consents."""
         project = canonical_json.digest({"project": str(self.root)})
         return user_folder() / _FOLDER / project.partition(":")[2]
 
@@ -136,15 +135,17 @@ class Consents(NamedTuple):
         Raises:
             UnreadableConsentError: if other users can access a file.
         """
-        wanted = list(permissions)
-        if not wanted or self.cover_everything:
+        requested = list(permissions)
+        if not requested or self.cover_everything:
             return []
         # Almost always no consent or all exist: list the folder before a file is read for each of many permissions.
         names = set[str]()
         with contextlib.suppress(FileNotFoundError):
             names = {file.name for file in self.folder.iterdir()}
         lacking = [
-            part for permission in wanted if (part := self._beyond(permission, names)) is not None
+            part
+            for permission in requested
+            if (part := self._beyond(permission, names)) is not None
         ]
         # Imported toolsets were written by other users, also in a project that this user made.
         own = [permission for permission in lacking if IMPORTED not in permission.fact]

@@ -57,6 +57,8 @@ def adopt(root: Path, reason: str | None = None) -> None:
         OSError: if it cannot be written.
     """
     text = secrets.token_hex(16)
+    # The id is stored in the configuration folder first. If the process is killed in between, an id without a folder
+    # harms nothing.
     _known(text).give(reason, adopted=not _is_empty(root))
     data, file = root / DATA, root / FOLDER_ID
     with contextlib.suppress(FileExistsError):
@@ -93,6 +95,8 @@ def _known(text: str) -> Consent:
 
 def _ids(root: Path) -> list[str]:
     try:
+        # O_NONBLOCK, because a FIFO of a clone would block the open for ever; O_NOFOLLOW, because a link could lead
+        # to the id of another project.
         handle = os.open(f"{root}/{FOLDER_ID}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(handle, encoding="ascii") as lines:  # noqa: PTH123 - of a descriptor
             status = os.fstat(handle)

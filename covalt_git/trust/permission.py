@@ -82,14 +82,16 @@ class Permission(NamedTuple):
 
     def _lists(self) -> list[str]:
         """Return each name that is apart, and lists of the other ones with the same limits."""
-        shown = [name for name in sorted(filter(None, self.reach)) if not self._says_twice(name)]
-        apart = [name for name in shown if _without_condition(name) in self.apart]
+        names_shown = [
+            name for name in sorted(filter(None, self.reach)) if not self._says_twice(name)
+        ]
+        apart = [name for name in names_shown if _without_condition(name) in self.apart]
         others: dict[str, list[str]] = {}
-        for name in shown:
+        for name in names_shown:
             if name not in apart:
                 others.setdefault(self._limits(name), []).append(name)
         lists = [name + self._limits(name) for name in apart]
-        return lists + [", ".join(names) + limits for limits, names in others.items()]
+        return lists + [", ".join(alike) + limits for limits, alike in others.items()]
 
     def _says_twice(self, name: str) -> bool:
         """Return whether the same name without a condition reaches everything that this one does."""
