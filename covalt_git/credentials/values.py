@@ -210,10 +210,12 @@ def _parts(value: str) -> Iterable[str]:
 
 
 def _is_secret_line(line: str) -> bool:
-    """Return whether a line of a file is no word, such as ``true``, and no heading, which results have too."""
-    has_both = re.search(r"[0-9]", line) is not None and re.search(r"[A-Za-z]", line) is not None
-    is_word = len(line) < _LEAST_OF_A_PART or not has_both
-    return not is_word and re.search(r"\s", line) is None and not _HEADING.fullmatch(line)
+    """Return whether a line of a file is long enough to be a secret, and no heading.
+
+    Shorter ones, such as ``true`` and ``enabled``, are in many results too.
+    """
+    is_text = re.search(r"\s", line) is None and _HEADING.fullmatch(line) is None
+    return is_text and len(line) >= _LEAST_OF_A_PART
 
 
 def _texts_in_json(value: str) -> list[str]:

@@ -157,6 +157,14 @@ def test_what_a_program_reads_from_a_file_is_masked_by_itself(name: str) -> None
         assert secret not in Mask([file]).text(json.dumps(whole))
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["VerySecretPassphraseOfMine", "8391047265518820", "Tr!vial#Pass&word", "qXzvBkPlmWtRsYdF"],
+)
+def test_each_longer_line_of_a_value_is_masked(line: str) -> None:
+    assert Mask([f"admin\n{line}\n"]).text(f"login failed for {line}") == "login failed for ***"
+
+
 def test_addresses_and_words_that_a_value_has_too_are_not_masked() -> None:
     address = "https://hooks.example.com/services/T00/B00/x7Kd9Qa2Wz5"
     file = "enabled\ntrue\nclient_secret: a1b2c3d4e5f6\n"
