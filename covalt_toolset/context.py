@@ -208,7 +208,7 @@ class ToolContext:
         if not follow_links and target != root / os.path.normpath(requested):
             real = target.relative_to(root).as_posix()
             raise ValueError(f"{str(relative)!r} is a link to {real!r}; use that path")
-        # In the spelling of the workspace, which can itself be behind a link, such as /tmp on macOS.
+        # Below the workspace as callers know it, which can itself be behind a link, such as /tmp on macOS.
         return self.workspace / target.relative_to(root)
 
 

@@ -82,7 +82,7 @@ def _field(name: str, schema: object, *, is_required: bool) -> FormField:
     if not isinstance(schema, dict):
         raise _not_flat(name)
     kind, options = _kind(name, schema)
-    # An answer would be refused by a rule that no form has shown.
+    # Answers are checked by the whole schema, so the user would break a rule that no form shows.
     if unknown := sorted(set(schema) - _KEYWORDS[kind]):
         raise BadFormError(
             f"the field {name!r} has the keyword {unknown[0]!r}, which forms do not support",

@@ -230,7 +230,8 @@ def checked_answer(question: Question, answer: object) -> JsonObject:
             _check(answer, _ROOTS)
             return answer
     _check(answer, _ELICITED)
-    # A client can send what the user typed before declining; the tool must not get it.
+    # A client can send what the user typed before declining, and the tool must not get it
+    # (test_a_declined_question_has_no_content).
     if answer["action"] != "accept" or question.kind == "url":
         return {"action": answer["action"]}
     content = answer.get("content") or {}

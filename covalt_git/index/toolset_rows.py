@@ -102,6 +102,7 @@ def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, R
     put(connection, "toolset_readings", reading)
     if not rows:
         return
+    # Its tools, files and servers are deleted with it (ON DELETE CASCADE), also those that it does not have any more.
     connection.execute("DELETE FROM toolsets WHERE id = ?", (reading["toolset_id"],))
     put_rows(connection, rows)
 

@@ -134,7 +134,7 @@ def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> 
         old = str(loc[-1])
         at = document.offset(loc, key=True)
         at += document.text[at] in "\"'"
-        # A key with escapes, or over several lines, is not in the text as it was read.
+        # The text of a key with escapes, or over several lines, is not its name.
         if document.text.startswith(old, at):
             renames.append(_Rename(loc, at, old, key))
     return renames

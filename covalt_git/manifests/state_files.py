@@ -78,7 +78,7 @@ def parsed_lock(content: bytes, display_path: str) -> Reading[ToolLock]:
 
 def write_lock(file: Path, lock: ToolLock) -> None:
     """Write a lock file; keys are sorted, so that equal locks are equal files."""
-    # exclude_defaults leaves out the version, by which a reader can tell a later format.
+    # exclude_defaults leaves out the version, by which a reader recognizes a later format.
     facts = lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
     atomic_write.replace(file, yaml_text.dump(facts, LOCK_HEADER))
 

@@ -182,6 +182,7 @@ def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
     """
     upstream = definition.get(_OFFER_NAMES[kind])
     listed = {key: _exact(value) for key, value in definition.items() if key not in _VARIABLE}
+    # A new content of a resource must not end its acceptance.
     annotations = listed.pop("annotations", None)
     if isinstance(annotations, dict):
         others = {key: value for key, value in annotations.items() if key != "lastModified"}

@@ -55,7 +55,7 @@ def _place(html: bytes) -> int:
     ends: dict[str, int] = {}
     templates = 0
     for tag in tags(html.decode("latin-1")):  # one character a byte
-        # What is in a template is inert: a script there would never run.
+        # A script in a template would never run.
         if tag.name == "template":
             templates += 1
         elif tag.name == "/template":
