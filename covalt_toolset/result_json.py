@@ -218,6 +218,7 @@ def _check_lossless(original: Any, converted: Any, place: str) -> None:
         _number(original, place)
     elif isinstance(original, dict) and isinstance(converted, dict):
         if len(original) > len(converted):
+            # Names the two keys that became one, if the serializer has not left out a key on purpose.
             _object(dict.fromkeys(original), place, way=_Way((), None, large_integers=False))
             return
         for (name, inner), part in zip(converted.items(), original.values(), strict=False):

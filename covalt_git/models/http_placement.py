@@ -17,6 +17,7 @@ Place = Literal["path", "query", "header", "cookie", "body"]
 FILE_PREFIX = "$workspace/"
 """Prefix of texts that name a file of the workspace."""
 
+# The body of such a request has no defined meaning (RFC 9110, 9.3).
 _IN_QUERY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
