@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _IS_BUILTIN = f"tool_id BETWEEN '{BUILTIN_NAMESPACE}:' AND '{BUILTIN_NAMESPACE};'"
-"""SQL condition for the built-in tools, by the primary key, because ``toolset_id`` has no index."""
+"""SQL condition for the built-in tools, by the primary key, which also gives their order."""
 
 Reading = tuple[Row, list[tuple[str, Row]]]
 """Row of a toolset in ``toolset_readings``, and its other rows by table; none if it has errors.
