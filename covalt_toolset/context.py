@@ -40,7 +40,7 @@ class SecretNotGranted(KeyError):  # noqa: N818 - a public name of the SDK
         super().__init__(f"this call has no secret {name!r} ({has})")
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return str(self.args[0])  # KeyError would put the sentence in quotes
 
 
 class Secrets(Mapping[str, str]):
@@ -130,8 +130,10 @@ class ToolContext:
             NotAnswered: if an answer did not arrive in time.
             ValueError: for a form with fields that are not flat, or that asks for a secret.
         """
-        answers = self.listener.ask({key: one.as_json() for key, one in questions.items()})
-        return {key: one.read(answers[key]) for key, one in questions.items()}
+        answers = self.listener.ask(
+            {key: question.as_json() for key, question in questions.items()}
+        )
+        return {key: question.read(answers[key]) for key, question in questions.items()}
 
     def elicit(self, message: str, schema: Any, *, key: str = "answer") -> Answer[Any]:
         """Show a form to the user: ``elicit("Which city?", City).content.name``.
@@ -195,16 +197,19 @@ class ToolContext:
         if requested.is_absolute():
             raise ValueError(f"{str(relative)!r} is absolute; use a path relative to the workspace")
         try:
+            # As the system reads it: in link/../x, ".." is the folder above the link's target.
             root = self.workspace.resolve()
-            found = (root / requested).resolve()
+            target = (root / requested).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # circular links, a NUL character
             raise ValueError(f"{str(relative)!r} is not a valid path") from error
-        if not found.is_relative_to(root):
+        if not target.is_relative_to(root):
             raise ValueError(f"{str(relative)!r} is outside of the workspace")
-        if not follow_links and found != root / os.path.normpath(requested):
-            real = found.relative_to(root).as_posix()
+        # A link `x -> .env` of an earlier call would let a tool change .env under a name that no approval rule has.
+        if not follow_links and target != root / os.path.normpath(requested):
+            real = target.relative_to(root).as_posix()
             raise ValueError(f"{str(relative)!r} is a link to {real!r}; use that path")
-        return self.workspace / found.relative_to(root)
+        # Below the workspace as callers know it, which can itself be behind a link, such as /tmp on macOS.
+        return self.workspace / target.relative_to(root)
 
 
 _current: ContextVar[ToolContext | None] = ContextVar("covalt_toolset_context", default=None)

@@ -39,7 +39,6 @@ class Answer(Generic[Content]):
 
     @property
     def accepted(self) -> bool:
-        """Whether the user accepted."""
         return self.action == "accept"
 
 
@@ -54,9 +53,8 @@ class Sampled:
 
     @property
     def text(self) -> str:
-        """The text of the content."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
-        return "\n".join(one["text"] for one in blocks if one.get("type") == "text")
+        return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class Roots:
 
     def read(self, answer: Mapping[str, Any]) -> tuple[Root, ...]:
         """Return the folders for an MCP result."""
-        return tuple(Root(one["uri"], one.get("name") or "") for one in answer["roots"])
+        return tuple(Root(root["uri"], root.get("name") or "") for root in answer["roots"])
 
 
 Question = Form | Address | Sampling | Roots
@@ -157,8 +155,12 @@ def flat_schema(kind: Any) -> dict[str, Any]:
         TypeError: for a type without fields, or with a field that is not a string, number, boolean or
             choice of strings.
     """
-    known = is_typeddict(kind), hasattr(kind, "model_fields"), hasattr(kind, "__dataclass_fields__")
-    if not any(known):
+    has_fields = (
+        is_typeddict(kind),
+        hasattr(kind, "model_fields"),
+        hasattr(kind, "__dataclass_fields__"),
+    )
+    if not any(has_fields):
         raise TypeError(
             f"a form must be a schema, a model, a dataclass or a TypedDict, not {kind!r}"
         )
@@ -173,11 +175,12 @@ def flat_schema(kind: Any) -> dict[str, Any]:
 
 def _flat(name: str, schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a field without references, and without the null of ``str | None``."""
+    # MCP's forms have neither references nor const, null, uniqueItems and exclusive limits ("Requested Schema").
     flat = {key: value for key, value in schema.items() if key not in {"$ref", "anyOf", "const"}}
     if "$ref" in schema:
         definition = definitions[schema["$ref"].rpartition("/")[2]]
         flat = {**_flat(name, definition, definitions), **flat}
-    choices = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
+    choices = [choice for choice in schema.get("anyOf", []) if choice != {"type": "null"}]
     if len(choices) == 1:
         flat = {**_flat(name, choices[0], definitions), **flat}
     if "const" in schema:
@@ -187,6 +190,7 @@ def _flat(name: str, schema: dict[str, Any], definitions: Mapping[str, Any]) -> 
     if flat.get("type") == "array" and isinstance(flat.get("items"), dict):
         flat["items"] = _flat(name, flat["items"], definitions)
         flat.pop("uniqueItems", None)
+    # For a number there is no inclusive limit that means the same.
     for theirs, ours in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if flat.get("type") == "integer" and theirs in flat:
             flat[ours] = flat.pop(theirs) + (1 if ours == "minimum" else -1)
@@ -201,6 +205,5 @@ class UntitledSchema(GenerateJsonSchema):
     """Pydantic's generator of JSON Schema without the default titles, which repeat the keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False."""
         del schema
         return False

@@ -98,15 +98,19 @@ class File(ContentReference):
             RuntimeError: outside of a call.
         """
         context = get_context()
+        path = os.fspath(self.path)
+        if Path(path).is_absolute():
+            path = os.path.relpath(path, context.workspace)
         try:
-            found = context.path(_relative(self.path, context.workspace), follow_links=True)
+            # Links are followed, because the tool chose this path, not its caller, whom approval rules are about.
+            target = context.path(path, follow_links=True)
         except ValueError as error:
             raise NoSuchFile(str(error)) from None
-        name = found.relative_to(context.workspace).as_posix()
-        if not found.is_file():
+        name = target.relative_to(context.workspace).as_posix()
+        if not target.is_file():
             raise NoSuchFile(f"the workspace has no file {name!r}")
         guessed, _ = mimetypes.guess_type(name)
-        size, media_type = found.stat().st_size, guessed or "application/octet-stream"
+        size, media_type = target.stat().st_size, guessed or "application/octet-stream"
         return {"file": name, "size": size, "media_type": media_type}
 
 
@@ -172,14 +176,9 @@ def save(content: bytes, media_type: str = "application/octet-stream") -> dict[s
 
 
 def _extension(media_type: str) -> str:
-    """Return the file name extension of a media type."""
     kind, _, subtype = media_type.partition(";")[0].partition("/")
+    # The tables of mimetypes differ between systems, and lack newer formats.  A subtype is a text of the tool that
+    # becomes part of a path, so it must be letters and digits.
     if kind not in {"image", "audio", "video"} or not subtype.isalnum():
         return mimetypes.guess_extension(media_type) or ".bin"
     return mimetypes.guess_extension(media_type) or f".{subtype}"
-
-
-def _relative(path: str | os.PathLike[str], workspace: os.PathLike[str]) -> str:
-    """Return a path relative to the workspace."""
-    text = os.fspath(path)
-    return os.path.relpath(text, workspace) if Path(text).is_absolute() else text

@@ -90,6 +90,7 @@ def _values(signature: ToolSignature, arguments: Mapping[str, Any]) -> dict[str,
     values = _as_json(arguments)
     mismatches = _mismatches(signature.input_schema, values)
     matching = {name: value for name, value in values.items() if name not in mismatches}
+    # From JSON, because strict models then also take a text as a date, and a list as a tuple.
     try:
         parsed = signature.model.model_validate_json(json.dumps(matching))
     except ValidationError as error:
@@ -97,6 +98,7 @@ def _values(signature: ToolSignature, arguments: Mapping[str, Any]) -> dict[str,
         raise InvalidToolArguments([*chain(*mismatches.values()), *problems]) from None
     if mismatches:
         raise InvalidToolArguments([*chain(*mismatches.values())])
+    # Python sets its own defaults; pydantic would pass copies of those that can change.
     return {
         parameter.name: getattr(parsed, parameter.field)
         for parameter in signature.parameters
@@ -119,24 +121,25 @@ def _mismatches(
 ) -> dict[str, list[ArgumentProblem]]:
     """Return the problems by the schema, by argument."""
     checker = TypeChecker(schema.get("$defs", {}))
-    found: dict[str, list[ArgumentProblem]] = {}
+    by_name: dict[str, list[ArgumentProblem]] = {}
     for name, expected in schema["properties"].items():
         place = json_path.member(json_path.ROOT, name)
         if name in values:
-            found[name] = list(checker.mismatches(values[name], expected, place=place))
+            by_name[name] = list(checker.mismatches(values[name], expected, place=place))
         elif name in schema["required"]:
-            found[name] = [ArgumentProblem(place, "missing")]
+            by_name[name] = [ArgumentProblem(place, "missing")]
     for name in values:
         if name not in schema["properties"]:
             place = json_path.member(json_path.ROOT, name)
-            found[name] = [ArgumentProblem(place, "unknown argument")]
-    return {name: problems for name, problems in found.items() if problems}
+            by_name[name] = [ArgumentProblem(place, "unknown argument")]
+    return {name: problems for name, problems in by_name.items() if problems}
 
 
 def _model_problems(error: ValidationError, values: Mapping[str, Any]) -> list[ArgumentProblem]:
     """Return the problems that pydantic reports for arguments that match the schema's types."""
     messages: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False, include_input=False):
+        # An argument that the schema refused is not in the values, and pydantic says that it is missing.
         if detail["loc"][0] in values:
             place = _place(detail["loc"], values)
             messages.setdefault(place, []).append(_plain(detail["msg"]))

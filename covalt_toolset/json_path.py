@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+# covalt_git has such paths too, in json_values/pointer.py; the SDK does not import that package.
 ROOT = "$"
 
 _PART = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\"(?:[^\"\\]|\\.)*\")\]|\[([0-9]+)\]")

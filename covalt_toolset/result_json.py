@@ -75,6 +75,7 @@ class _Way:
 
 
 def _converted(value: Any, place: str, *, way: _Way) -> Any:
+    # The narrower types first: a bool is an int, and a member of an enum can be a text or an int.
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
@@ -94,6 +95,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
         return way.keep(bytes(value))
 
     way = way.into(value, place)
+    # Of the type, because a class of models has the attribute too, and is not a value.
     if hasattr(type(value), "__pydantic_serializer__"):
         return _model(value, place, way=way)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -120,7 +122,7 @@ def _text(value: str, place: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise ResultNotJson(place, "the text contains an unpaired surrogate") from None
-    return str.__str__(value)
+    return str.__str__(value)  # a subclass can return another text from str()
 
 
 def _integer(value: int, place: str) -> int:
@@ -216,6 +218,7 @@ def _check_lossless(original: Any, converted: Any, place: str) -> None:
         _number(original, place)
     elif isinstance(original, dict) and isinstance(converted, dict):
         if len(original) > len(converted):
+            # Names the two keys that became one, if the serializer has not left out a key on purpose.
             _object(dict.fromkeys(original), place, way=_Way((), None, large_integers=False))
             return
         for (name, inner), part in zip(converted.items(), original.values(), strict=False):

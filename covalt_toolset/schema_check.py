@@ -88,22 +88,22 @@ class TypeChecker:
 
         It is empty if each alternative says something else about the place.
         """
-        found: Schema = schema
+        nearest: Schema = schema
         for part in json_path.parts(place):
-            below = list(self._below(found, part))
+            below = list(self._below(nearest, part))
             if not below:
                 break
-            if any(one != below[0] for one in below):
+            if any(choice != below[0] for choice in below):
                 return {}
-            found = below[0]
-        return self._target(found) if found.keys() == {"$ref"} else found
+            nearest = below[0]
+        return self._target(nearest) if nearest.keys() == {"$ref"} else nearest
 
     def _below(self, schema: Schema, part: str | int) -> Iterator[Schema]:
         """Yield the schemas of a key or an item: one, unless there are alternatives."""
         candidates = [schema.get("properties", {}).get(part), schema.get("additionalProperties")]
         if isinstance(part, int):
             candidates = [*schema.get("prefixItems", ())[part : part + 1], schema.get("items")]
-        own = next((one for one in candidates if isinstance(one, Mapping)), None)
+        own = next((candidate for candidate in candidates if isinstance(candidate, Mapping)), None)
         if own is not None:
             yield own
             return
@@ -115,7 +115,7 @@ class TypeChecker:
     def _key_mismatches(
         self, value: dict[str, Any], schema: Schema, *, place: str
     ) -> Iterator[ArgumentProblem]:
-        known = schema.get("properties", {})
+        properties = schema.get("properties", {})
         patterns = schema.get("patternProperties", {})
         others = schema.get("additionalProperties", True)
         for key in schema.get("required", ()):
@@ -125,8 +125,8 @@ class TypeChecker:
             spot = json_path.member(place, key)
             # Of keys, the formats: without this check, pydantic accepts "1704067200" as a date.
             yield from _value_mismatches(key, schema.get("propertyNames", {}), place=spot)
-            if key in known:
-                yield from self.mismatches(inner, known[key], place=spot)
+            if key in properties:
+                yield from self.mismatches(inner, properties[key], place=spot)
             elif patterns:  # pydantic checks the keys, which all have to match
                 for part in patterns.values():
                     yield from self.mismatches(inner, part, place=spot)
@@ -145,6 +145,7 @@ class TypeChecker:
             yield from self.mismatches(inner, part, place=json_path.item(place, index))
         if "prefixItems" in schema:  # clearer than pydantic's "missing" for an item of a tuple
             yield from _length_mismatches(value, schema, place=place)
+        # As JSON: items can be lists and objects, which no set contains, and 1 equals true in Python.
         if schema.get("uniqueItems") and len(set(map(json.dumps, value))) < len(value):
             yield ArgumentProblem(place, "must not contain an item twice")
 
@@ -153,6 +154,7 @@ class TypeChecker:
     ) -> Iterator[ArgumentProblem]:
         """Yield the problems by the alternative that has the fewest."""
         fitting = [choice for choice in choices if _is_one_of(value, self._kinds(choice))]
+        # By its tag, because a value with a wrong tag would otherwise get the problems of a class that is not meant.
         tag = self._tag(fitting) if isinstance(value, dict) and len(fitting) > 1 else None
         if tag is not None:
             key, allowed = tag
@@ -162,14 +164,14 @@ class TypeChecker:
             fitting = [
                 choice
                 for choice, tags in zip(fitting, allowed, strict=True)
-                if any(_equal(value[key], one) for one in tags)
+                if any(_equal(value[key], option) for option in tags)
             ]
             if not fitting:
-                words = _either([json.dumps(one) for tags in allowed for one in tags])
+                words = _either([json.dumps(option) for tags in allowed for option in tags])
                 yield ArgumentProblem(json_path.member(place, key), f"must be {words}")
                 return
-        found = [list(self.mismatches(value, choice, place=place)) for choice in fitting]
-        yield from min(found, key=len)
+        problems = [list(self.mismatches(value, choice, place=place)) for choice in fitting]
+        yield from min(problems, key=len)
 
     def _tag(self, choices: list[Schema]) -> tuple[str, list[list[Any]]] | None:
         """Return the required key that has other values in each alternative, and these values; None without one."""
@@ -181,7 +183,7 @@ class TypeChecker:
                 else []
                 for choice in whole
             ]
-            every = [json.dumps(one) for tags in values for one in tags]
+            every = [json.dumps(value) for tags in values for value in tags]
             if all(values) and len(set(every)) == len(every):
                 return key, values
         return None
@@ -191,6 +193,7 @@ class TypeChecker:
     ) -> Iterator[ArgumentProblem]:
         """Yield the problems by the alternative that the value's discriminator names."""
         key, targets = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
+        # The mapping has the tags as texts, also the tag 1.
         target = targets.get(str(value.get(key)))
         if target:  # the schema itself, if this alternative is distinguished by another key
             part = {"$ref": target} if isinstance(target, str) else target
@@ -232,8 +235,10 @@ def _allowed(schema: Any) -> list[Any]:
 
 def _value_mismatches(value: Any, schema: Schema, *, place: str) -> Iterator[ArgumentProblem]:
     allowed = _allowed(schema)
-    if allowed and not any(_equal(value, one) for one in allowed):
-        yield ArgumentProblem(place, f"must be {_either([json.dumps(one) for one in allowed])}")
+    if allowed and not any(_equal(value, choice) for choice in allowed):
+        yield ArgumentProblem(
+            place, f"must be {_either([json.dumps(choice) for choice in allowed])}"
+        )
     if isinstance(value, str) and schema.get("format") in _FORMATS:
         pattern, message = _FORMATS[schema["format"]]
         if not pattern.fullmatch(value):
@@ -274,8 +279,9 @@ def _is_one_of(value: Any, kinds: set[str]) -> bool:
     return exact and "integer" in kinds
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+def _equal(left: Any, right: Any) -> bool:
+    # In JSON, true is not 1.
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
 def _either(words: list[str]) -> str:

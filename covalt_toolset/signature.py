@@ -133,6 +133,7 @@ def _read(function: Callable[..., object]) -> ToolSignature:
         signature = signature_of(function)
     except ValueError as error:
         raise ToolSignatureError(f"{function!r} has no signature") from error
+    # A decorator can be of another module; the annotations have the names of the function's own one.
     names = getattr(inspect.unwrap(function), "__globals__", {})
     arguments = {
         name: parameter
@@ -247,6 +248,7 @@ def _model(
     try:
         return _built(parameters)
     except _UNREADABLE:
+        # Pydantic does not say which parameter it cannot read.
         for parameter in parameters:
             _check_alone(function, parameter)
         raise
@@ -257,7 +259,8 @@ def _check_alone(function: Callable[..., object], parameter: ToolArgument) -> No
         _built((parameter,))
     except _UNREADABLE as error:
         type_only = isinstance(error, PydanticSchemaGenerationError | PydanticInvalidForJsonSchema)
-        reason = "has no JSON form" if type_only else f"cannot be read: {_first_line(error)}"
+        first_line = (str(error).splitlines() or [""])[0]
+        reason = "has no JSON form" if type_only else f"cannot be read: {first_line}"
         kind = get_args(parameter.annotation)[0]
         raise ToolSignatureError(
             f"{function_name(function)}(): {parameter.name!r} is annotated "
@@ -267,10 +270,6 @@ def _check_alone(function: Callable[..., object], parameter: ToolArgument) -> No
 
 _UNREADABLE = (PydanticUserError, SchemaError, NameError, TypeError)
 """Errors that pydantic raises for an unsupported type, or a constraint that does not apply to it."""
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [""])[0]
 
 
 def _built(parameters: Iterable[ToolArgument]) -> tuple[type[BaseModel], dict[str, Any]]:
@@ -338,28 +337,28 @@ class _ToolSchema(UntitledSchema):
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a dict, all of whose keys are checked; pydantic has no pattern of those of ``dict[int, str]``."""
-        found = super().dict_schema(schema)
+        generated = super().dict_schema(schema)
         if schema.get("keys_schema") == {"type": "int"}:
-            found["propertyNames"] = {"pattern": _INTEGER_TEXT}
-        for pattern, values in found.pop("patternProperties", {}).items():
-            found["propertyNames"] = {**found.get("propertyNames", {}), "pattern": pattern}
-            found["additionalProperties"] = values
-        return found
+            generated["propertyNames"] = {"pattern": _INTEGER_TEXT}
+        for pattern, values in generated.pop("patternProperties", {}).items():
+            generated["propertyNames"] = {**generated.get("propertyNames", {}), "pattern": pattern}
+            generated["additionalProperties"] = values
+        return generated
 
     def union_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a union; that of ``ByteSize`` also accepts signed texts of integers."""
-        found = super().union_schema(schema)
+        generated = super().union_schema(schema)
         if schema.get("custom_error_type") == "byte_size":
-            found["anyOf"][0]["pattern"] = _BYTE_SIZE_TEXT
-        return found
+            generated["anyOf"][0]["pattern"] = _BYTE_SIZE_TEXT
+        return generated
 
     def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a union whose tag is required, also if the classes have a default for it."""
-        found = super().tagged_union_schema(schema)
-        tag = found.get("discriminator", {}).get("propertyName")
-        if tag and not all(self._needs(one, tag) for one in found["oneOf"]):
-            found["required"] = [tag]
-        return found
+        generated = super().tagged_union_schema(schema)
+        tag = generated.get("discriminator", {}).get("propertyName")
+        if tag and not all(self._needs(choice, tag) for choice in generated["oneOf"]):
+            generated["required"] = [tag]
+        return generated
 
     def _needs(self, choice: dict[str, Any], key: str) -> bool:
         try:
@@ -382,8 +381,8 @@ class _ToolSchema(UntitledSchema):
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a type or null; anything is null too."""
-        found = super().nullable_schema(schema)
-        return {} if {} in found.get("anyOf", ()) else found
+        generated = super().nullable_schema(schema)
+        return {} if {} in generated.get("anyOf", ()) else generated
 
     def encode_default(self, dft: Any) -> Any:
         """Return the JSON of a default value, so that a schema never contains NaN."""

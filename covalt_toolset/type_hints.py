@@ -44,6 +44,7 @@ def resolve(annotation: Any, *, names: dict[str, Any]) -> Any:
         NameError: for a name that is not in ``names``.
         SyntaxError: for a string that is not Python.
     """
+    # Each annotation by itself: of a whole function, one name that does not exist would be an error for all.
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
     hints = typing.get_type_hints(carrier, globalns=names, include_extras=True)
     return readable(hints["it"])

@@ -67,13 +67,14 @@ def unsaid_parameters(function: Callable[..., object]) -> list[str]:
     """
     signature = read_signature(function)
     core: Any = signature.model.__pydantic_core_schema__
-    definitions = {one["ref"]: one for one in core.get("definitions", ())}
-    fields = next(one["fields"] for one in _nodes(core) if one["type"] == "model-fields")
+    definitions = {definition["ref"]: definition for definition in core.get("definitions", ())}
+    fields = next(node["fields"] for node in _nodes(core) if node["type"] == "model-fields")
     return [
-        one.public
-        for one in signature.parameters
+        parameter.public
+        for parameter in signature.parameters
         # A Final parameter with a default is a constant: neither the schema nor a call takes it.
-        if one.field in fields and _is_unsaid(fields[one.field]["schema"], definitions, set())
+        if parameter.field in fields
+        and _is_unsaid(fields[parameter.field]["schema"], definitions, set())
     ]
 
 
@@ -110,13 +111,19 @@ def _checks_more(node: dict[str, Any]) -> bool:
             return node.get("items_schema", {"type": "any"})["type"] not in _ITEMS_OF_SETS
         case "enum":
             return "_missing_" in {
-                name for one in node["cls"].mro() if one is not Enum for name in vars(one)
+                name for base in node["cls"].mro() if base is not Enum for name in vars(base)
             }
         case "union":
-            choices = [one[0] if isinstance(one, tuple) else one for one in node["choices"]]
+            choices = [
+                choice[0] if isinstance(choice, tuple) else choice for choice in node["choices"]
+            ]
             # Where the text refuses "5", pydantic reads it as the number.
-            is_limited = any(one["type"] == "str" and one.keys() & _LENGTHS for one in choices)
-            return is_limited and any(one["type"] in {"int", "float", "bool"} for one in choices)
+            is_limited = any(
+                choice["type"] == "str" and choice.keys() & _LENGTHS for choice in choices
+            )
+            return is_limited and any(
+                choice["type"] in {"int", "float", "bool"} for choice in choices
+            )
         case "tagged-union":
             return not isinstance(node["discriminator"], str)
     after = getattr(node.get("cls"), str(node.get("post_init")), None)
@@ -128,7 +135,7 @@ def _has_further_names(node: dict[str, Any]) -> bool:
     if isinstance(node.get("validation_alias"), list):  # AliasChoices or AliasPath
         return True
     takes_names = any(node.get("config", {}).get(key) for key in _BY_NAME)
-    return takes_names and any("validation_alias" in one for one in _nodes(node))
+    return takes_names and any("validation_alias" in inner for inner in _nodes(node))
 
 
 def _is_parser(node: dict[str, Any]) -> bool:
@@ -145,17 +152,17 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the schemas in a core schema; definitions are followed by their references."""
     waiting = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            if isinstance(one.get("type"), str):
-                yield one
-            if one.get("type") == "json-or-python":  # arguments are JSON
-                waiting.append(one["json_schema"])
-            elif one.get("type") == "lax-or-strict":
-                waiting.append(one["lax_schema"])
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("type"), str):
+                yield part
+            if part.get("type") == "json-or-python":  # arguments are JSON
+                waiting.append(part["json_schema"])
+            elif part.get("type") == "lax-or-strict":
+                waiting.append(part["lax_schema"])
             else:
                 waiting += [
-                    inner for key, inner in one.items() if key not in _NO_SCHEMAS | {"definitions"}
+                    inner for key, inner in part.items() if key not in _NO_SCHEMAS | {"definitions"}
                 ]
-        elif isinstance(one, list | tuple):
-            waiting += one
+        elif isinstance(part, list | tuple):
+            waiting += part

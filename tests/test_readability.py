@@ -15,18 +15,11 @@ UNNAMED = {
     "covalt_git/cli": 86,
     "covalt_git/connections": 13,
     "covalt_git/credentials": 11,
-    "covalt_git/elicitation": 2,
     "covalt_git/formats": 61,
     "covalt_git/gateway": 28,
-    "covalt_git/index": 15,
-    "covalt_git/manifests": 16,
-    "covalt_git/models": 8,
     "covalt_git/operations": 76,
-    "covalt_git/problems": 3,
     "covalt_git/python_reader": 31,
-    "covalt_git/render": 1,
     "covalt_git/sources": 6,
-    "covalt_toolset": 13,
 }
 """The functions of each package that are not renamed yet; a package that is leaves the table."""
 

@@ -9,7 +9,7 @@ import click
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.machine_folders import check_output
-from covalt_git.models.published_schemas import NAMES, file_name, schema_text
+from covalt_git.manifests.published_schemas import NAMES, file_name, schema_text
 
 
 @click.command()

@@ -27,6 +27,8 @@ _KEYWORDS: dict[FieldKind, frozenset[str]] = {
     "choice": _COMMON | {"enum", "enumNames", "oneOf"},
     "choices": _COMMON | {"items", "minItems", "maxItems"},
 }
+# The client sees the answers of a form, so MCP forbids forms that ask for secrets ("Elicitation", "Security
+# Considerations"): test_no_form_asks_for_a_secret.
 _SECRET_NAME = re.compile(
     r"(?:^|[_-])(?:api[_-]?key|token|secret|password|passwd|passphrase|credentials?)(?:$|[_-])",
     re.IGNORECASE,
@@ -80,6 +82,7 @@ def _field(name: str, schema: object, *, is_required: bool) -> FormField:
     if not isinstance(schema, dict):
         raise _not_flat(name)
     kind, options = _kind(name, schema)
+    # Answers are checked by the whole schema, so the user would break a rule that no form shows.
     if unknown := sorted(set(schema) - _KEYWORDS[kind]):
         raise BadFormError(
             f"the field {name!r} has the keyword {unknown[0]!r}, which forms do not support",
@@ -113,8 +116,8 @@ def _options(name: str, schema: Mapping[str, Any], key: str) -> tuple[tuple[str,
     values, titles = schema.get("enum"), schema.get("enumNames")
     if key in schema:
         choices = schema[key] if isinstance(schema[key], list) else []
-        values = [one.get("const") for one in choices if isinstance(one, dict)]
-        titles = [one.get("title") for one in choices if isinstance(one, dict)]
+        values = [choice.get("const") for choice in choices if isinstance(choice, dict)]
+        titles = [choice.get("title") for choice in choices if isinstance(choice, dict)]
     if not isinstance(values, list) or not values or not all(isinstance(v, str) for v in values):
         raise _not_flat(name)
     if not isinstance(titles, list) or len(titles) != len(values):

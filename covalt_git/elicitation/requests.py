@@ -93,7 +93,7 @@ class Inquiry:
         answers = self.answers()
         if self.is_over:
             return {}
-        return {key: one for key, one in self.questions.items() if key not in answers}
+        return {key: question for key, question in self.questions.items() if key not in answers}
 
     def answers(self) -> dict[str, JsonObject]:
         """Return the answers so far, by key."""
@@ -112,21 +112,22 @@ class Inquiry:
             raise NoOpenQuestionError(f"there is no request {key!r}")
         checked = checked_answer(question, answer)
         with self._lock:
+            # A request can be shown in two windows: test_only_the_first_answer_of_a_question_counts.
             if key in self._answers or self.is_over:
                 raise NoOpenQuestionError(f"the request {key!r} is already answered or withdrawn")
             self._answers[key] = checked
             complete = len(self._answers) == len(self.questions)
+        # Outside of the lock: this thread runs the callbacks of the future, which can read the answers.
         if complete:
             with suppress(InvalidStateError):  # withdrawn at the same time
                 self.future.set_result({key: self._answers[key] for key in self.questions})
 
     def fail(self, error: CovaltError) -> None:
         """Make :meth:`wait` raise an error, because no answer will arrive."""
-        with suppress(InvalidStateError):
+        with suppress(InvalidStateError):  # answered or withdrawn at the same time
             self.future.set_exception(error)
 
     def withdraw(self) -> None:
-        """Withdraw the requests."""
         self.future.cancel()
 
     def on_end(self, callback: Callable[[], None]) -> None:
@@ -142,6 +143,7 @@ class Inquiry:
         """
         end = time.monotonic() + limit_s
         try:
+            # In steps, because a thread cannot wait for a future and an event at once.
             while cancel is None or not cancel.is_set():
                 with suppress(TimeoutError):
                     left = end - time.monotonic()
@@ -184,6 +186,7 @@ def inquire(
         CannotAskError: if the respondent cannot answer one of the requests.
         BadFormError: if a form is not of flat fields, or asks for a secret.
     """
+    # All are checked before any is shown: a user must not fill in a form of a group that fails.
     for question in questions.values():
         if question.kind not in respondent.kinds:
             respondent.refused(question.kind)
@@ -200,11 +203,11 @@ def question_records(inquiry: Inquiry) -> list[QuestionRecord]:
     answers = inquiry.answers()
     return [
         QuestionRecord(
-            method=one.method,
-            message=shorten(one.message, MOST_MESSAGE),
+            method=question.method,
+            message=shorten(question.message, MOST_MESSAGE),
             answer=answers[key].get("action", "given") if key in answers else None,
         )
-        for key, one in inquiry.questions.items()
+        for key, question in inquiry.questions.items()
     ]
 
 
@@ -227,6 +230,8 @@ def checked_answer(question: Question, answer: object) -> JsonObject:
             _check(answer, _ROOTS)
             return answer
     _check(answer, _ELICITED)
+    # A client can send what the user typed before declining, and the tool must not get it
+    # (test_a_declined_question_has_no_content).
     if answer["action"] != "accept" or question.kind == "url":
         return {"action": answer["action"]}
     content = answer.get("content") or {}
@@ -269,12 +274,12 @@ _ROOTS: JsonObject = {
 
 def _check(value: Any, schema: JsonObject) -> None:
     try:
-        found = json_schema.value_problems(schema, value)
+        problems = json_schema.value_problems(schema, value)
     except json_schema.BadSchemaError as error:
         raise InvalidAnswerError(f"the requested schema is invalid: {error.message}") from None
-    if found:
-        problems = (f"{json_path(place)}: {message}" for place, message in found)
-        raise InvalidAnswerError("; ".join(problems))
+    if problems:
+        words = (f"{json_path(place)}: {message}" for place, message in problems)
+        raise InvalidAnswerError("; ".join(words))
 
 
 def too_late(limit_s: float) -> NotAnsweredError:

@@ -3,7 +3,7 @@
 One poll serves all clients of the process.  It reads two timestamps of each chat, because every writer
 writes the chat's ``lock``, and every call that starts its ``running-call``.  Only chats whose timestamps
 differ are synchronized with the index; the changes are the differences of their rows.  So changes of other
-processes are found too.
+processes are reported too.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ POLL_S = 0.25
 MOST_STORED = 1000
 """Number of changes that clients can still receive."""
 
+# A push or an import can add thousands at once, which would drop the changes of all other chats from the feed.
 MOST_COMMITS = 200
 """Number of commits of one chat that one poll reports."""
 
@@ -108,9 +109,9 @@ class ChangeFeed:
         with self._lock:
             self._poll_if_due()
             epoch, _, number = position.rpartition("-")
-            missed = (
-                self._count - int(number) if _is_number(number) and epoch == self._epoch else -1
-            )
+            # A client sends the position, so it can be any text, and int() also reads other digits and spaces.
+            is_own = epoch == self._epoch and number.isascii() and number.isdecimal()
+            missed = self._count - int(number) if is_own else -1
             if not 0 <= missed <= len(self._stored):
                 return [FeedChange(self._position(), "EventsLost")]
             return [*self._stored][len(self._stored) - missed :]
@@ -123,26 +124,29 @@ class ChangeFeed:
             return
         with contextlib.suppress(CovaltError, OSError):  # the next poll reads the same changes
             self._poll()
+        # From the end of the poll on: a slow one would otherwise be followed by the next one at once.
         self._due = time.monotonic() + POLL_S
 
     def _poll(self) -> None:
         if self._last_version != (version := self._version()):
             self._last_version = version
             self._add("ProblemsChanged")
-        marks, known = dict(self._read_marks()), self._marks
-        changed = [name for name in marks if known is None or marks[name] != known.get(name)]
-        if known is None:
+        # Marks before rows: the next poll reports a write in between, which the other order would lose.
+        marks, previous = dict(self._read_marks()), self._marks
+        changed = [name for name in marks if previous is None or marks[name] != previous.get(name)]
+        if previous is None:
             with self._open_index() as index:
                 index.sync_chats()
                 self._chats = {name: at for name in marks if (at := index.chat_position(name))}
-        elif changed or known.keys() != marks.keys():
+        elif changed or previous.keys() != marks.keys():
             with self._open_index() as index:
                 for name in changed:
                     self._compare(index, name)
-            if known.keys() != marks.keys():
+            if previous.keys() != marks.keys():
                 self._add("ChatsChanged")
+        # A second write in the same tick of the file system leaves the timestamp as it is, so after a recent
+        # write the chat counts as changed once more.
         recent = time.time_ns() - TICK_NS
-        # If the timestamp is very recent, the next write may not change it.
         self._marks = {name: None if max(mark) > recent else mark for name, mark in marks.items()}
 
     def _read_marks(self) -> Iterator[tuple[str, Mark]]:
@@ -160,16 +164,24 @@ class ChangeFeed:
         except BrokenStoreError as error:
             self._add("ProblemsChanged", chat_id, code=error.code)
             return
-        now, before = index.chat_position(chat_id), self._chats.pop(chat_id, None)
-        if now is None:
+        current, previous = index.chat_position(chat_id), self._chats.pop(chat_id, None)
+        if current is None:
             return
-        self._chats[chat_id] = now
-        refs = {} if before is None else before.refs
-        moved = {ref for ref in refs.keys() | now.refs.keys() if refs.get(ref) != now.refs.get(ref)}
-        has_new = before is not None and self._add_commits(index, chat_id, before)
-        for call_id in sorted({_call_of(ref, now.refs) or _call_of(ref, refs) for ref in moved}):
+        self._chats[chat_id] = current
+        refs = {} if previous is None else previous.refs
+        moved = {
+            ref
+            for ref in refs.keys() | current.refs.keys()
+            if refs.get(ref) != current.refs.get(ref)
+        }
+        has_new = previous is not None and self._add_commits(index, chat_id, previous)
+        for call_id in sorted(
+            {_call_of(ref, current.refs) or _call_of(ref, refs) for ref in moved}
+        ):
             call = index.call(chat_id, call_id)
-            # Its commit may have been found before the call was removed from the unfinished ones.
+            # A finished call was reported with its commit.  If an earlier poll did that, while the process still
+            # listed the call as running, pages that were read in between show the call twice:
+            # test_a_call_is_reported_again_when_its_process_stops_listing_it_as_running.
             if call is not None and (call.post_manifest_id is None or not has_new):
                 facts = {"call_id": call.id, "status": call.status}
                 self._add("CallChanged", chat_id, call.tool_id, **facts)
@@ -181,16 +193,16 @@ class ChangeFeed:
         if not has_new and any(not ref.startswith(_CALLS_ONLY) for ref in moved):
             self._add("ChatChanged", chat_id)
 
-    def _add_commits(self, index: ChatQueries, chat_id: str, before: ChatPosition) -> bool:
+    def _add_commits(self, index: ChatQueries, chat_id: str, position: ChatPosition) -> bool:
         """Add the commits after a position, with the calls that made them; return whether there are any."""
-        found = index.commits_after(chat_id, before, limit=MOST_COMMITS)
-        for commit in found:
+        commits = index.commits_after(chat_id, position, limit=MOST_COMMITS)
+        for commit in commits:
             facts = {"manifest_id": commit.id, "source": commit.source}
             self._add("CommitAdded", chat_id, **facts)
             if commit.tool_id is not None and commit.status is not None:
                 facts = {"call_id": str(commit.source_ref), "status": commit.status}
                 self._add("CallChanged", chat_id, commit.tool_id, **facts)
-        return bool(found)
+        return bool(commits)
 
     def _add(
         self,
@@ -204,10 +216,6 @@ class ChangeFeed:
         self._stored.append(
             FeedChange(self._position(), kind, chat_id, tool_id, tuple(facts.items()))
         )
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
 
 
 def _call_of(ref: str, refs: dict[str, str]) -> str:

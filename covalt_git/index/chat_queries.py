@@ -42,6 +42,7 @@ _HISTORY_ROW = """
     m.*, l.added_lines, l.deleted_lines, c.tool_id, c.status, c.error, c.object, c.started_at, c.finished_at,
     c.render_plan ->> 'renderer' AS renderer
 """
+# Edits and restores have a call if a built-in tool made them.
 _ITS_FACTS = """
     LEFT JOIN tool_calls AS c
     ON m.source IN ('tool_run', 'edit', 'restore') AND c.chat_id = m.chat_id AND c.id = m.source_ref
@@ -62,7 +63,6 @@ class ChatQueries(SyncedIndex):
 
     @property
     def chats(self) -> Chats:
-        """The chat stores of the project."""
         return Chats(self.root / "data" / "chats", self.workspace)
 
     def synchronize(self) -> None:
@@ -76,7 +76,6 @@ class ChatQueries(SyncedIndex):
         )
 
     def sync_chat(self, chat: ChatStore) -> None:
-        """Update the rows of one chat."""
         self.with_recovery(lambda: chat_rows.sync_chat(self.connection, chat, self.on_progress))
 
     def sync_new_chats(self) -> None:
@@ -107,17 +106,17 @@ class ChatQueries(SyncedIndex):
     def heads(self, chat_id: str) -> dict[str, str]:
         """Return the newest commit of each branch by its name, without empty branches."""
         query = "SELECT refs FROM chats WHERE id = ?"
-        found = self.read(query, (chat_id,), convert=lambda row: canonical_json.loads(row["refs"]))
+        rows = self.read(query, (chat_id,), convert=lambda row: canonical_json.loads(row["refs"]))
         return {
             ref.removeprefix(HEADS): oid
-            for refs in found
+            for refs in rows
             for ref, oid in sorted(refs.items())
             if ref.startswith(HEADS)
         }
 
     def chat_position(self, chat_id: str) -> ChatPosition | None:
         """Return the position of a chat, which :meth:`commits_after` continues from; None without a row."""
-        found = self.read(
+        positions = self.read(
             """
             SELECT c.refs, m.moment, m.generation, m.id FROM chats AS c LEFT JOIN (
                 SELECT chat_id, moment, generation, id FROM workspace_manifests WHERE chat_id = :chat_id
@@ -130,7 +129,7 @@ class ChatQueries(SyncedIndex):
                 (row["moment"] or "", row["generation"] or 0, row["id"] or ""),
             ),
         )
-        return next(iter(found), None)
+        return next(iter(positions), None)
 
     def commits_after(
         self, chat_id: str, position: ChatPosition, *, limit: int
@@ -152,6 +151,7 @@ class ChatQueries(SyncedIndex):
 
         A full id is found in the index, without reading the history; the chat is synchronized first.
         """
+        # A branch can have the form of an id, and its name takes precedence.
         if text not in {branch.name for branch in chat.branches()}:
             self.sync_chat(chat)
             if self.has_manifest(chat.id, text):
@@ -188,7 +188,7 @@ class ChatQueries(SyncedIndex):
         """
         row = self.chat_row(chat_id)
         head = None if row is None else row["active_manifest_id"]
-        found = self.read(
+        ids = self.read(
             f"""
             WITH RECURSIVE {ANCESTORS}
             SELECT id FROM workspace_manifests
@@ -205,7 +205,7 @@ class ChatQueries(SyncedIndex):
             },
             convert=row_id,
         )
-        return next(iter(found), None)
+        return next(iter(ids), None)
 
     def manifests(
         self,
@@ -237,7 +237,7 @@ class ChatQueries(SyncedIndex):
                 "parents": 1 if first_parents else ALL_PARENTS,
             },
             compare="<",
-            limit=limit + 1,
+            limit=limit + 1,  # the row after the page shows whether there is a next one
             convert=self._history_row(chat_id),
         )
         return HistoryPage(tuple(self._counted(chat_id, rows[:limit])), len(rows) > limit)
@@ -271,7 +271,8 @@ class ChatQueries(SyncedIndex):
 
     def following_messages(self, chat_id: str, message_id: str | None) -> list[str]:
         """Return the messages after one, or the first ones, from the oldest on: they are siblings."""
-        # Without INDEXED BY, the planner searches the whole chat by its key.
+        # Without INDEXED BY, the planner searches the whole chat by its key: 7 ms a message instead of 0.01 in a
+        # chat of 5,000 commits (bench/server_pages.py).
         query = """
             SELECT source_ref AS id FROM workspace_manifests INDEXED BY messages_by_previous
             WHERE chat_id = ? AND source = 'message' AND previous_message_id IS ?
@@ -312,18 +313,18 @@ class ChatQueries(SyncedIndex):
         convert: Callable[[sqlite3.Row], Result],
     ) -> list[Result]:
         """Return the commits on one side of ``before``, newest first, at most ``limit``."""
-        before = values["before"]
+        cursor = values["before"]
         condition, steps = "", limit
-        if before is not None:
+        if cursor is not None:
             exists = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
-            if not self.read(exists, (values["chat_id"], before), convert=row_id):
-                raise commit_names.UnknownCommitError(str(values["chat_id"]), str(before))
+            if not self.read(exists, (values["chat_id"], cursor), convert=row_id):
+                raise commit_names.UnknownCommitError(str(values["chat_id"]), str(cursor))
             condition = f"""
                 WHERE (h.moment, h.generation, h.id) {compare} (
                     SELECT moment, generation, id FROM workspace_manifests
                     WHERE chat_id = :chat_id AND id = :before)
             """  # noqa: S608 - our own words
-            steps = -1
+            steps = -1  # the number of newer commits, which do not count for the limit, is unknown
         history = ALL_BRANCHES if values["head"] is None else ANCESTORS
         return self.read(
             f"""
@@ -337,7 +338,6 @@ class ChatQueries(SyncedIndex):
     # Calls and approvals
 
     def call(self, chat_id: str, call_id: str) -> ToolCall | None:
-        """Return one call, or None."""
         query = "SELECT * FROM tool_calls WHERE chat_id = ? AND id = ?"
         return next(iter(self.read(query, (chat_id, call_id), convert=_call)), None)
 

@@ -40,7 +40,8 @@ def sync_chats(
 ) -> list[Damaged]:
     """Update the rows of chats whose refs moved, and delete the rows of deleted chats.
 
-    ``on_progress`` is called with the number of chats that were read, and of all chats.  Returns the chats with a damaged store, and the errors; their rows do not change.
+    ``on_progress`` is called with the number of chats that were read, and of all chats.  Returns the chats with a
+    damaged store, and the errors; their rows do not change.
     """
     ids = chats.ids()
     for row in connection.execute("SELECT id FROM chats").fetchall():
@@ -50,9 +51,10 @@ def sync_chats(
     damaged = []
     for number, chat_id in enumerate(ids, 1):
         try:
+            # As a killed process left it: the index never writes to what it is made from.
             with chats.as_left(chat_id) as chat:
                 sync_chat(connection, chat, on_progress if len(ids) == 1 else ignore_progress)
-        except BrokenStoreError as error:
+        except BrokenStoreError as error:  # it must not hide the other chats
             damaged.append((chat_id, error))
         on_progress(number, len(ids))
     return damaged
@@ -60,8 +62,8 @@ def sync_chats(
 
 def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
     """Add the rows of chats that are not in the index, except damaged ones."""
-    known = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
-    for chat_id in set(chats.ids()) - known:
+    indexed = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
+    for chat_id in set(chats.ids()) - indexed:
         with suppress(BrokenStoreError), chats.as_left(chat_id) as chat:
             sync_chat(connection, chat)
 
@@ -73,6 +75,7 @@ def sync_chat(
 
     ``on_progress`` is called with the number of commits that were written, and of all new ones.
     """
+    # Read before the commits, and stored as they were then: if a ref moves meanwhile, the next sync sees it.
     refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running_call(chat)}
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
     old_refs = _indexed_refs(row)
@@ -115,19 +118,23 @@ def _new_manifests(
         return None
     heads = [oid for ref, oid in refs.items() if ref.startswith(HEADS)]
     reached = set(heads)
-    pending, found = list(heads), {}
+    pending, manifests = list(heads), {}
     while pending:
         oid = pending.pop()
-        if oid in found or _position(connection, chat, oid) is not None:
+        # The ancestors of an indexed commit are indexed too, because a sync is one transaction.
+        if oid in manifests or _position(connection, chat, oid) is not None:
             continue
-        found[oid] = chat.manifest(oid)
-        reached.update(found[oid].parents)
-        pending.extend(found[oid].parents)
+        manifests[oid] = chat.manifest(oid)
+        reached.update(manifests[oid].parents)
+        pending.extend(manifests[oid].parents)
     old_heads = {oid for ref, oid in old_refs.items() if ref.startswith(HEADS)}
     if not old_heads <= reached:
         return None
-    parents = {oid: [one for one in new.parents if one in found] for oid, new in found.items()}
-    return [found[oid] for oid in TopologicalSorter(parents).static_order()]
+    parents = {
+        oid: [parent for parent in new.parents if parent in manifests]
+        for oid, new in manifests.items()
+    }
+    return [manifests[oid] for oid in TopologicalSorter(parents).static_order()]
 
 
 def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
@@ -157,6 +164,7 @@ def _write_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str,
     }
     columns = ", ".join(row)
     placeholders = ", ".join("?" for _ in row)
+    # REPLACE would delete the row first, and with it all rows of the chat (ON DELETE CASCADE).
     changes = ", ".join(f"{name} = excluded.{name}" for name in row)
     connection.execute(
         f"INSERT INTO chats ({columns}) VALUES ({placeholders}) ON CONFLICT (id) DO UPDATE SET {changes}",  # noqa: S608 - our own names
@@ -222,7 +230,8 @@ def _write_manifest(
 ) -> None:
     position = _compute_position(connection, chat, manifest)
     changes = chat.changes(manifest.parent_id, manifest.id)
-    is_message, before = manifest.source == "message", _leaf_before(connection, chat, manifest)
+    is_message = manifest.source == "message"
+    previous_leaf = _leaf_before(connection, chat, manifest)
     put(
         connection,
         "workspace_manifests",
@@ -231,8 +240,8 @@ def _write_manifest(
             "chat_id": chat.id,
             "parent_id": manifest.parent_id,
             "parents": as_text(list(manifest.parents)),
-            "leaf_message_id": manifest.source_ref if is_message else before,
-            "previous_message_id": before if is_message else None,
+            "leaf_message_id": manifest.source_ref if is_message else previous_leaf,
+            "previous_message_id": previous_leaf if is_message else None,
             "title": manifest.title,
             "by": manifest.record.by,
             "changed_files": len(changes),
@@ -271,10 +280,12 @@ def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
         "DELETE FROM tool_calls WHERE chat_id = ? AND status IN ('pending', 'running')", (chat.id,)
     )
     connection.execute("DELETE FROM approvals WHERE chat_id = ?", (chat.id,))
-    done = "SELECT 1 FROM tool_calls WHERE chat_id = ? AND id = ?"
+    finished = "SELECT 1 FROM tool_calls WHERE chat_id = ? AND id = ?"
     for call in chat.calls():
-        if connection.execute(done, (chat.id, call.id)).fetchone():
-            continue  # a process died after the commit, before it deleted the ref
+        if connection.execute(finished, (chat.id, call.id)).fetchone():
+            # Between the commit and the deletion of the ref, in which a process can also have died, the call
+            # would appear twice.
+            continue
         _write_call(connection, call.tool_call)
     for approval in chat.approvals():
         row = approval.model_dump(exclude=_NOT_INDEXED) | {

@@ -48,25 +48,27 @@ def blobs(
         SELECT oid, sha256, size FROM blobs
         WHERE chat_id = ? AND oid IN (SELECT value FROM json_each(?))
     """
+    # The ids are one JSON text, because SQLite limits the number of values of a statement.
     rows = connection.execute(query, (chat.id, canonical_json.dumps(sorted(oids)).decode()))
-    known = {row["oid"]: Blob(row["sha256"], row["size"]) for row in rows.fetchall()}
-    new = {oid: _blob(chat, oid) for oid in oids if oid not in known}
+    stored = {row["oid"]: Blob(row["sha256"], row["size"]) for row in rows.fetchall()}
+    new: dict[str, Blob] = {}
+    for oid in oids:
+        if oid not in stored:
+            content = chat.store.read_blob(oid)
+            new[oid] = Blob(hashlib.sha256(content).hexdigest(), len(content))
+    # The files are read before the transaction, for which all other writers wait.
     if new:
         with transaction(connection):
             for oid, blob in new.items():
                 put(connection, "blobs", {"chat_id": chat.id, "oid": oid, **blob._asdict()})
-    return known | new
-
-
-def _blob(chat: ChatStore, oid: str) -> Blob:
-    content = chat.store.read_blob(oid)
-    return Blob(hashlib.sha256(content).hexdigest(), len(content))
+    return stored | new
 
 
 def line_counts(
     connection: sqlite3.Connection, chat: ChatStore, manifest_ids: Collection[str]
 ) -> dict[str, LineCounts]:
     """Count the changed lines of commits against their first parents, and store the numbers."""
+    # Before the transaction, as in blobs().
     counts = {oid: _line_counts(chat, oid) for oid in manifest_ids}
     with transaction(connection):
         for oid, count in counts.items():

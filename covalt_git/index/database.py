@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
+# A new release can fill the same tables in another way.  SQLite stores the version in a signed integer of 32 bits.
 VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
 """Version in the file's ``user_version``; a file of another schema or release is rebuilt."""
 
@@ -95,6 +96,7 @@ def _in_memory(path: Path | None) -> sqlite3.Connection:
         with contextlib.closing(_read_only(path, BUSY_TIMEOUT_S)) as stored:
             if _version(stored) == VERSION:
                 stored.backup(connection)
+                # A copy of a damaged file succeeds; the first read of a table fails.
                 connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
     except sqlite3.Error:  # missing, damaged, or not readable
         connection.close()
@@ -118,6 +120,7 @@ def is_damage(error: sqlite3.Error) -> bool:
         return True
     if isinstance(error, sqlite3.OperationalError) and not _code(error):
         return True
+    # The low byte: an extended code, such as SQLITE_CORRUPT_INDEX, has its primary code there.
     return _code(error) & 0xFF in {
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
@@ -181,6 +184,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     if connection.in_transaction:
         yield
         return
+    # A deferred transaction that has read fails at its first write while another process writes: to wait would
+    # be a deadlock, so SQLite does not call the busy handler.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -219,6 +224,7 @@ def as_text(value: Any) -> str:
 def _open(path: Path | str) -> sqlite3.Connection:
     if isinstance(path, Path):
         _make_private(path)
+    # With an isolation level, Python would begin deferred transactions of its own.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
@@ -227,6 +233,7 @@ def _open(path: Path | str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection) != VERSION:
             _create_once(connection)
+        # The version is in the header; damage of the tables appears here, where connect() creates a new file.
         connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
     except BaseException:
         connection.close()
@@ -248,13 +255,16 @@ def _make_private(path: Path) -> None:
         draft = path.with_name(f".{path.name}-{new_id()}")
         try:
             os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with contextlib.suppress(FileExistsError):  # another process was first
+            # A rename would replace the file of a process that was first, under its open connection.
+            with contextlib.suppress(FileExistsError):
                 os.link(draft, path)
         finally:
             draft.unlink(missing_ok=True)
 
 
 def _create_once(connection: sqlite3.Connection) -> None:
+    # DROP TABLE deletes the rows first, and the rows of other tables that refer to them, one by one.  The pragma has
+    # no effect within a transaction.
     connection.execute("PRAGMA foreign_keys = OFF")
     with transaction(connection):
         if _version(connection) != VERSION:  # another process may have been first

@@ -24,7 +24,9 @@ history AS (
 """
 """All manifests of ``:chat_id``."""
 
-# CROSS JOIN prevents the planner from a scan of the whole chat at every step.
+# CROSS JOIN prevents the planner from a scan of the whole chat at every step.  UNION without ALL visits the common
+# ancestors of merged branches once.  ORDER BY makes the recursion take the newest commit first, so that it can end
+# after :steps commits.
 ANCESTORS = """
 history AS (
     SELECT id, parents, moment, generation FROM workspace_manifests
@@ -98,7 +100,6 @@ class HistoryPage(NamedTuple):
 
 
 def read_node(row: sqlite3.Row) -> HistoryNode:
-    """Convert a row."""
     return HistoryNode(row["id"], tuple(canonical_json.loads(row["parents"])))
 
 

@@ -18,7 +18,6 @@ class Index(ToolQueries, ChatQueries):
     """Open index of one project; close it after use, and use it in one thread at a time."""
 
     def synchronize(self) -> None:
-        """Update all rows."""
         self._synchronize()
 
     def rebuild(self) -> None:

@@ -43,6 +43,7 @@ def write_revision(
             index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
             counts = index.counts()
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Without a write-ahead log, the one file has all rows that were committed.
         with file.open("xb") as target, index.path.open("rb") as source:
             shutil.copyfileobj(source, target)
     return commit, counts

@@ -29,8 +29,10 @@ WEIGHTS = {
 }
 """Weight of each column; measured by ``bench/tool_search.py``."""
 
+# A correction costs a query for each word, and a word of a long text that no tool has is usually a name.
 _SHORT_QUERY = 8
 _SHORTEST_PREFIX = 2
+# A shorter word is one edit away from many others: test_typos_are_corrected_for_words_of_at_least_four_letters.
 _SHORTEST_MISSPELT = 4
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -47,14 +49,14 @@ def find(
 
     ``is_wanted`` filters ids, in the order of their rank; the limit does not count the others.
     """
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for query in _queries(connection, query_words(text)):
         for (tool_id,) in connection.execute(_SEARCH, (query,)):
-            if len(found) >= limit:
-                return list(found)
-            if tool_id not in found and is_wanted(tool_id):
-                found[tool_id] = None
-    return list(found)
+            if len(ids) >= limit:
+                return list(ids)
+            if tool_id not in ids and is_wanted(tool_id):
+                ids[tool_id] = None
+    return list(ids)
 
 
 def _queries(connection: sqlite3.Connection, words: list[str]) -> Iterator[str]:
@@ -79,12 +81,13 @@ def _corrected_word(connection: sqlite3.Connection, word: str) -> str:
             return query
     if len(word) < _SHORTEST_MISSPELT:
         return ""
-    similar = sorted(_one_edit_away(_stem(word)) & _vocabulary(connection))
+    vocabulary = {row[0] for row in connection.execute("SELECT term FROM tool_vocabulary")}
+    similar = sorted(_one_edit_away(_stem(word)) & vocabulary)  # the vocabulary has stems
     return f"({' OR '.join(map(_phrase, similar))})" if similar else ""
 
 
 def _phrase(word: str) -> str:
-    return f'"{word}"'
+    return f'"{word}"'  # without quotes, AND, OR, NOT and NEAR would be operators of FTS5
 
 
 def _prefix(word: str) -> str:
@@ -94,10 +97,6 @@ def _prefix(word: str) -> str:
 def _matches(connection: sqlite3.Connection, query: str) -> bool:
     statement = "SELECT 1 FROM tool_search WHERE tool_search MATCH ? LIMIT 1"
     return connection.execute(statement, (query,)).fetchone() is not None
-
-
-def _vocabulary(connection: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in connection.execute("SELECT term FROM tool_vocabulary")}
 
 
 def _one_edit_away(word: str) -> set[str]:
@@ -120,5 +119,5 @@ def _stem(word: str) -> str:
         scratch.execute("CREATE VIRTUAL TABLE typed USING fts5(word, tokenize = 'porter')")
         scratch.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(typed, row)")
         scratch.execute("INSERT INTO typed VALUES (?)", (word,))
-        found = scratch.execute("SELECT term FROM stems").fetchone()
-    return str(found[0]) if found else word
+        row = scratch.execute("SELECT term FROM stems").fetchone()
+    return str(row[0]) if row else word

@@ -48,15 +48,15 @@ _SENTENCE_STOP_WORDS = _STOP_WORDS | frozenset(_ASKING_WORDS.split())
 
 def searchable_text(tool: Tool, toolset_name: str) -> Row:
     """Return the searchable text of a tool, by the columns of ``tool_search``."""
-    found = list(parameters(tool.input_schema))
+    arguments = list(parameters(tool.input_schema))
     namespace, _, own_id = tool.tool_id.partition(":")
     spaces = dict.fromkeys((tool.toolset_id, namespace))
     return {
         "name": _add_spaces(f"{tool.name} {own_id}"),
         "toolset": _add_spaces(" ".join((*spaces, toolset_name))),
         "description": _add_spaces(tool.description),
-        "parameters": _add_spaces(" ".join(name for name, _ in found)),
-        "parameter_texts": _add_spaces(" ".join(text for _, text in found)),
+        "parameters": _add_spaces(" ".join(name for name, _ in arguments)),
+        "parameter_texts": _add_spaces(" ".join(text for _, text in arguments)),
         "tags": _add_spaces(" ".join(tool.tags)),
     }
 
@@ -66,6 +66,7 @@ def query_words(text: str) -> list[str]:
 
     A query with only stop words keeps them.
     """
+    # Cut before each word is compared: a user can paste a whole document.
     words = _WORD.findall(_add_spaces(text).lower())[: 4 * _MOST_WORDS]
     stop_words = _SENTENCE_STOP_WORDS if len(words) > _SENTENCE else _STOP_WORDS
     return ([word for word in words if word not in stop_words] or words)[:_MOST_WORDS]
@@ -73,8 +74,10 @@ def query_words(text: str) -> list[str]:
 
 def _add_spaces(text: str) -> str:
     """Insert spaces into ``camelCase``, and between overlapping pairs of Han and kana."""
+    # FTS5 does not split Han and kana: a sentence would be a single word, which no query has.  NFKC makes letters of
+    # full and half width equal.
     split = _INNER_CAPITAL.sub(" ", unicodedata.normalize("NFKC", text))
-    return _UNSPACED.sub(lambda found: f" {_pairs(found[0])} ", split)
+    return _UNSPACED.sub(lambda run: f" {_pairs(run[0])} ", split)
 
 
 def _pairs(characters: str) -> str:

@@ -109,7 +109,7 @@ class SyncedIndex:
         failed: sqlite3.DatabaseError | None = None
         for _ in range(_MOST_TRIES):
             try:
-                if failed is not None:
+                if failed is not None:  # the index was renewed and has no rows
                     self.synchronize()
                 return work()
             except sqlite3.IntegrityError:
@@ -146,5 +146,4 @@ def row_values(row: sqlite3.Row) -> JsonObject:
 
 
 def row_id(row: sqlite3.Row) -> str:
-    """Return the ``id`` of a row."""
     return str(row["id"])

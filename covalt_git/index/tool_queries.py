@@ -67,14 +67,13 @@ class ToolQueries(SyncedIndex):
 
         They are None if the manifest of a toolset cannot be read.
         """
-        found = self.read(
+        pairs = self.read(
             "SELECT toolset_id, tool_ids FROM toolset_readings ORDER BY toolset_id",
             convert=lambda row: (row["toolset_id"], canonical_json.loads(row["tool_ids"])),
         )
-        return dict(found)
+        return dict(pairs)
 
     def toolsets_with_server(self, server_id: str) -> list[str]:
-        """Return the toolsets that declare an MCP server with an id."""
         query = "SELECT toolset_id FROM toolset_mcp_servers WHERE id = ? ORDER BY toolset_id"
         return self.read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
 
@@ -89,7 +88,6 @@ class ToolQueries(SyncedIndex):
         return self.read(query, (toolset_id or "", BUILTIN_NAMESPACE), convert=_tool)
 
     def tool(self, tool_id: str) -> Tool | None:
-        """Return one tool, or None."""
         query = "SELECT definition FROM tools WHERE tool_id = ?"
         return next(iter(self.read(query, (tool_id,), convert=_tool)), None)
 
@@ -126,7 +124,6 @@ class ToolQueries(SyncedIndex):
         return self.read(query, convert=row_values)
 
     def toolset_files(self, toolset_id: str) -> list[JsonObject]:
-        """Return the rows of a toolset's files."""
         query = "SELECT * FROM toolset_files WHERE toolset_id = ? ORDER BY path"
         return self.read(query, (toolset_id,), convert=row_values)
 
@@ -135,8 +132,12 @@ class ToolQueries(SyncedIndex):
         query = """
             SELECT problems FROM toolset_readings WHERE ? IN (toolset_id, '') ORDER BY toolset_id
         """
-        found = self.read(query, (toolset_id or "",), convert=_problems)
-        return [problem for problems in found for problem in problems]
+        lists = self.read(
+            query,
+            (toolset_id or "",),
+            convert=lambda row: _parsed_problems(row["problems"]),
+        )
+        return [problem for problems in lists for problem in problems]
 
 
 def _toolset_row(row: sqlite3.Row) -> JsonObject:
@@ -149,14 +150,11 @@ def _tool(row: sqlite3.Row) -> Tool:
     return _parsed_tool(row["definition"])
 
 
+# By the text itself: a changed row has another text, so no entry can be outdated.
 @lru_cache(maxsize=_MOST_TOOLS)
 def _parsed_tool(definition: str) -> Tool:
     """Parse a tool; the same text returns the same object."""
     return Tool.model_validate(canonical_json.loads(definition))
-
-
-def _problems(row: sqlite3.Row) -> tuple[Problem, ...]:
-    return _parsed_problems(row["problems"])
 
 
 @lru_cache(maxsize=_MOST_TOOLS)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _IS_BUILTIN = f"tool_id BETWEEN '{BUILTIN_NAMESPACE}:' AND '{BUILTIN_NAMESPACE};'"
-"""SQL condition for the built-in tools, by the primary key, because ``toolset_id`` has no index."""
+"""SQL condition for the built-in tools, by the primary key, which also gives their order."""
 
 Reading = tuple[Row, list[tuple[str, Row]]]
 """Row of a toolset in ``toolset_readings``, and its other rows by table; none if it has errors.
@@ -63,6 +63,7 @@ def sync_toolsets(
     has_builtin = _stored_builtin(connection) == [row["definition"] for _, row in builtin[::2]]
     if not changed and not deleted and has_builtin:
         return
+    # Before the transaction: the files of thousands of toolsets take seconds, and other writers would wait.
     readings: list[Reading] = []
     for reading in each(lambda toolset_id: _read(root, toolset_id), changed):
         readings.append(reading)
@@ -101,6 +102,7 @@ def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, R
     put(connection, "toolset_readings", reading)
     if not rows:
         return
+    # Its tools, files and servers are deleted with it (ON DELETE CASCADE), also those that it does not have any more.
     connection.execute("DELETE FROM toolsets WHERE id = ?", (reading["toolset_id"],))
     put_rows(connection, rows)
 
@@ -109,7 +111,7 @@ def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) ->
     """Write rows to their tables; the rows of a tool are in the order of :func:`tool_rows`."""
     row_id = 0
     for table, row in rows:
-        # The searchable text of a tool is the next row, with the same row id.
+        # The searchable text of a tool is the next row, with the same row id: a trigger deletes it by that id.
         key = {"rowid": row_id} if table == "tool_search" else {}
         row_id = put_new(connection, table, key | row)
 
@@ -185,9 +187,9 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
         "toolset_resources": toolset.resources,
     }
     for table, declared in declarations.items():
-        for one in declared:
-            definition = as_text(one.model_dump(mode="json", exclude_defaults=True))
-            row = {"id": str(ToolId(toolset.id, one.id)), "toolset_id": toolset.id}
+        for item in declared:
+            definition = as_text(item.model_dump(mode="json", exclude_defaults=True))
+            row = {"id": str(ToolId(toolset.id, item.id)), "toolset_id": toolset.id}
             add(table, row | {"definition": definition})
     for server in manifest.mcp_servers:
         add(

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from covalt_git.toolsets.toolset import Toolset
 
+# A toolset into which a program writes all the time must not make each command wait for ever.
 _MOST_SCANS = 6
+# Bytecode that the author's tests write is no change: it is in no digest either (manifests/toolset_files.py).
 _IGNORED = frozenset({b"__pycache__"})
 
 
@@ -43,15 +45,17 @@ def signature_of(toolsets: Path, toolset_id: str, related: Iterable[str] = ()) -
     scans = 0
     while True:
         started = time.time_ns()
-        found = _scan(toolsets, toolset_id, related)
-        newest = max((facts[CHANGED] for facts in found.values() if facts), default=0)
-        now = time.time_ns()
+        facts_by_path = _scan(toolsets, toolset_id, related)
+        newest = max((facts[CHANGED] for facts in facts_by_path.values() if facts), default=0)
+        ended = time.time_ns()
         scans += 1
         # A time in the future is from another clock, so waiting does not help.
-        if scans == _MOST_SCANS or newest <= started - TICK_NS or newest > now:
-            paths = sorted(found)
-            return ToolsetSignature(b"\0".join(paths), digest([found[path] for path in paths]))
-        time.sleep(max(0, newest + TICK_NS - now) / 1e9)
+        if scans == _MOST_SCANS or newest <= started - TICK_NS or newest > ended:
+            paths = sorted(facts_by_path)
+            return ToolsetSignature(
+                b"\0".join(paths), digest([facts_by_path[path] for path in paths])
+            )
+        time.sleep(max(0, newest + TICK_NS - ended) / 1e9)
 
 
 def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, Toolset]:
@@ -67,14 +71,18 @@ def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, 
 
 
 def changed_toolsets(
-    toolsets: Path, ids: Iterable[str], known: Mapping[str, ToolsetSignature]
+    toolsets: Path, ids: Iterable[str], signatures: Mapping[str, ToolsetSignature]
 ) -> list[str]:
-    """Return those of ``ids`` without a known signature, or with files that differ from it."""
+    """Return those of ``ids`` without a signature, or with files that differ from it."""
     if not toolsets.is_dir():
         return []
     folder = os.open(toolsets, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return [name for name in ids if name not in known or not _is_unchanged(folder, known[name])]
+        return [
+            name
+            for name in ids
+            if name not in signatures or not _is_unchanged(folder, signatures[name])
+        ]
     finally:
         os.close(folder)
 
@@ -94,6 +102,6 @@ def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes
     """Return the mode, size, times and inode of every path; a file that is added meanwhile makes them outdated."""
     top = os.fsencode(toolsets) + b"/"
     single_files = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *related))
-    found = {path: lstat(top + path) for path in single_files}
+    single = {path: lstat(top + path) for path in single_files}
     below = walk(top + os.fsencode(toolset_folder(toolset_id)), _IGNORED)
-    return found | {path.removeprefix(top): facts for path, facts in below}
+    return single | {path.removeprefix(top): facts for path, facts in below}

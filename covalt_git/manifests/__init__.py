@@ -1,1 +1,1 @@
-"""Readers and fixes of the YAML files of a project and its toolsets."""
+"""Readers, fixes and JSON Schemas of the YAML files of a project and its toolsets."""

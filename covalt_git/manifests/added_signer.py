@@ -32,12 +32,13 @@ def add_signer(root: Path, line: str, reason: str | None = None) -> None:
     read_config(root)
     file = root / CONFIG
     content = file.read_bytes()
-    before = yaml_text.load(content, CONFIG)
+    document = yaml_text.load(content, CONFIG)
+    # The loader removes the byte order mark, and an edit must change nothing but its line.
     mark = _MARK if content.startswith(_MARK.encode()) else ""
-    text = mark + _with_signer(before, line, reason)
-    wanted = before.data | {"signers": [*before.data.get("signers", ()), line]}
+    text = mark + _with_signer(document, line, reason)
+    expected = document.data | {"signers": [*document.data.get("signers", ()), line]}
     try:
-        added = same(yaml_text.load(text.encode(), CONFIG).data, wanted)
+        added = same(yaml_text.load(text.encode(), CONFIG).data, expected)
     except yaml_text.YamlProblems:
         added = False
     if not added or file.is_symlink():  # the file that a link leads to is not this project's
@@ -53,7 +54,7 @@ def add_signer(root: Path, line: str, reason: str | None = None) -> None:
 def _with_signer(document: yaml_text.YamlDocument, line: str, reason: str | None) -> str:
     item = yaml_text.dump([line])
     if reason is not None:
-        # As JSON in ASCII, because a line break would end the comment.
+        # As JSON in ASCII: a line break would end the comment, and the rest of the reason would be YAML.
         item = f"{item.rstrip()}  # added without a terminal: {json.dumps(reason)}\n"
     signers = document.data.get("signers")
     if not signers:

@@ -60,6 +60,8 @@ def _foreign(root: Path, folders: Collection[str]) -> Iterator[tuple[str, str, s
 
     Submodules whose repository is gone are looked for in the entries of ``folders``.
     """
+    # All repositories up to the root: a pull into an outer one writes files into the project, and the inner one does
+    # not know them.
     for position, repository in enumerate(repositories_around(root)):
         tracked = _tracked(root, repository)
         if tracked is not None:
@@ -103,9 +105,9 @@ def _tracked(root: Path, repository: Repository) -> str | None:
     """
     if not os.path.exists(f"{root}/{DATA}"):  # noqa: PTH110 - at each call
         return None
-    found: str | None = _TRACKED.get(
+    path: str | None = _TRACKED.get(
         (root, repository.index_file),
         [repository.index_file],
         lambda: next(tracked_files(repository, root, DATA), None),
     )
-    return found
+    return path

@@ -57,9 +57,9 @@ def fixable_files(problems: Sequence[Problem]) -> list[str]:
     """Return the hand-written files that may have fixable problems, sorted."""
     return sorted(
         {
-            one.path
-            for one in problems
-            if one.code == codes.UNKNOWN_KEY and _HAND_WRITTEN.fullmatch(one.path)
+            problem.path
+            for problem in problems
+            if problem.code == codes.UNKNOWN_KEY and _HAND_WRITTEN.fullmatch(problem.path)
         }
     )
 
@@ -72,15 +72,17 @@ def fix_text(text: str, path: str) -> Fixed:
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(_MARK)
     problems: list[Problem] = []
+    # Until nothing is left: the keys in a mapping with a misspelt name are checked once the name is right.
     while True:
         try:
             document = yaml_text.load(body, path)
         except yaml_text.YamlProblems:
             break
-        body, done = _apply(document, _renames(document, _unknown_keys(document)))
-        if not done:
+        renames = _verified(document, _renames(document, _unknown_keys(document)))
+        body = _renamed(document.text, renames)
+        if not renames:
             break
-        problems += [_problem(document, one) for one in done]
+        problems += [_problem(document, rename) for rename in renames]
     if not text.endswith("\n"):
         body = body.removesuffix("\n")  # the loader adds it
     return Fixed(mark + body, tuple(problems))
@@ -111,9 +113,9 @@ def _errors(
         for part in above:
             data = data[part]
         return [
-            ModelError((*above, *found.loc), found.code, found.message, unused=found.unused)
-            for found in model_errors(error, data, model)
-            if found.code == codes.UNKNOWN_KEY
+            ModelError((*above, *unknown.loc), unknown.code, unknown.message, unused=unknown.unused)
+            for unknown in model_errors(error, data, model)
+            if unknown.code == codes.UNKNOWN_KEY
         ]
     return []
 
@@ -124,6 +126,7 @@ def _errors(
 def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> list[_Rename]:
     renames = []
     corrections = {error.loc: _correction(str(error.loc[-1]), error.unused) for error in errors}
+    # If two keys of a mapping could mean the same key, either can be right, and both would be a duplicate key.
     rivals = Counter((loc[:-1], key) for loc, key in corrections.items())
     for loc, key in corrections.items():
         if key is None or rivals[loc[:-1], key] > 1:
@@ -131,6 +134,7 @@ def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> 
         old = str(loc[-1])
         at = document.offset(loc, key=True)
         at += document.text[at] in "\"'"
+        # The text of a key with escapes, or over several lines, is not its name.
         if document.text.startswith(old, at):
             renames.append(_Rename(loc, at, old, key))
     return renames
@@ -141,14 +145,15 @@ def _correction(name: str, unused: Sequence[str]) -> str | None:
 
     The first letters must be equal, because ``sources`` is not ``resources``.
     """
-    known = {_letters(key): key for key in unused if key[0] == name[:1].lower()}
+    candidates = {_letters(key): key for key in unused if key[0] == name[:1].lower()}
     letters = _letters(name)
-    near = nearest_name(letters, known, cutoff=_ALIKE)
+    near = nearest_name(letters, candidates, cutoff=_ALIKE)
+    # A second candidate makes the meaning uncertain, except if the first one has the same letters.
     if near is None or (
-        near != letters and nearest_name(letters, known.keys() - {near}, cutoff=_ALIKE)
+        near != letters and nearest_name(letters, candidates.keys() - {near}, cutoff=_ALIKE)
     ):
         return None
-    return known[near]
+    return candidates[near]
 
 
 def _letters(name: str) -> str:
@@ -156,12 +161,6 @@ def _letters(name: str) -> str:
 
 
 # Verification
-
-
-def _apply(document: yaml_text.YamlDocument, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
-    """Return the text after the renames that can be verified, and these renames."""
-    renames = _verified(document, renames)
-    return _renamed(document.text, renames), renames
 
 
 def _verified(document: yaml_text.YamlDocument, renames: list[_Rename]) -> list[_Rename]:
@@ -179,7 +178,7 @@ def _verified(document: yaml_text.YamlDocument, renames: list[_Rename]) -> list[
 
 def _renamed(text: str, renames: Sequence[_Rename]) -> str:
     # From the end, so that other indexes stay valid.  YAML aliases of a mapping have the same index.
-    for start, old, new in sorted({one[1:] for one in renames}, reverse=True):
+    for start, old, new in sorted({rename[1:] for rename in renames}, reverse=True):
         text = f"{text[:start]}{new}{text[start + len(old) :]}"
     return text
 
@@ -187,7 +186,7 @@ def _renamed(text: str, renames: Sequence[_Rename]) -> str:
 def _is_verified(text: str, document: yaml_text.YamlDocument, renames: Sequence[_Rename]) -> bool:
     expected = with_texts(document.data, str)  # aliases are separate copies
     # Inner keys first: a renamed mapping would not be found by its old name.
-    for rename in sorted(renames, key=lambda one: -len(one.loc)):
+    for rename in sorted(renames, key=lambda item: -len(item.loc)):
         above = expected
         for part in rename.loc[:-1]:
             above = above[part]

@@ -108,6 +108,7 @@ def _links(root: Path) -> Iterator[str]:
         is_link = path in links and not is_below_link(path)
         if is_link and not (path in _DATA and _is_permitted(root / path)):
             yield path
+    # Their files, too: through a linked state file, validate printed keys of a file of the user.
     for path in _GENERATED:
         if not is_below_link(path):
             yield from (f"{path}/{name}" for name in links_in(f"{root}/{path}"))

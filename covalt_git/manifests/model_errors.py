@@ -78,17 +78,19 @@ def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) ->
     """Return the errors of ``data`` in plain words."""
     schema = _schema_of(model)
     choices: dict[Loc, list[ErrorDetails]] = {}
-    found = []
+    errors = []
     for details in error.errors():
         loc = tuple(details["loc"])
         place = _in_data(data, loc)
+        # Pydantic reports each alternative of a union, by a place with a part that is not in the data.
         if details["type"].endswith("_type") and loc[-1:] != place[-1:]:
             choices.setdefault(place, []).append(details)
         else:
-            found.append(_model_error(details, data, schema))
-    reported = {one.loc for one in found}
-    found += [_no_choice(loc, failed) for loc, failed in choices.items() if loc not in reported]
-    return list(dict.fromkeys(found))
+            errors.append(_model_error(details, data, schema))
+    # An error inside of one alternative: its author meant that one, so the others are not reported.
+    reported = {model_error.loc for model_error in errors}
+    errors += [_no_choice(loc, failed) for loc, failed in choices.items() if loc not in reported]
+    return list(dict.fromkeys(errors))  # two alternatives can have the same error
 
 
 def _no_choice(loc: Loc, failed: list[ErrorDetails]) -> ModelError:
@@ -161,14 +163,14 @@ def _kind(details: ErrorDetails) -> str:
 
 def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) -> ModelError:
     name = str(loc[-1])
-    known = sorted(_properties(schema, loc[:-1]))
+    keys = sorted(_properties(schema, loc[:-1]))
     # So many keys are data in the wrong place and no misspellings, and each comparison takes time.
     is_data = len(mapping) > _MOST_MISSPELT
-    unused = () if is_data else tuple(key for key in known if key not in mapping)
+    unused = () if is_data else tuple(key for key in keys if key not in mapping)
     near = nearest_name(name, unused)
-    listed = f"known keys: {', '.join(known)}" if known else "this has no keys: remove it"
+    listed = f"known keys: {', '.join(keys)}" if keys else "this has no keys: remove it"
     hint = f"write {near!r}; {listed}" if near else listed
-    owners = [key for key in known if name in _properties(schema, (*loc[:-1], key))]
+    owners = [key for key in keys if name in _properties(schema, (*loc[:-1], key))]
     if not near and 0 < len(owners) <= _MOST_OWNERS:
         value = mapping.get(name)
         text = str(value).lower() if isinstance(value, bool | int) else "..."
@@ -192,6 +194,7 @@ def _not_allowed(value: Any, expected: str) -> tuple[str, str, str]:
         only = f'"{options[0]}"' if expected.startswith("'") else options[0]
         bare = ", without quotes" if value == only else ""
         return codes.BAD_VALUE, message, f"write {only}{bare}"
+    # The same word in capitals is meant, although the similarity may be greater with another option.
     same = [option for option in options if option.lower() == str(value).lower()]
     near = same[0] if same else nearest_name(str(value), options)
     listed = f"one of: {', '.join(options)}"
@@ -265,7 +268,7 @@ def name_place(data: Any, loc: Loc) -> str:
             words += f".{part}"
             continue
         labels = [value.get("id"), value.get("tool_id")] if isinstance(value, dict) else []
-        words += f"[{next((shorten(one) for one in labels if isinstance(one, str)), part)}]"
+        words += f"[{next((shorten(label) for label in labels if isinstance(label, str)), part)}]"
     return words.removeprefix(".")
 
 
@@ -274,10 +277,10 @@ def name_place(data: Any, loc: Loc) -> str:
 
 def _properties(schema: JsonObject, loc: Sequence[str | int]) -> JsonObject:
     """Return the schemas of the known keys at a place; empty if all keys are allowed."""
-    found: JsonObject = {}
+    schemas: JsonObject = {}
     for place in _at(schema, loc):
-        found |= place.get("properties", {})
-    return found
+        schemas |= place.get("properties", {})
+    return schemas
 
 
 def _required(schema: JsonObject, loc: Sequence[str | int]) -> list[str]:
@@ -287,38 +290,38 @@ def _required(schema: JsonObject, loc: Sequence[str | int]) -> list[str]:
 def _at(schema: JsonObject, loc: Sequence[str | int]) -> list[JsonObject]:
     places = [schema]
     for part in loc:
-        below = [found for place in places for found in _step(schema, place, part)]
+        below = [inner for place in places for inner in _step(schema, place, part)]
         places = below or _tagged(schema, places, part)
     return _resolved(schema, places)
 
 
 def _tagged(root: JsonObject, places: Sequence[JsonObject], tag: str | int) -> list[JsonObject]:
     """Return the members of a union with a tag; pydantic's places contain tags, the data does not."""
-    found = []
+    members = []
     for place in _resolved(root, places):
-        consts = [one.get("const") for one in place.get("properties", {}).values()]
+        consts = [field.get("const") for field in place.get("properties", {}).values()]
         if tag in consts:
-            found.append(place)
-    return found or list(places)
+            members.append(place)
+    return members or list(places)
 
 
 def _step(root: JsonObject, place: JsonObject, part: str | int) -> list[JsonObject]:
-    found = []
+    below = []
     for schema in _resolved(root, [place]):
         if isinstance(part, int) and isinstance(schema.get("items"), dict):
-            found.append(schema["items"])
+            below.append(schema["items"])
         elif part in schema.get("properties", {}):
-            found.append(schema["properties"][part])
+            below.append(schema["properties"][part])
         elif isinstance(schema.get("additionalProperties"), dict):
-            found.append(schema["additionalProperties"])
-    return found
+            below.append(schema["additionalProperties"])
+    return below
 
 
 def _resolved(root: JsonObject, places: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the schemas after resolving references and alternatives."""
-    found: list[JsonObject] = []
+    schemas: list[JsonObject] = []
     for place in places:
         schema = pointer.resolve(root, place)
         choices = schema.get("anyOf") or schema.get("oneOf")
-        found += _resolved(root, choices) if choices else [schema]
-    return found
+        schemas += _resolved(root, choices) if choices else [schema]
+    return schemas

@@ -94,9 +94,10 @@ def _read(
     try:
         return check(load(), model)
     except yaml_text.YamlProblems as error:
+        # A syntax error quotes its line, which can have a token.
         problems = tuple(
-            replace(one, message=masked(one.message), hint=masked(one.hint))
-            for one in error.problems
+            replace(problem, message=masked(problem.message), hint=masked(problem.hint))
+            for problem in error.problems
         )
         return Reading(display_path, None, None, problems)
 
@@ -131,17 +132,17 @@ def _problems(
     for part in above:
         data = data[part]
     # Masked here, because every command prints problems, and a message quotes the wrong value.
-    values = {one.value for one in credentials(document.text)}
+    values = {credential.value for credential in credentials(document.text)}
     problems = []
-    for found in model_errors(error, data, model):
-        loc = (*above, *found.loc)
-        line, col = document.locate(loc, key=found.at_key)
-        place = name_place(document.data, loc[:-1] if found.at_key else loc)
-        words = f"{place}: {found.message}" if place else found.message
+    for model_error in model_errors(error, data, model):
+        loc = (*above, *model_error.loc)
+        line, col = document.locate(loc, key=model_error.at_key)
+        place = name_place(document.data, loc[:-1] if model_error.at_key else loc)
+        words = f"{place}: {model_error.message}" if place else model_error.message
         problems.append(
             Problem(
-                *(document.path, line, col, found.code),
-                *(masked(words, values), masked(found.hint, values)),
+                *(document.path, line, col, model_error.code),
+                *(masked(words, values), masked(model_error.hint, values)),
                 item=masked(place, values),
             )
         )
@@ -157,7 +158,7 @@ def _beyond_json(document: yaml_text.YamlDocument) -> Iterator[Problem]:
         if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             message = "integers beyond 2^53 lose digits in many JSON parsers"
             hint = "write it in quotes"
-            with contextlib.suppress(OverflowError):
+            with contextlib.suppress(OverflowError):  # more than 308 digits
                 hint = f"write {float(value)!r}, or write it in quotes"
             yield reading.problem(codes.NOT_JSON, loc, message, hint=hint)
 

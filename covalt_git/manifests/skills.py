@@ -28,6 +28,7 @@ SKILLS = "skills"
 SCHEME = "skill"
 """The scheme of skills' URIs, as in the MCP extension for skills (SEP-2640)."""
 
+# A text that re compiles at its first use: few commands read skills, and patterns of modules cost a call 15 ms.
 _HEADER = rb"(?m)---[ \t]*(\r?\n(?s:.*?)^)---[ \t]*(?:\r?\n|\Z)"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -42,14 +43,13 @@ class SkillHeader(StrictModel):
 
 
 def skill_path(name: str, file: str = SKILL) -> str:
-    """Return the path of a skill's file in its toolset."""
     return f"{SKILLS}/{name}/{file}"
 
 
 def names_of_skills(paths: Iterable[str]) -> list[str]:
     """Return the names of the folders below ``skills/`` that have files, sorted."""
-    parts = (path.split("/") for path in paths)
-    return sorted({one[1] for one in parts if one[0] == SKILLS and len(one) > 2})  # noqa: PLR2004
+    every = (path.split("/") for path in paths)
+    return sorted({parts[1] for parts in every if parts[0] == SKILLS and len(parts) > 2})  # noqa: PLR2004
 
 
 def read_skills(
@@ -60,14 +60,16 @@ def read_skills(
     problems: list[Problem] = []
     for name in names_of_skills(files.hashes):
         path = skill_path(name)
-        shown = f"{display_path}/{path}"
+        skill_file = f"{display_path}/{path}"
         try:
             content = contents.read(path)
         except OSError:
-            hint = f"write {shown}, or move the other files out of skills/"
-            problems.append(Problem(shown, 0, 0, codes.NO_FILE, "a skill needs this file", hint))
+            hint = f"write {skill_file}, or move the other files out of skills/"
+            problems.append(
+                Problem(skill_file, 0, 0, codes.NO_FILE, "a skill needs this file", hint)
+            )
             continue
-        reading = read_skill(content, shown, name)
+        reading = read_skill(content, skill_file, name)
         problems += reading.problems
         skills += [reading.value] if reading.value is not None else []
     return tuple(skills), problems
@@ -75,12 +77,12 @@ def read_skills(
 
 def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[SkillHeader]:
     """Read the header of a skill in the folder ``name``; without a name, the folder is not checked."""
-    found = re.match(_HEADER, content)
-    if found is None:
+    header = re.match(_HEADER, content)
+    if header is None:
         message, hint = "a skill begins with YAML between two lines ---", "add name and description"
         missing = Problem(display_path, 1, 1, codes.SYNTAX, message, hint)
         return Reading(display_path, None, None, (missing,))
-    reading = read_text(found[1], display_path, SkillHeader)  # its first line is the rest of ---
+    reading = read_text(header[1], display_path, SkillHeader)  # its first line is the rest of ---
     skill = reading.value
     if skill is None:
         return reading
@@ -98,7 +100,7 @@ def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[Ski
 
 def skill_resources(toolset_id: str, skills: Iterable[SkillHeader]) -> tuple[Resource, ...]:
     """Return the resources of skills: ``SKILL.md`` of each, and a template for its other files."""
-    found: list[Resource] = []
+    resources: list[Resource] = []
     for skill in skills:
         base = f"{SCHEME}://{toolset_id}/{skill.name}"
         own, others = (local_names([f"{word}.{skill.name}"]) for word in ("skill", "skill-files"))
@@ -116,5 +118,5 @@ def skill_resources(toolset_id: str, skills: Iterable[SkillHeader]) -> tuple[Res
             name=f"files of {skill.name}",
             file=skill_path(skill.name, "${args.path}"),
         )
-        found += [file, template]
-    return tuple(found)
+        resources += [file, template]
+    return tuple(resources)

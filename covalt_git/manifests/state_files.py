@@ -78,6 +78,7 @@ def parsed_lock(content: bytes, display_path: str) -> Reading[ToolLock]:
 
 def write_lock(file: Path, lock: ToolLock) -> None:
     """Write a lock file; keys are sorted, so that equal locks are equal files."""
+    # exclude_defaults leaves out the version, by which a reader recognizes a later format.
     facts = lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
     atomic_write.replace(file, yaml_text.dump(facts, LOCK_HEADER))
 
@@ -99,6 +100,8 @@ def write_state(file: Path, state: ToolsetState) -> None:
         return
     parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
     text = "\n".join([yaml_text.comment(HEADER), *parts])
+    # Read back before it is written: YAML cannot represent all texts, and a state that reads as another one would be
+    # another decision (test_every_state_comes_back_and_is_written_the_same).
     content = text.encode(errors="replace")
     if read_text(content, file.name, ToolsetState).value != state:
         raise _not_representable(file)

@@ -39,6 +39,7 @@ def read_stored_schemas(
     if files.get(SCHEMAS) is None:
         return Reading(path, _NONE, None)
     try:
+        # One byte more than the limit, so that the reader reports a file that is too large.
         return _parsed(contents.read(SCHEMAS, yaml_text.MAX_BYTES + 1), path)
     except OSError as error:
         message = f"the file cannot be read: {(error.strerror or str(error)).lower()}"
@@ -55,7 +56,8 @@ def _parsed(content: bytes, path: str) -> Reading[StoredSchemas]:
     toolset_id = path.split("/")[-2]
     again = f"delete {path}, then: covalt-git tool describe {toolset_id} --write"
     problems = tuple(
-        replace(one, hint=again) if one.severity == "error" else one for one in reading.problems
+        replace(problem, hint=again) if problem.severity == "error" else problem
+        for problem in reading.problems
     )
     return replace(reading, problems=problems)
 
@@ -90,6 +92,7 @@ def schema_file(
     tool = manifest.valid.tools[position]
     entry = stored.value.tools.get(tool.id) if stored.value else None
     schema = getattr(tool, key)
+    # By identity: a manifest that declares an equal schema is the place of its errors.
     if entry is not None and schema is not None and schema is getattr(entry, key):
         return stored.below("tools", tool.id, key)
     return manifest.below("tools", position, key)
@@ -100,7 +103,7 @@ def undeclared_keys(manifest: Reading[ToolsetManifest], tool_id: str) -> list[st
     if manifest.document is None:
         return []
     tools = manifest.document.data["tools"]
-    declared = next(one for one in tools if one["id"] == tool_id)
+    declared = next(tool for tool in tools if tool["id"] == tool_id)
     return [key for key in KEYS if declared.get(key) is None]
 
 

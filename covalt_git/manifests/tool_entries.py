@@ -170,16 +170,15 @@ def tool_name(tool_id: str) -> str:
 
 
 def entry_path(root: Path, tool_id: str) -> Path:
-    """Return the path of the entry of a tool."""
     return root / "toolsets" / REGISTRY_FOLDER / entry_file(tool_id)
 
 
 def entry_file(tool_id: str) -> str:
-    """Return the name of the file of a tool's entry."""
     return f"{_stem(tool_id)}.yaml"
 
 
 def _stem(tool_id: str) -> str:
+    # Ids that differ in case or punctuation have the same slug, and some file systems ignore case.
     slug = re.sub(r"[^a-z0-9]+", "-", tool_id.lower())[:_SLUG_LENGTH].strip("-")
     return f"{slug}-{hashlib.sha256(tool_id.encode()).hexdigest()[:_HASH_DIGITS]}"
 

@@ -161,6 +161,7 @@ def read_bundle(folder: Path, display_path: str) -> tuple[BundleFiles, Contents]
             problems.append(Problem(f"{display_path}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
             continue
         try:
+            # Hashed from the bytes that are cached: a file that is swapped meanwhile has one content for both.
             with open(f"{folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123 - of thousands
                 if status.st_size <= _CACHED_FILE_BYTES:
                     content = file.read()
@@ -181,12 +182,11 @@ def read_bundle(folder: Path, display_path: str) -> tuple[BundleFiles, Contents]
 def _walk(
     folder: str, prefix: str, problems: list[Problem], display_path: str
 ) -> list[tuple[str, os.stat_result]]:
-    found: list[tuple[str, os.stat_result]] = []
+    files: list[tuple[str, os.stat_result]] = []
     try:
         entries = sorted(os.scandir(f"{folder}/{prefix}"), key=lambda entry: entry.name)
-    except (
-        FileNotFoundError
-    ):  # no tool is registered yet, or the folder was removed since it was listed
+    except FileNotFoundError:
+        # No tool is registered yet, or the folder was removed since it was listed.
         return []
     except OSError as error:
         message = f"the folder cannot be read: {os.strerror(error.errno or 0).lower()}"
@@ -208,14 +208,14 @@ def _walk(
         if not reason and is_bytecode(path):
             reason, hint = BYTECODE, f"rm {shlex.quote(f'{display_path}/{readable(path)}')}"
         if is_folder and not reason:
-            found += _walk(folder, f"{path}/", problems, display_path)
+            files += _walk(folder, f"{path}/", problems, display_path)
         elif stat.S_ISREG(status.st_mode) and not reason:
-            found.append((path, status))
+            files.append((path, status))
         else:
             reason = reason or "a toolset can only contain files and folders, not links or devices"
             place = f"{display_path}/{readable(path)}"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
-    return found
+    return files
 
 
 def is_bytecode(path: str) -> bool:
@@ -246,10 +246,11 @@ def toolset_ids(folder: Path) -> list[str]:
 
     Folders whose names are not UTF-8 are left out, as their ids could not be written.
     """
+    # A linked toolsets/ is reported by machine_folders.py, and nothing behind it is read.
     if folder.is_symlink() or not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
-        found = [
+        ids = [
             entry.name
             for entry in entries
             if _is_folder(entry)
@@ -258,8 +259,8 @@ def toolset_ids(folder: Path) -> list[str]:
             and readable(entry.name) == entry.name
         ]
     if any((folder / REGISTRY_FOLDER).glob("*.yaml")):
-        found.append(REGISTRY_NAMESPACE)
-    return sorted(found)
+        ids.append(REGISTRY_NAMESPACE)
+    return sorted(ids)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

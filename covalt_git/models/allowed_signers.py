@@ -62,19 +62,20 @@ class AllowedSigner:
             raise BadSignerLineError(
                 "must be one line, without control characters", "start each line with `- `"
             )
+        # A line of a .pub file: ssh-keygen would take the type of the key for the name, and find no key.
         if re.match(_KEY_FIRST, line):
             raise BadSignerLineError(
                 "has no name before the key", f"write NAME {shorten(line, 24)}"
             )
-        found = re.fullmatch(_LINE, line)
-        if found is None or line.startswith("#"):
+        match = re.fullmatch(_LINE, line)
+        if match is None or line.startswith("#"):
             raise BadSignerLineError(
                 "is not in OpenSSH's allowed-signers format", f"write {_EXAMPLE}"
             )
         return cls(
-            principals=found["quoted"] or found["plain"],
-            key=_key(found["type"], found["key"]),
-            options=_options(found["options"] or ""),
+            principals=match["quoted"] or match["plain"],
+            key=_key(match["type"], match["key"]),
+            options=_options(match["options"] or ""),
         )
 
 
@@ -97,33 +98,34 @@ def wire_strings(blob: bytes) -> list[bytes] | None:
 
     Format: RFC 4251, section 5.
     """
-    found, at = [], 0
+    strings, at = [], 0
     while at < len(blob):
         begins = at + 4
         at = begins + int.from_bytes(blob[at:begins])
         if at > len(blob):
             return None
-        found.append(blob[begins:at])
-    return found or None
+        strings.append(blob[begins:at])
+    return strings or None
 
 
 def _options(text: str) -> dict[str, str]:
     options: dict[str, str] = {}
     at = 0
     while at < len(text):
-        found = _OPTION.match(text, at)
-        name = found["name"].lower() if found else ""
-        with_value = found is not None and found["value"] is not None
-        if found is None or name in options or with_value != (name in _WITH_VALUE):
+        option = _OPTION.match(text, at)
+        name = option["name"].lower() if option else ""
+        with_value = option is not None and option["value"] is not None
+        if option is None or name in options or with_value != (name in _WITH_VALUE):
             raise BadSignerLineError(
                 f"has invalid options: {text[at:]!r}",
                 'write cert-authority, valid-after="20260101" or valid-before="20270101"',
             )
         if not with_value and name != "cert-authority":
             raise BadSignerLineError(f"has an unknown option: {name!r}", "remove it")
-        options[name] = found["value"] or ""
-        at = found.end()
+        options[name] = option["value"] or ""
+        at = option.end()
     _check_times(options)
+    # ssh-keygen would report each signature of such a signer as that of a stranger.
     namespaces = options.get("namespaces")
     if namespaces is not None and not _lists(namespaces, NAMESPACE):
         raise BadSignerLineError(
@@ -151,8 +153,12 @@ def _check_times(options: Mapping[str, str]) -> None:
 
 def _lists(patterns: str, name: str) -> bool:
     """Return whether a list of patterns matches a name; see ssh_config(5), PATTERNS."""
-    hits = [one for one in patterns.split(",") if _pattern(one.removeprefix("!")).fullmatch(name)]
-    return bool(hits) and not any(one.startswith("!") for one in hits)
+    hits = [
+        pattern
+        for pattern in patterns.split(",")
+        if _pattern(pattern.removeprefix("!")).fullmatch(name)
+    ]
+    return bool(hits) and not any(pattern.startswith("!") for pattern in hits)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

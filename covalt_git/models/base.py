@@ -1,5 +1,7 @@
 """Base class and shared field types of all models."""
 
+# Modules with pydantic models do not defer annotations: pydantic evaluates them when a class is defined, and to
+# compile them from text first took a third of that time.
 import re
 from typing import Annotated, Literal, LiteralString
 
@@ -36,6 +38,7 @@ FORMS = {
 class StrictModel(BaseModel):
     """A frozen model that rejects unknown keys, so that typing errors are reported."""
 
+    # A command uses few of the models, and each is built when it is used first.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
@@ -46,10 +49,10 @@ def refusal(
     return PydanticCustomError(kind, "{why}", {"why": message, "hint": hint, "at": at})
 
 
-def check_exactly_one(one: object, other: object, message: str, missing: str) -> None:
+def check_exactly_one(first: object, second: object, message: str, missing: str) -> None:
     """Refuse two keys of a model if both or neither have a value; ``missing`` is the hint for neither."""
-    if (one is None) == (other is None):
-        raise refusal(message, missing if one is None else "keep one of them")
+    if (first is None) == (second is None):
+        raise refusal(message, missing if first is None else "keep one of them")
 
 
 def _check_id(text: str) -> str:
@@ -60,15 +63,12 @@ def _check_id(text: str) -> str:
     raise refusal(f"{text!r} is not an id", hint, "bad_id")
 
 
-def _near_tool_name(text: str) -> str:
-    near = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.")
-    return f"write {near}" if is_tool_name(near) else "use letters, digits, _ and -, at most 63"
-
-
 def _check_tool_name(text: str) -> str:
     if is_tool_name(text):
         return text
-    raise refusal(f"{text!r} is not a tool id", _near_tool_name(text), "bad_id")
+    near = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.")
+    hint = f"write {near}" if is_tool_name(near) else "use letters, digits, _ and -, at most 63"
+    raise refusal(f"{text!r} is not a tool id", hint, "bad_id")
 
 
 def _check_full_tool_id(text: str) -> str:

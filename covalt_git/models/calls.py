@@ -120,6 +120,7 @@ class Approval(StrictModel):
     reasons: tuple[str, ...] = ()
     message_id: str | None = None
     base: str | None = None
+    # Without it, a swap of a file in node_modules/, which is in no commit, would run with the approval.
     unstored: Digest | None = Field(
         None, description="Digest of a list of the files that commits leave out."
     )

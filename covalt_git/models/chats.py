@@ -30,7 +30,6 @@ class WorkspaceManifest(StrictModel):
 
     @property
     def made(self) -> CommitOrigin:
-        """The origin of the commit."""
         return commit_origin(self.source)
 
     @property
@@ -63,7 +62,7 @@ class WorkspaceManifest(StrictModel):
             error = f": {call.error}" if call.error else ""
             return f"{call.tool_id} {call.status}{error}".partition("\n")[0]
         if self.record.upload:
-            return "uploaded " + ", ".join(one.path for one in self.record.upload)
+            return "uploaded " + ", ".join(file.path for file in self.record.upload)
         kind = self.source.replace("_", " ")
         if self.made == "elsewhere":
             kind += " (made elsewhere)"
@@ -86,7 +85,6 @@ class FileChange(StrictModel):
 
     @property
     def kind(self) -> Literal["added", "deleted", "modified"]:
-        """The kind of change."""
         if self.old is None:
             return "added"
         return "deleted" if self.new is None else "modified"

@@ -21,7 +21,7 @@ CommitOrigin = Literal["here", "elsewhere"]
 
 
 def commit_origin(source: Source) -> CommitOrigin:
-    """Return the origin of a commit with that source."""
+    # A pushed commit is never read as another source, whatever its message says: any git can write that.
     return "elsewhere" if source == "push" else "here"
 
 

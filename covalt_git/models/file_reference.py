@@ -14,6 +14,7 @@ _SHAPES = (_FILE, {**_FILE, "uri": str}, {"uri": str, "media_type": str, "text":
 
 def is_reference(value: Any) -> bool:
     """Return whether a value is a reference and has no other keys."""
+    # With further keys it is not a reference: the file alone would be shown, and the other keys hidden.
     return isinstance(value, dict) and any(
         value.keys() == shape.keys() and all(isinstance(value[key], shape[key]) for key in shape)
         for shape in _SHAPES

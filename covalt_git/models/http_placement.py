@@ -17,6 +17,7 @@ Place = Literal["path", "query", "header", "cookie", "body"]
 FILE_PREFIX = "$workspace/"
 """Prefix of texts that name a file of the workspace."""
 
+# The body of such a request has no defined meaning (RFC 9110, 9.3).
 _IN_QUERY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
@@ -61,6 +62,7 @@ def placement(http: HttpRequest) -> Placement:
         named[name] = parameter.location
         if parameter.name is not None:
             renamed[parameter.name] = name
+    # The URL has the name in the request; callers pass the argument by the other one.
     for wire, name in renamed.items():
         if wire in in_path and wire not in http.parameters:
             named.pop(wire)
@@ -77,11 +79,11 @@ def secrets_of(http: HttpRequest) -> tuple[Reference, ...]:
 
 
 def _templates(http: HttpRequest) -> list[tuple[Place, Any]]:
-    found: list[tuple[Place, Any]] = [
+    templates: list[tuple[Place, Any]] = [
         ("query", http.query),
         ("header", http.headers),
         ("cookie", http.cookies),
     ]
     if isinstance(http.body, HttpBody):
-        found.append(("body", http.body.model_dump(by_alias=True, exclude_none=True)))
-    return found
+        templates.append(("body", http.body.model_dump(by_alias=True, exclude_none=True)))
+    return templates

@@ -94,15 +94,12 @@ def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     hint = f"raise limits.{key} of the tool, and in covalt.yaml if that is lower"
     if code == "limit_output":
         hint = f"write large results to a file of the workspace, or {hint}"
-    message = text.format(limits, _either(limits))
+    of_tmp = [f"{limits.files} files"] * bool(limits.files)
+    of_tmp += [f"{limits.workspace_mb} MiB"] * bool(limits.workspace_mb)
+    message = text.format(limits, " or ".join(of_tmp))
     return CallError(code=code, message=message, hint=hint, traceback=traceback)
 
 
 def of_lost_answer(error: CallError) -> CallError:
     """Return the error of a call whose answer was lost, with a message that says so."""
     return error.model_copy(update={"message": error.message + UNKNOWN_EFFECT})
-
-
-def _either(limits: Limits) -> str:
-    files, size = limits.files, limits.workspace_mb
-    return " or ".join([f"{files} files"] * bool(files) + [f"{size} MiB"] * bool(size))

@@ -12,6 +12,7 @@ from covalt_git.models.tool_properties import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
+# A call without limits that filled the disk left a chat that no later command could save.
 DEFAULT_WRITTEN_MB, DEFAULT_WORKSPACE_MB, DEFAULT_FILES = 1024, 4096, 200_000
 DEFAULT_LIMITS = Limits(
     timeout_s=DEFAULT_TIMEOUT_S,
@@ -40,6 +41,7 @@ def _check_command(argv: tuple[str, ...]) -> tuple[str, ...]:
     why = hint = ""
     if not argv:
         return argv
+    # A relative path would lead into the project, which can be someone else's clone.
     if not argv[0] or "{name}" in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
         why = "the program must be on PATH or an absolute path"
         hint = "write [pass, show, '{name}']"
@@ -97,6 +99,7 @@ class ApprovalRule(StrictModel):
     them must match; with ``require: false``, both must match.
     """
 
+    # Both forms, so that no spelling of a file, such as a/../.env/., asks less than the path of the file.
     pattern: Pattern = Field(description="Pattern of the tools.")
     when: ApprovalCondition = Field(
         ApprovalCondition(), description="Condition on the calls of these tools."
@@ -143,11 +146,14 @@ class LimitsConfig(Limits):
 
 def effective_limits(tool: Limits, project: Limits) -> Limits:
     """Return the limits of a call: the lower ones of its tool and the project, or the defaults."""
-    found = {}
+    # The lower one, because the author of a toolset must not raise what the project allows.
+    limits = {}
     for name in Limits.model_fields:
-        values = [value for one in (tool, project) if (value := getattr(one, name)) is not None]
-        found[name] = min(values, default=getattr(DEFAULT_LIMITS, name))
-    return Limits(**found)
+        values = [
+            value for source in (tool, project) if (value := getattr(source, name)) is not None
+        ]
+        limits[name] = min(values, default=getattr(DEFAULT_LIMITS, name))
+    return Limits(**limits)
 
 
 class ServerConfig(StrictModel):
@@ -197,6 +203,7 @@ class ProjectConfig(StrictModel):
         (), description="Command that prints a secret; {name} is replaced by its name."
     )
 
+    # Private, so that a key of covalt.yaml cannot set what the user trusts.
     _limited_roles: dict[str | None, RoleConfig] = PrivateAttr(default_factory=dict)
 
     @property

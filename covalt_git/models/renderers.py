@@ -99,5 +99,4 @@ class Renderer(StrictModel):
 
 
 def config_model(renderer: str) -> type[StrictModel]:
-    """Return the model of a renderer's configuration."""
     return CONFIGS.get(renderer, NoConfig)

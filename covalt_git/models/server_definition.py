@@ -44,6 +44,7 @@ def process_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]
         "env": tuple(sorted(server.env)),
         "files": digests,
     }
+    # The facts are in a file that is checked in, so they have the names of variables only; the digest covers the values.
     return facts | {"digest": canonical_json.digest(facts | {"env": server.env})}
 
 
@@ -66,7 +67,9 @@ def references_of(server: McpServer) -> tuple[Reference, ...]:
     """
     texts = [server.command, *server.args, server.cwd, server.url]
     texts += [*server.env.values(), *server.headers.values()]
-    return tuple(one for _, one in references([text for text in texts if text is not None]))
+    return tuple(
+        reference for _, reference in references([text for text in texts if text is not None])
+    )
 
 
 def command_line(argv: Sequence[str]) -> str:
@@ -80,6 +83,7 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
     below = {parent for path in files for parent in _parents(path)}
     start = _plain(server.cwd or "")
     starts = {"", start} & below
+    # No file has more folders: a command with a long path would otherwise take time by its square.
     deepest = max((path.count("/") + 1 for path in files), default=0)
     for place in _places(server, starts, deepest):
         if place in below:
@@ -106,6 +110,7 @@ def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterato
         yield _plain(server.cwd)
     for text in (server.command or "", *server.args, *server.env.values()):
         for word in {text, *_BETWEEN_WORDS.split(text)} - {""}:
+            # `python -m package.module` names a file by dots.
             for path in (word, word.replace(".", "/"), f"{word.replace('.', '/')}.py"):
                 yield from (_plain(posixpath.join(start, path)) for start in starts)
                 yield from _ends(_plain(path), deepest)

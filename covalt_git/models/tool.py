@@ -71,6 +71,8 @@ class Tool(StrictModel):
     )
     output_schema: JsonObject | None = None
     annotations: Annotations = Annotations()
+    # The author of an imported toolset can write read_only at a tool that deletes; a rule that waives approval by
+    # annotations must not apply to it.
     annotations_are_own: Bool = Field(
         default=False,
         description="Whether the project itself states the annotations: it made the toolset, or the tool is built in.",

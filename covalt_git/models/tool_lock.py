@@ -61,21 +61,25 @@ class LockedTool(StrictModel):
         """The definition in MCP's form, without empty fields."""
         hints = {name: getattr(self.annotations, ours) for name, ours in _HINTS.items()}
         fields = {name: getattr(self, ours) for name, ours in _FIELDS.items()}
-        found: JsonObject = {"name": self.upstream}
-        found |= {name: value for name, value in fields.items() if value}
-        found["inputSchema"] = self.input_schema
+        definition: JsonObject = {"name": self.upstream}
+        definition |= {name: value for name, value in fields.items() if value}
+        definition["inputSchema"] = self.input_schema
         if self.icons:
-            found["icons"] = list(self.icons)
+            definition["icons"] = list(self.icons)
         if self.output_schema is not None:
-            found["outputSchema"] = self.output_schema
+            definition["outputSchema"] = self.output_schema
         annotations = {name: value for name, value in hints.items() if value is not None}
         rest = dict(self.more)
         others = rest.pop("annotations", {})
         if isinstance(others, dict):
-            annotations |= {key: one for key, one in others.items() if not _is_hint(key, one)}
+            annotations |= {key: value for key, value in others.items() if not _is_hint(key, value)}
         if annotations:
-            found["annotations"] = annotations
-        return found | {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}}
+            definition["annotations"] = annotations
+        # A field of the model in "more" would be what users accept, while calls use the field itself
+        # (test_known_keys_cannot_be_hidden_among_unknown_ones).
+        return definition | {
+            key: value for key, value in rest.items() if key not in {"name", *_FIELDS}
+        }
 
     @property
     def is_task(self) -> bool:
@@ -177,10 +181,11 @@ def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
         BadDefinitionError: when it has no name or URI, or contains values that JSON cannot represent.
     """
     upstream = definition.get(_OFFER_NAMES[kind])
-    listed = {key: _exact(one) for key, one in definition.items() if key not in _VARIABLE}
+    listed = {key: _exact(value) for key, value in definition.items() if key not in _VARIABLE}
+    # A new content of a resource must not end its acceptance.
     annotations = listed.pop("annotations", None)
     if isinstance(annotations, dict):
-        others = {key: one for key, one in annotations.items() if key != "lastModified"}
+        others = {key: value for key, value in annotations.items() if key != "lastModified"}
         listed |= {"annotations": others} if others else {}
     try:
         offer = LockedOffer.model_validate(
@@ -188,7 +193,7 @@ def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
                 "kind": kind,
                 "upstream": upstream,
                 "listed": listed,
-                "digest": canonical_json.digest({}),
+                "digest": canonical_json.digest({}),  # of the model, which does not exist yet
             }
         )
         return offer.model_copy(update={"digest": offer.computed_digest})
@@ -243,5 +248,5 @@ def _exact(value: Any) -> Any:
         try:
             return float(value)
         except OverflowError:
-            return value
+            return value  # canonical JSON refuses it
     return value

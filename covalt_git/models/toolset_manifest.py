@@ -191,6 +191,7 @@ class Auth(StrictModel):
 
 
 def _version_one(value: object) -> object:
+    # YAML reads 1 without quotes as an integer; true equals 1 in Python.
     return "1" if type(value) is int and value == 1 else value
 
 

@@ -49,6 +49,7 @@ class BaselineComparison(NamedTuple):
 
 def problem_key(problem: Problem) -> ProblemKey:
     """Return the identity of a problem, without line numbers."""
+    # A message such as "also in line 3" changes with edits above that line.
     message = _LINE.sub("in line ...", problem.message)
     return ProblemKey(problem.path, problem.code, problem.item, message)
 
@@ -90,11 +91,11 @@ def read_baseline(file: Path) -> Counter[ProblemKey]:
             data = json.loads(stream.read(_MAX_BYTES))
         if data["version"] != 1:
             raise ValueError
-        return Counter(dict(_entry(one) for one in data["problems"]))
+        return Counter(dict(_entry(item) for item in data["problems"]))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BrokenBaselineError(f"{str(file)!r} cannot be read: {reason}", hint=hint) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):  # the last one: deeply nested JSON
         raise BrokenBaselineError(f"{str(file)!r} is not a baseline", hint=hint) from None
 
 
@@ -111,6 +112,7 @@ def baseline_text(entries: Counter[ProblemKey]) -> str:
 def _entry(item: Any) -> tuple[ProblemKey, int]:
     texts = [item[name] for name in ProblemKey._fields]
     count = item["count"]
+    # By type(), because true is an int in Python.
     if not all(isinstance(text, str) for text in texts) or type(count) is not int or count < 1:
         raise ValueError
     return ProblemKey(*texts), count

@@ -45,6 +45,7 @@ FORBIDDEN_FILE = "CG305"
 PYTHON_SYNTAX = "CG306"
 PAGE_EXTERNAL = "CG307"
 PAGE_SIBLING = "CG308"
+# CG309, CG310 and CG312 were checks of the JavaScript of pages, which the policy of the frame refuses when it runs.
 PAGE_LEAVES = "CG311"
 SHADOWED_MODULE = "CG313"
 MERGE_CONFLICT = "CG314"

@@ -52,6 +52,7 @@ class Sources:
         if not problem.line:
             return None
         lines = self._read(problem.path)
+        # The file can have changed since it was checked.
         if problem.line > len(lines):
             return None
         return excerpt(problem.line, lines[problem.line - 1], problem.col, room)
@@ -66,6 +67,7 @@ class Sources:
                     text = stream.read(_MAX_BYTES).decode("utf-8-sig", "replace")
             except OSError:
                 return []
+            # Masked before it is split, because a secret can have several lines.
             self._lines[path] = _LINE_END.split(self._mask(text))
         return self._lines[path]
 
@@ -73,8 +75,8 @@ class Sources:
 def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
     """Return the excerpt of a line, with carets for the word at ``col`` (a character, from 1)."""
     start = min(col - 1, len(line))
-    found = _WORD.match(line, start)
-    end = found.end() if found else start
+    word = _WORD.match(line, start)
+    end = word.end() if word else start
     cells: list[str] = []
     edges = [0]
     for character in line:

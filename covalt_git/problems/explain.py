@@ -50,8 +50,8 @@ def call_codes() -> dict[str, CallCode]:
 def call_code(code: str) -> CallCode | None:
     """Return the explanation of a code of calls, which can be in upper case; None if the code does not exist."""
     code = code.lower()
-    found = call_codes().get("http_*" if _HTTP_STATUS.fullmatch(code) else code)
-    return found._replace(code=code) if found else None
+    row = call_codes().get("http_*" if _HTTP_STATUS.fullmatch(code) else code)
+    return row._replace(code=code) if row else None
 
 
 @cache
@@ -70,9 +70,9 @@ def explanation(code: str) -> Explanation:
     """
     given, code = code, code.upper()
     if code not in titles():
-        known = (*titles(), *call_codes())
+        every_code = (*titles(), *call_codes())
         name = code if code.startswith("CG") else given
-        raise UnknownNameError("code", name, known, list_with="covalt-git explain")
+        raise UnknownNameError("code", name, every_code, list_with="covalt-git explain")
     text = _markdown(f"{code}.md")
     _, *parts = text.split("\n## ")
     sections = {}

@@ -25,6 +25,8 @@ def github_command(problem: Problem, prefix: str) -> str:
 
 
 def _message(text: str) -> str:
+    # A text of a third-party toolset must not begin a command in a line of its own.  % is first, because the other
+    # escapes contain it.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -28,7 +28,7 @@ def junit_report(problems: Sequence[Problem], valid: Collection[str], failing: s
     ``failing`` are the severities that count as failures.
     """
     suites = ET.Element("testsuites", name="covalt-git validate")
-    for path, group in groupby(problems, lambda one: one.path):
+    for path, group in groupby(problems, lambda problem: problem.path):
         suite = ET.SubElement(suites, "testsuite", name=_text(path))
         names: Counter[str] = Counter()
         for problem in group:
@@ -72,4 +72,4 @@ def _count(suite: ET.Element) -> None:
 
 def _text(text: str) -> str:
     """Return a text with escapes for characters that XML 1.0 does not allow."""
-    return _NOT_IN_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_IN_XML.sub(lambda character: f"\\u{ord(character[0]):04x}", text)

@@ -15,7 +15,7 @@ def repository_prefix(root: Path) -> str:
     """
     root = root.absolute()
     for folder in (root, *root.parents):
-        if (folder / ".git").exists():
+        if (folder / ".git").exists():  # a file in a worktree or a submodule
             inner = root.relative_to(folder).as_posix()
             return "" if inner == "." else f"{inner}/"
     return ""

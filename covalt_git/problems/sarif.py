@@ -27,7 +27,8 @@ def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
     """Return the log of one run; ``prefix`` is the path of the project in the repository."""
     counts: Counter[str] = Counter()
     return log_of_run(
-        [_rule(code) for code in titles()], [_result(one, prefix, counts) for one in problems]
+        [_rule(code) for code in titles()],
+        [_result(problem, prefix, counts) for problem in problems],
     )
 
 
@@ -66,10 +67,12 @@ def physical_location(path: str, line: int, col: int) -> JsonObject:
 
 def _rule(code: str) -> JsonObject:
     explained = explanation(code)
+    # In SARIF, "text" is plain text.
+    what = " ".join(explained.sections["What"].replace("`", "").split())
     return {
         "id": code,
         "shortDescription": {"text": explained.title},
-        "fullDescription": {"text": _plain(explained.sections["What"])},
+        "fullDescription": {"text": what},
         "help": {"text": explained.markdown, "markdown": explained.markdown},
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": [_AREAS[code[2]]]},
@@ -77,11 +80,6 @@ def _rule(code: str) -> JsonObject:
 
 
 _AREAS: Final = {"1": "yaml", "2": "manifest", "3": "toolset-files", "4": "project"}
-
-
-def _plain(markdown: str) -> str:
-    """Return the text of a paragraph on one line, without backticks."""
-    return " ".join(markdown.replace("`", "").split())
 
 
 def _result(problem: Problem, prefix: str, counts: Counter[str]) -> JsonObject:
@@ -104,6 +102,7 @@ def _result(problem: Problem, prefix: str, counts: Counter[str]) -> JsonObject:
 
 def fingerprint(parts: Sequence[str], counts: Counter[str]) -> str:
     """Return the identity of a result without its line; equal results are numbered by ``counts``."""
+    # Without the line, so that code scanning does not report a problem anew after an edit above it.
     facts = "\0".join(parts)
     counts[facts] += 1
     return hashlib.sha256(f"{facts}\0{counts[facts]}".encode("utf-8", "replace")).hexdigest()

@@ -12,6 +12,7 @@ from typing import Any
 from covalt_git.text.html_tags import tags
 
 _BOM = b"\xef\xbb\xbf"
+# In a script, </script> would end it, and <!-- would hide its end.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
@@ -22,11 +23,11 @@ def inject(html: bytes, data: Any, *, script: str = "") -> bytes:
     title.  Without it, the script is inserted after the first of ``<body>``, ``<html>`` and the doctype, or
     at the start of the page.
     """
-    before, after = split_page(html)
+    start, rest = split_page(html)
     markup = f"<script>window.__TOOL_DATA__ = {_expression(data)};</script>"
     if script:
         markup += f"<script>{script}</script>"
-    return before + markup.encode("ascii") + after
+    return start + markup.encode("ascii") + rest
 
 
 def split_page(html: bytes) -> tuple[bytes, bytes]:
@@ -54,6 +55,7 @@ def _place(html: bytes) -> int:
     ends: dict[str, int] = {}
     templates = 0
     for tag in tags(html.decode("latin-1")):  # one character a byte
+        # A script in a template would never run.
         if tag.name == "template":
             templates += 1
         elif tag.name == "/template":
@@ -66,5 +68,6 @@ def _place(html: bytes) -> int:
             return tag.end
         else:
             ends.setdefault(tag.name, tag.end)
+    # A mark after the script would be text of the page, and no longer name its encoding.
     start = len(_BOM) if html.startswith(_BOM) else 0
     return ends.get("html", ends.get("!doctype", start))

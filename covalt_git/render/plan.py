@@ -54,6 +54,7 @@ def plan(
 def _with_defaults(renderer: Renderer) -> JsonObject:
     if renderer.type != "html":
         return renderer.config
+    # The default is an expression, $return, so it must be there before expressions are searched and resolved.
     return {"data": HtmlConfig.model_fields["data"].default, **renderer.config}
 
 

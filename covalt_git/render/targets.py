@@ -16,6 +16,8 @@ from covalt_git.text.display import shorten
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
+# With the character after the host, or data could continue it: ".evil.com" in https://example.com$args.rest
+# (test_data_never_leads_a_frame_elsewhere).
 _FIXED_HOST = "(?i)" + HOST + r"[:/?#]"
 _FIXED_PORT = "(?i)" + HOST + r"(?::[0-9]{1,5})?[/?#]"
 _PORT = r"[0-9]{4,5}"
@@ -75,14 +77,14 @@ def check_url(value: object, template: object) -> str:
         raise RefusedError(f"{shorten(repr(value))} is not an http or https URL")
     address = parse_url(value)
     first, *more = split(template)
-    before = first if isinstance(first, str) else ""
-    if before and not more:
+    prefix = first if isinstance(first, str) else ""
+    if prefix and not more:
         return value
-    fixed = re.match(_FIXED_HOST, before)
+    fixed = re.match(_FIXED_HOST, prefix)
     allowed = (fixed["host"].lower(),) if fixed else LOCAL_HOSTS
     if address.host not in allowed:
         raise RefusedError(f"the host of {shorten(repr(value))} must be {' or '.join(allowed)}")
-    if address.port is not None and not re.match(_FIXED_PORT, before):
+    if address.port is not None and not re.match(_FIXED_PORT, prefix):
         check_port(address.port)
     return value
 
@@ -100,6 +102,7 @@ def parse_url(value: object) -> Url:
 
 
 def _chosen_place(template: str) -> str | None:
+    # By the template, not the value: an argument that begins with $toolset must not choose the folder.
     first = next(iter(split(template)), None)
     if isinstance(first, Expression) and first.root in PLACES:
         return first.root

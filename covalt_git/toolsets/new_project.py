@@ -10,8 +10,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.outer_repository import commit_files, create_work_repository
 from covalt_git.manifests.machine_folders import check_links, check_no_link
 from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.published_schemas import NAMES, file_name, modeline, schema_text
 from covalt_git.manifests.toolset_files import MANIFEST, PYCACHE
-from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.update_lock import STAGED

@@ -18,10 +18,10 @@ from covalt_git.connections.token_store import StoredLogin
 from covalt_git.credentials.agent_tokens import AgentToken
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.index.database import connect
+from covalt_git.manifests.published_schemas import NAMES, schema_text
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
-from covalt_git.models.published_schemas import NAMES, schema_text
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.problems.explain import titles

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from covalt_git import yaml_text
 from covalt_git.cli import cli
 from covalt_git.json_values import json_schema
-from covalt_git.models.published_schemas import NAMES, file_name, published_schema, schema_text
+from covalt_git.manifests.published_schemas import NAMES, file_name, published_schema, schema_text
 from covalt_git.toolsets.new_project import CONFIG_TEXT
 from tests.tables import tables
 from tests.toolsets.projects import CASES, REPOSITORY

@@ -1,7 +1,7 @@
 """Published JSON Schemas of hand-written files, for completion and checks in editors.
 
 They are generated from the models.  A schema cannot express all checks of ``validate``, such as unique
-ids and existing files; ``tests/models/test_published_schemas.py`` lists these.
+ids and existing files; ``tests/manifests/test_published_schemas.py`` lists these.
 """
 
 from __future__ import annotations
@@ -166,7 +166,6 @@ class _Published(GenerateJsonSchema):
 
 
 def file_name(name: str) -> str:
-    """Return the file name of a published schema."""
     return f"{name}.schema.json"
 
 
@@ -181,15 +180,16 @@ def published_schema(name: str) -> JsonObject:
     models: list[type[StrictModel]] = [model]
     if name == "toolset":
         models += [*dict.fromkeys(CONFIGS.values()), NoConfig]
-    keys, found = models_json_schema(
-        [(one, "validation") for one in models], schema_generator=_Published
+    keys, generated = models_json_schema(
+        [(each_model, "validation") for each_model in models], schema_generator=_Published
     )
-    definitions: JsonObject = found["$defs"]
+    definitions: JsonObject = generated["$defs"]
     root = definitions.pop(pointer.name_of(keys[model, "validation"]))
     for key, rules in _RULES.items():
         if key in definitions:
             definitions[key] |= rules
     if name == "toolset":
+        # The model also reads 1, by a function that pydantic cannot express.
         root["properties"]["manifest_version"] = {
             key: value
             for key, value in root["properties"]["manifest_version"].items()
@@ -217,11 +217,12 @@ def _tidy(schema: Any) -> Any:
     Objects with ``patternProperties`` accept no other keys.
     """
     if isinstance(schema, list):
-        return [_tidy(one) for one in schema]
+        return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     tidied: JsonObject = {}
     for key, value in schema.items():
+        # Their keys are names, such as that of a property called "default".
         if key in {"properties", "patternProperties", "$defs"}:
             tidied[key] = {name: _tidy(part) for name, part in value.items()}
         elif key in {"const", "enum", "examples"}:
