@@ -38,6 +38,8 @@ MOST_STORED = 1000
 MOST_COMMITS = 200
 """Number of commits of one chat that one poll reports."""
 
+_MOST_DIGITS = 20
+
 ChangeKind = Literal[
     "CommitAdded",
     "CallChanged",
@@ -109,8 +111,10 @@ class ChangeFeed:
         with self._lock:
             self._poll_if_due()
             epoch, _, number = position.rpartition("-")
-            # A client sends the position, so it can be any text, and int() also reads other digits and spaces.
-            is_own = epoch == self._epoch and number.isascii() and number.isdecimal()
+            # A client sends the position, so it can be any text: int() also reads other digits and spaces, and refuses
+            # more than 4,300 digits.
+            is_number = number.isascii() and number.isdecimal() and len(number) < _MOST_DIGITS
+            is_own = epoch == self._epoch and is_number
             missed = self._count - int(number) if is_own else -1
             if not 0 <= missed <= len(self._stored):
                 return [FeedChange(self._position(), "EventsLost")]

@@ -175,6 +175,12 @@ def test_a_position_of_another_process_reports_that_events_are_lost(api: Api, at
     assert after(api, at) == [("EventsLost", {})]
 
 
+def test_a_position_with_too_many_digits_is_none(api: Api) -> None:
+    epoch = position(api).rpartition("-")[0]
+
+    assert after(api, f"{epoch}-{'9' * 5000}") == [("EventsLost", {})]
+
+
 def test_a_position_that_is_too_old_reports_that_events_are_lost(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
