@@ -52,6 +52,12 @@ _LIMITS = frozenset({"minLength", "maxLength", "pattern"})
 _READ_FROM_TEXTS = frozenset({"integer", "number", "boolean"})
 """Types that pydantic also reads from texts, where a union has a text too."""
 
+_NUMBER_LIMITS = frozenset(
+    {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"}
+)
+_READ_FROM_NUMBERS = frozenset({"date", "date-time", "time", "duration"})
+"""Formats of the texts that pydantic also reads from numbers, as it does true and false."""
+
 _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 
 
@@ -183,14 +189,24 @@ class SchemaReader(TypeReader):
 
     def _union(self, parts: list[ast.expr]) -> JsonObject:
         schema = either([self.read(part) for part in parts])
-        self.note_limited_text(schema.get("anyOf", []))
+        self.note_limited(schema.get("anyOf", []))
         return schema
 
-    def note_limited_text(self, choices: list[JsonObject]) -> None:
-        """Note that the alternatives of a union are a text with limits and a number, as which pydantic reads "5" then."""
+    def note_limited(self, choices: list[JsonObject]) -> None:
+        """Note that pydantic reads a value that the limits of one alternative of a union refuse as another alternative.
+
+        It reads the text "5" as a number, and the number 0 as false or as a date.
+        """
+        choices = [self.definition_of(one) or one for one in choices]
         limited = [one for one in choices if one.get("type") == "string" and one.keys() & _LIMITS]
         if limited and any(one.get("type") in _READ_FROM_TEXTS for one in choices):
             self.note("a text with limits or a number")
+        numbers = [one for one in choices if one.get("type") in {"integer", "number"}]
+        takes_all = any(one.get("type") == "number" and len(one) == 1 for one in numbers)
+        if not takes_all and any(one.keys() & _NUMBER_LIMITS for one in numbers):
+            for one in choices:
+                if one.get("type") == "boolean" or one.get("format") in _READ_FROM_NUMBERS:
+                    self.note(f"a number with limits or a {one.get('format', 'boolean')}")
 
     def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
         """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""

@@ -470,7 +470,7 @@ def _stepped(value: Any) -> Iterator[Any]:
     elif isinstance(value, list):
         yield from ([*value[:at], *value[at + 1 :]] for at in range(len(value)))
         yield value[::-1]
-        yield from ([*value, one] for one in (*value[-1:], 1, "x", None, {}))
+        yield from ([*value, one] for one in (*value[-1:], 1, 1.0, "x", None, {}))
         yield [*value, *value]
     elif isinstance(value, dict):
         yield {**value, "extra": 1}
