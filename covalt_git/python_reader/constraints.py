@@ -94,6 +94,9 @@ _CHECKS = frozenset(
 """Metadata that refuses values by a function: a call checks the schema of the type first, so it accepts no more."""
 
 
+_NO_SCHEMA = dict.fromkeys((*_HARMLESS, "pydantic.AfterValidator", "pydantic.BeforeValidator"))
+
+
 def is_field(reader: TypeReader, expression: ast.expr | None) -> bool:
     """Return whether an expression is a call of pydantic's ``Field``."""
     return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
@@ -128,6 +131,14 @@ def with_metadata(reader: TypeReader, schema: JsonObject, metadata: ast.expr) ->
         reader.note(ast.unparse(metadata))
         return schema
     raise UnknownError
+
+
+def gives_no_schema(reader: TypeReader, metadata: ast.expr) -> bool:
+    """Return whether a part of the metadata of ``Annotated`` surely gives no schema to a type without one."""
+    if isinstance(metadata, ast.Constant):
+        return True
+    origin = _origin(reader, metadata)
+    return origin in _AS_KEYWORDS | _NO_SCHEMA or origin.startswith("annotated_types.")
 
 
 def metadata_keywords(reader: TypeReader, metadata: ast.expr) -> dict[str, ast.expr] | None:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
-from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
+from covalt_git.python_reader.constraints import (
+    NULL,
+    gives_no_schema,
+    with_keywords,
+    with_metadata,
+)
 from covalt_git.python_reader.enums import constant, is_plain_member
 from covalt_git.python_reader.known_types import (
     ANY,
@@ -30,6 +35,7 @@ from covalt_git.python_reader.known_types import (
 )
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, NotedError, UnknownError, literal
+from covalt_git.python_reader.no_json import NO_JSON, is_plain_class
 from covalt_git.python_reader.reader import (
     DEFINITION,
     ClassReading,
@@ -151,6 +157,7 @@ class SchemaReader(TypeReader):
             if origin in WRITTEN:
                 return dict(WRITTEN[origin])
         if origin not in SIMPLE:
+            self._note_no_json(origin)
             raise UnknownError
         self._checked_set(SIMPLE[origin])
         if origin in NARROWER:
@@ -185,7 +192,13 @@ class SchemaReader(TypeReader):
                 return self._mapping(key, ast.Name("int")) | SIMPLE["collections.Counter"]
             case str(origin), [inner] if origin in _ONE_PART:
                 return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
+            case str(origin), _ if origin != "builtins.type":
+                self._note_no_json(origin)
         raise UnknownError
+
+    def _note_no_json(self, origin: str) -> None:
+        if origin in NO_JSON:
+            self.document.notes.no_json[origin.removeprefix("builtins.")] = None
 
     def _union(self, parts: list[ast.expr]) -> JsonObject:
         schema = either([self.read(part) for part in parts])
@@ -256,6 +269,8 @@ class SchemaReader(TypeReader):
         schema = self.read(inner)
         try:
             for part in metadata:
+                if not gives_no_schema(self, part):
+                    self.document.notes.has_own_schema = True
                 schema = self._with_metadata(schema, part)
         except UnknownError:
             # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
@@ -335,8 +350,13 @@ class SchemaReader(TypeReader):
 
     def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         key = _key(definition, parts, self)
-        with self.document.notes_of(key):
-            self._define(key, definition, parts)
+        try:
+            with self.document.notes_of(key):
+                self._define(key, definition, parts)
+        except UnknownError:
+            if is_plain_class(self, definition):
+                self.document.notes.no_json[definition.name] = None
+            raise
         if self.renames:
             if key in self.document.taking_settings:
                 raise UnknownError  # its names here are others than elsewhere

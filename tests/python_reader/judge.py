@@ -564,6 +564,8 @@ def _disagreements(
             if found.unread or found.defect
             else [Disagreement("f", None, "accepts", f"refuses: {error}")]
         )
+    if found.defect:
+        return [Disagreement("f", None, f"no call can run it: it {found.defect}", "reads it")]
     read, described = found.input_schema, signature.input_schema
     words = words_of(source, read, described)
     problems = []
