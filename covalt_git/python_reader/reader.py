@@ -82,6 +82,7 @@ class SchemaDocument:
         taking_settings: the keys of the definitions to which the settings of a model around apply.
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
+        unread_digests: the digest of the source that decides about each of these.
         changed: the names of the parameters that may change.
         refused: the types of parameters that no call can pass, by the names of the parameters.
         nodes: the class or the call that makes it, for each definition.
@@ -94,6 +95,7 @@ class SchemaDocument:
     taking_settings: set[str] = field(default_factory=set)
     notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
+    unread_digests: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, ast.AST] = field(default_factory=dict)

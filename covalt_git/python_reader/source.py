@@ -25,6 +25,7 @@ from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
 from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError
 from covalt_git.python_reader.no_json import missing_names
+from covalt_git.python_reader.reached_text import digest_of
 from covalt_git.python_reader.reader import SchemaDocument
 from covalt_git.python_reader.schema import SchemaReader
 from covalt_git.text.display import shorten
@@ -102,6 +103,7 @@ class ToolDefinition(NamedTuple):
         remedy: how to change the function so that calls can run it.
         unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
             name if nothing is known about the signature.
+        unread_digests: the digest of the source that decides about each of these.
         changed: the parameters whose values the function may get in another form than the schema says.
         same_names: the names of the same field, for each definition of ``input_schema``.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
@@ -119,6 +121,7 @@ class ToolDefinition(NamedTuple):
     defect: str = ""
     remedy: str = ""
     unread: Mapping[str, str] = MappingProxyType({})
+    unread_digests: Mapping[str, str] = MappingProxyType({})
     changed: frozenset[str] = frozenset()
     same_names: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType({})
     modules: tuple[str, ...] = ()
@@ -232,6 +235,12 @@ def _read_definitions(
             defect, remedy = _type_defect(node, reader)
     else:
         defect, remedy = _decorator_defect(definitions, module, modules)
+    unread = reader.document.unread if certain else {"": _unread_signature(definitions, last)}
+    read_modules = tuple(sorted(modules.asked & modules.read.keys()))
+    digests = reader.document.unread_digests
+    if "" in unread:
+        heads = [part for one in definitions for part in (*one.decorator_list, one.args)]
+        digests = {"": digest_of(heads, module, modules)}
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
@@ -243,10 +252,11 @@ def _read_definitions(
         )
         if certain
         else None,
-        unread=reader.document.unread if certain else {"": _unread_signature(definitions, last)},
+        unread=unread,
+        unread_digests=digests,
         changed=frozenset(reader.document.changed),
         same_names=reader.same_names() if certain else {},
-        modules=tuple(sorted(modules.asked & modules.read.keys())),
+        modules=read_modules,
         line=node.lineno,
         col=_column(source, node),
         defect=defect,
@@ -344,6 +354,9 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
     value = names.definition(function)
+    digest = digest_of(
+        (one.node for one in bound), Module("", is_package=False, names=names), Modules()
+    )
     is_data = isinstance(value, _DATA) and bound[0].certain
     return ToolDefinition(
         name=None,
@@ -353,6 +366,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         line=1,
         col=1,
         unread={"": "the signature"},
+        unread_digests={"": digest},
         defect="is a value, not a function" if is_data else "",
         remedy=f"define {function} with def" if is_data else "",
     )
@@ -508,6 +522,10 @@ def _read_argument(
         takes_none=True,
     )
     reader.document.end_parameter(parameter.name)
+    if parameter.name in reader.document.unread:
+        reader.document.unread_digests[parameter.name] = digest_of(
+            (argument.annotation, default), reader.module, reader.modules
+        )
     return parameter
 
 
