@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from covalt_git.authority.schema_meaning import judge_meaning
+from covalt_git.json_values.json_schema import value_problems
 from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import read_tool
 from covalt_toolset import ToolSignatureError, describe
@@ -137,6 +138,21 @@ def test_each_tag_is_mapped_to_its_class(name: str) -> None:
 @pytest.mark.parametrize("annotation", SDK_TYPES)
 def test_types_of_the_sdk_are_listed_as_a_call_accepts_them(annotation: str) -> None:
     judge(annotation, f"{SDK_MODULE}\ndef f(x: {annotation}): return x", own="", number=5)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_listed_default_is_one_that_the_list_accepts(name: str) -> None:
+    schema = read_tool(module_of(name).encode(), "f").input_schema
+    objects = [("", schema), *schema.get("$defs", {}).items()]
+    refused = [
+        (where, key)
+        for where, one in objects
+        for key, part in one.get("properties", {}).items()
+        if "default" in part
+        and value_problems({**part, "$defs": schema.get("$defs", {})}, part["default"])
+    ]
+
+    assert refused == []
 
 
 CLASSES = """
