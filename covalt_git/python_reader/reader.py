@@ -84,6 +84,7 @@ class SchemaDocument:
         unread: the notes of each parameter, by its name.
         unread_digests: the digest of the source that decides about each of these.
         changed: the names of the parameters that may change.
+        packages: the types that need a package, by the name under which it is imported.
         refused: the types of parameters that no call can pass, by the names of the parameters.
         nodes: the class or the call that makes it, for each definition.
         size: of the schema, in nodes and characters.
@@ -97,6 +98,7 @@ class SchemaDocument:
     unread: dict[str, str] = field(default_factory=dict)
     unread_digests: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    packages: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, ast.AST] = field(default_factory=dict)
     size: int = 0

@@ -28,6 +28,7 @@ from covalt_git.python_reader.known_types import (
     CONSTRAINED_BY_CALL,
     INTEGER_TEXT,
     NARROWER,
+    NEEDED_PACKAGES,
     NOT_WRITTEN,
     SIMPLE,
     SPELLINGS,
@@ -158,6 +159,8 @@ class SchemaReader(TypeReader):
                 return dict(WRITTEN[origin])
         if origin not in SIMPLE:
             self._note_no_json(origin)
+            if origin in NEEDED_PACKAGES:
+                self.document.packages[NEEDED_PACKAGES[origin]] = origin
             raise UnknownError
         self._checked_set(SIMPLE[origin])
         if origin in NARROWER:

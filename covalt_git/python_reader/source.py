@@ -107,6 +107,7 @@ class ToolDefinition(NamedTuple):
         changed: the parameters whose values the function may get in another form than the schema says.
         same_names: the names of the same field, for each definition of ``input_schema``.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
+        packages: the types of its parameters that need a package, by the name under which it is imported.
     """
 
     name: str | None
@@ -125,6 +126,7 @@ class ToolDefinition(NamedTuple):
     changed: frozenset[str] = frozenset()
     same_names: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType({})
     modules: tuple[str, ...] = ()
+    packages: Mapping[str, str] = MappingProxyType({})
 
     @property
     def values_schema(self) -> JsonObject:
@@ -257,6 +259,7 @@ def _read_definitions(
         changed=frozenset(reader.document.changed),
         same_names=reader.same_names() if certain else {},
         modules=read_modules,
+        packages=reader.document.packages,
         line=node.lineno,
         col=_column(source, node),
         defect=defect,
