@@ -32,7 +32,7 @@ NO_JSON: Final = frozenset(
         *(f"typing.{name}" for name in ("TextIO", "TypeGuard", "Unpack", "ValuesView")),
     }
 )
-"""Types of the standard library that pydantic refuses for an argument; ``type[X]`` is none of them."""
+"""Types of the standard library that pydantic refuses for an argument; it accepts ``type[X]``."""
 
 _ADDS_NO_SCHEMA: Final = frozenset(
     {
@@ -79,7 +79,7 @@ def _has_own_schema(node: ast.ClassDef) -> bool:
 def missing_names(annotation: ast.expr | None, module: Module) -> Iterator[str]:
     """Yield the names in an annotation that neither its module nor Python defines.
 
-    Those of a function or a comprehension in it are of their own scope, so nothing is said about such an annotation.
+    Those of a function or a comprehension in it are of their own scope, so such an annotation yields nothing.
     """
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
