@@ -113,7 +113,7 @@ def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judge
 
 def _schema(old: Fact, new: Fact) -> list[Judgement]:
     """Compare the schemas that lists show, and what each parameter checks that they do not say."""
-    found = judge_meaning(old.value["schema"], new.value["schema"])
+    judgements = judge_meaning(old.value["schema"], new.value["schema"])
     for name, digest in old.value["unread"].items():
         if new.value["unread"].get(name) == digest:
             continue
@@ -121,8 +121,8 @@ def _schema(old: Fact, new: Fact) -> list[Judgement]:
             continue  # an argument that is no longer accepted is a change of the schema
         subject = f"{name!r}" if name else "the arguments"
         words = f"{subject}: the source of what calls check, and no schema says, has changed"
-        found.append(unclear(words, ("properties", name) if name else ()))
-    return found
+        judgements.append(unclear(words, ("properties", name) if name else ()))
+    return judgements
 
 
 def _grant(old: Fact, new: Fact) -> list[Judgement]:

@@ -92,5 +92,5 @@ def missing_names(annotation: ast.expr | None, module: Module) -> Iterator[str]:
     if any(isinstance(part, (ast.Lambda, ast.comprehension, ast.NamedExpr)) for part in parts):
         return
     names = [part.id for part in parts if isinstance(part, ast.Name)]
-    known = module.names.bindings.keys() | vars(builtins).keys() | _OF_EACH_MODULE
-    yield from (name for name in names if name not in known)
+    defined = module.names.bindings.keys() | vars(builtins).keys() | _OF_EACH_MODULE
+    yield from (name for name in names if name not in defined)

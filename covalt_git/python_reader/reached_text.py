@@ -50,7 +50,9 @@ def _named(part: ast.AST, module: Module, modules: Modules) -> Iterator[tuple[as
                     yield target.node, target.module
                 elif target is None and isinstance(node, ast.Name):
                     bound = module.names.bindings.get(node.id, ())
-                    yield from ((one.node, module) for one in bound if one.node is not None)
+                    yield from (
+                        (binding.node, module) for binding in bound if binding.node is not None
+                    )
 
 
 def _quoted(text: str) -> list[ast.AST]:

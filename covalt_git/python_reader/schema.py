@@ -213,16 +213,20 @@ class SchemaReader(TypeReader):
 
         It reads the text "5" as a number, and the number 0 as false or as a date.
         """
-        choices = [self.definition_of(one) or one for one in choices]
-        limited = [one for one in choices if one.get("type") == "string" and one.keys() & _LIMITS]
-        if limited and any(one.get("type") in _READ_FROM_TEXTS for one in choices):
+        choices = [self.definition_of(choice) or choice for choice in choices]
+        limited = [
+            choice
+            for choice in choices
+            if choice.get("type") == "string" and choice.keys() & _LIMITS
+        ]
+        if limited and any(choice.get("type") in _READ_FROM_TEXTS for choice in choices):
             self.note("a text with limits or a number")
-        numbers = [one for one in choices if one.get("type") in {"integer", "number"}]
-        takes_all = any(one.get("type") == "number" and len(one) == 1 for one in numbers)
-        if not takes_all and any(one.keys() & _NUMBER_LIMITS for one in numbers):
-            for one in choices:
-                if one.get("type") == "boolean" or one.get("format") in _READ_FROM_NUMBERS:
-                    self.note(f"a number with limits or a {one.get('format', 'boolean')}")
+        numbers = [choice for choice in choices if choice.get("type") in {"integer", "number"}]
+        takes_all = any(choice.get("type") == "number" and len(choice) == 1 for choice in numbers)
+        if not takes_all and any(choice.keys() & _NUMBER_LIMITS for choice in numbers):
+            for choice in choices:
+                if choice.get("type") == "boolean" or choice.get("format") in _READ_FROM_NUMBERS:
+                    self.note(f"a number with limits or a {choice.get('format', 'boolean')}")
 
     def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
         """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""

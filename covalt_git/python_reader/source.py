@@ -241,7 +241,7 @@ def _read_definitions(
     read_modules = tuple(sorted(modules.asked & modules.read.keys()))
     digests = reader.document.unread_digests
     if "" in unread:
-        heads = [part for one in definitions for part in (*one.decorator_list, one.args)]
+        heads = [part for each in definitions for part in (*each.decorator_list, each.args)]
         digests = {"": digest_of(heads, module, modules)}
     return ToolDefinition(
         name=last.texts.get("name"),

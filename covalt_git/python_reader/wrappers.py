@@ -119,11 +119,11 @@ def _wrapping(decorator: ast.expr, module: Module, modules: Modules) -> _Wrappin
         return None
     if call is None:
         return _Wrapping(member.node, member.module, _local_names(member.node))
-    made = _returned(member.node)
-    if not isinstance(made, ast.FunctionDef) or made.decorator_list:
+    inner = _returned(member.node)
+    if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
         return None
-    shadowed = _local_names(member.node) | _local_names(made)
-    return _Wrapping(made, member.module, shadowed)
+    shadowed = _local_names(member.node) | _local_names(inner)
+    return _Wrapping(inner, member.module, shadowed)
 
 
 def _wrapper(node: ast.FunctionDef) -> tuple[str, FunctionNode | None]:
