@@ -67,7 +67,7 @@ class TypeChecker:
         kinds = self._kinds(schema)
         if not _is_one_of(value, kinds):
             words = _either([_WORDS[kind] for kind in sorted(kinds, key=list(_WORDS).index)])
-            yield ArgumentProblem(place, f"must be {words}, not {_WORDS[_kind(value)]}")
+            yield ArgumentProblem(place, f"must be {words}, not {_words(value, kinds)}")
             return
         if "$ref" in schema:
             yield from self.mismatches(value, self._target(schema), place=place)
@@ -146,7 +146,7 @@ class TypeChecker:
         if "prefixItems" in schema:  # clearer than pydantic's "missing" for an item of a tuple
             yield from _length_mismatches(value, schema, place=place)
         # As JSON: items can be lists and objects, which no set contains, and 1 equals true in Python.
-        if schema.get("uniqueItems") and len(set(map(json.dumps, value))) < len(value):
+        if schema.get("uniqueItems") and len(set(map(_equality, value))) < len(value):
             yield ArgumentProblem(place, "must not contain an item twice")
 
     def _nearest_choice(
@@ -268,6 +268,13 @@ def _kind(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
+def _words(value: Any, kinds: set[str]) -> str:
+    """Return what a value is that has none of these kinds."""
+    if "integer" in kinds and isinstance(value, float) and value.is_integer():
+        return f"a rounded number beyond {MAX_EXACT_INTEGER}; write all digits of the integer"
+    return _WORDS[_kind(value)]
+
+
 def _is_one_of(value: Any, kinds: set[str]) -> bool:
     kind = _kind(value)
     if kind in kinds:
@@ -277,6 +284,21 @@ def _is_one_of(value: Any, kinds: set[str]) -> bool:
     # 5.0 is an integer (JSON Schema Validation, 6.1.1), as long as it is exact.
     exact = kind == "number" and value.is_integer() and abs(value) <= MAX_EXACT_INTEGER
     return exact and "integer" in kinds
+
+
+def _equality(value: Any) -> str:
+    """Return a text that is the same for equal JSON values: 1.0 is 1, but true is not (JSON Schema Core, 4.2.2)."""
+    return json.dumps(_with_plain_integers(value), sort_keys=True)
+
+
+def _with_plain_integers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_plain_integers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_plain_integers(item) for key, item in value.items()}
+    return value
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -27,6 +27,7 @@ from covalt_toolset.decorator import function_name, metadata_of
 from covalt_toolset.docstrings import read_docstring
 from covalt_toolset.elicitation import UntitledSchema
 from covalt_toolset.files import FILE_SCHEMA
+from covalt_toolset.patterns import as_json_schema
 from covalt_toolset.result_json import ResultNotJson, to_json
 from covalt_toolset.type_hints import resolve, signature_of, written_name
 
@@ -334,6 +335,19 @@ class _ToolSchema(UntitledSchema):
         """Return the schema of bytes; in results they are a file, or text in a model."""
         text = super().bytes_schema(schema)
         return {"anyOf": [text, FILE_SCHEMA]} if self.mode == "serialization" else text
+
+    def str_schema(self, schema: Any) -> dict[str, Any]:
+        """Return the schema of a text, with the pattern that JSON Schema reads as pydantic reads the declared one.
+
+        Results lack it if it differs: clients in Python cannot read it, and no call checks results by patterns.
+        """
+        found = super().str_schema(schema)
+        pattern = found.pop("pattern", None)
+        if pattern is None:
+            return found
+        listed = as_json_schema(pattern)
+        is_listed = listed is not None and (listed == pattern or self.mode == "validation")
+        return {**found, "pattern": listed} if is_listed else found
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of a dict, all of whose keys are checked; pydantic has no pattern of those of ``dict[int, str]``."""

@@ -112,7 +112,17 @@ def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judge
 
 
 def _schema(old: Fact, new: Fact) -> list[Judgement]:
-    return judge_meaning(old.value, new.value)
+    """Compare the schemas that lists show, and what each parameter checks that they do not say."""
+    judgements = judge_meaning(old.value["schema"], new.value["schema"])
+    for name, digest in old.value["unread"].items():
+        if new.value["unread"].get(name) == digest:
+            continue
+        if name and name not in new.value["schema"].get("properties", {}):
+            continue  # an argument that is no longer accepted is a change of the schema
+        subject = f"{name!r}" if name else "the arguments"
+        words = f"{subject}: the source of what calls check, and no schema says, has changed"
+        judgements.append(unclear(words, ("properties", name) if name else ()))
+    return judgements
 
 
 def _grant(old: Fact, new: Fact) -> list[Judgement]:

@@ -12,7 +12,7 @@ from covalt_git.models.tool_properties import HttpBody, Limits
 from covalt_git.templating.references import references, split, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
@@ -27,8 +27,10 @@ class ToolPlaces(NamedTuple):
     confirmation: Place
 
 
-def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterator[Fact]:
-    """Yield the facts of a tool that can be called."""
+def tool_facts(
+    tool: Tool, config: ProjectConfig, places: ToolPlaces, unread: Mapping[str, str]
+) -> Iterator[Fact]:
+    """Yield the facts of a tool that can be called; ``unread`` are the digests of what its schema does not say."""
     at = places.declared
     subject = tool.tool_id
     yield Fact(subject, "tool", "", None, at(("id",)))
@@ -41,7 +43,7 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
     writes = not tool.annotations.read_only
     yield Fact(subject, "writes", "", writes, at(("annotations", "read_only")))
     yield confirmation_fact(tool, config, places.confirmation)
-    yield Fact(subject, "schema", "", tool.input_schema, places.schema(()), locate=places.schema)
+    yield schema_fact(tool, places.schema, unread)
     limits = effective_limits(tool.limits, config.limits)
     for name in Limits.model_fields:
         own, effective = getattr(tool.limits, name), getattr(limits, name)
@@ -55,6 +57,12 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
         )
     if tool.security is not None:
         yield from _token_facts(f"{subject}, its token", tool.security, at)
+
+
+def schema_fact(tool: Tool, place: Callable[[Loc], Place], unread: Mapping[str, str]) -> Fact:
+    """Return the fact of the arguments that calls accept."""
+    value = {"schema": tool.input_schema, "unread": dict(unread)}
+    return Fact(tool.tool_id, "schema", "", value, place(()), locate=place)
 
 
 def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:

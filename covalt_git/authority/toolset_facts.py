@@ -66,7 +66,10 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
         yield Fact(subject, "alias", name, alias, _state_place(toolset, "aliases", name))
     for tool in tools_of(toolset):
         if tool.kind != "mcp":
-            yield from tool_facts(tool, config, _tool_places(toolset, tool))
+            source = toolset.sources.get(tool.id.name)
+            # A declared schema says what calls accept, whatever the function accepts besides.
+            unread = {} if source is None or tool.schema_is_declared else source.unread_digests
+            yield from tool_facts(tool, config, _tool_places(toolset, tool), unread)
     yield from _server_facts(toolset, manifest)
     yield from _lock_facts(toolset, config)
     yield from _offer_facts(toolset)
@@ -267,7 +270,8 @@ def _lock_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
         def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
             return place_in(lock, ("tools", name, "input_schema", *loc))
 
-        yield Fact(tool.tool_id, "schema", "", locked.input_schema, schema(()), locate=schema)
+        value = {"schema": locked.input_schema, "unread": {}}
+        yield Fact(tool.tool_id, "schema", "", value, schema(()), locate=schema)
 
 
 def _offer_facts(toolset: Toolset) -> Iterator[Fact]:

@@ -58,7 +58,7 @@ def read_sources(
     sources: Sources = {}
     problems: list[Problem] = []
     known = Modules(partial(_module_source, files, contents))
-    imports: dict[str, tuple[Loc, str]] = {}
+    imports: dict[str, tuple[Loc, str, str]] = {}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
             continue
@@ -85,7 +85,10 @@ def read_sources(
                     manifest.problem(codes.NOT_CALLABLE, loc, message, hint=found.remedy)
                 )
             for name in imported_packages(source):
-                imports.setdefault(name, (loc, path))
+                imports.setdefault(name, (loc, f"{path} imports {name!r}", "its package"))
+            for name, type_name in found.packages.items():
+                words = f"the type {type_name} of {function}() imports {name!r}"
+                imports.setdefault(name, (loc, words, name.replace("_", "-")))
             origin = imported_from(source, function)
             if origin and origin.partition(".")[0] in sys.stdlib_module_names:
                 message = f"{function!r} is {origin}, a function of Python's standard library"
@@ -156,10 +159,10 @@ def _unread(
 
 def _check_imports(
     manifest: Reading[ToolsetManifest],
-    imports: Mapping[str, tuple[Loc, str]],
+    imports: Mapping[str, tuple[Loc, str, str]],
     modules: Collection[str],
 ) -> Iterator[Problem]:
-    """Find imported packages that are not declared as dependencies.
+    """Find imported packages that are not declared as dependencies; ``imports`` has the place, the words and the package of each.
 
     A requirement can provide packages of other names, as Pillow provides PIL.  Therefore all imports are
     accepted if there is a requirement whose name is not imported.
@@ -171,9 +174,9 @@ def _check_imports(
     declared = {re.sub("[-.]", "_", name).lower() for name in names}
     if declared <= {name.lower() for name in unknown}:
         for name in sorted(name for name in unknown if name.lower() not in declared):
-            loc, path = imports[name]
-            message = f"{path} imports {name!r}, which is not installed for this toolset"
-            hint = "name its package under python.dependencies"
+            loc, words, package = imports[name]
+            message = f"{words}, which is not installed for this toolset"
+            hint = f"name {package} under python.dependencies"
             yield manifest.warning(codes.UNDECLARED_IMPORT, loc, message, hint=hint)
 
 

@@ -452,7 +452,7 @@ def _with_text_limits(schema: JsonObject, limits: JsonObject, reader: SchemaRead
     for key in ("anyOf", "oneOf", "prefixItems"):
         if key in found:
             found[key] = [_with_text_limits(part, limits, reader) for part in found[key]]
-    reader.note_limited_text(found.get("anyOf", []))
+    reader.note_limited(found.get("anyOf", []))
     return found
 
 

@@ -7,6 +7,7 @@ is noted as not read.
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,6 +94,9 @@ _CHECKS = frozenset(
 """Metadata that refuses values by a function: a call checks the schema of the type first, so it accepts no more."""
 
 
+_NO_SCHEMA = dict.fromkeys((*_HARMLESS, "pydantic.AfterValidator", "pydantic.BeforeValidator"))
+
+
 def is_field(reader: TypeReader, expression: ast.expr | None) -> bool:
     """Return whether an expression is a call of pydantic's ``Field``."""
     return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
@@ -127,6 +131,14 @@ def with_metadata(reader: TypeReader, schema: JsonObject, metadata: ast.expr) ->
         reader.note(ast.unparse(metadata))
         return schema
     raise UnknownError
+
+
+def gives_no_schema(reader: TypeReader, metadata: ast.expr) -> bool:
+    """Return whether a part of the metadata of ``Annotated`` surely gives no schema to a type without one."""
+    if isinstance(metadata, ast.Constant):
+        return True
+    origin = _origin(reader, metadata)
+    return origin in _AS_KEYWORDS | _NO_SCHEMA or origin.startswith("annotated_types.")
 
 
 def metadata_keywords(reader: TypeReader, metadata: ast.expr) -> dict[str, ast.expr] | None:
@@ -216,7 +228,11 @@ def with_keywords(
             reader.note(f"{name}={ast.unparse(expression)}")  # of the text without blanks
         elif name in _CONSTRAINTS:
             try:
-                constrained = _constrained(schema, name, constant(reader, expression))
+                value = constant(reader, expression)
+                pattern = _listed_pattern(value) if name == "pattern" else value
+                if reader.serializes and pattern != value:
+                    continue  # as the SDK writes results
+                constrained = _constrained(schema, name, pattern)
             except UnknownError:
                 constrained = None
             if constrained is None:
@@ -292,6 +308,22 @@ def _keywords(call: ast.expr, positional: tuple[str, ...]) -> dict[str, ast.expr
     if unpacked or any(isinstance(argument, ast.Starred) for argument in call.args):
         raise UnknownError
     return dict(zip(positional, call.args, strict=False)) | keywords
+
+
+def _listed_pattern(pattern: Any) -> Any:
+    """Return the pattern that a list shows for one of pydantic.
+
+    Raises:
+        UnknownError: if JSON Schema has none with this meaning.
+    """
+    if not isinstance(pattern, str) or not re.search(r"[\\\[?]", pattern):
+        return pattern
+    from covalt_toolset.patterns import as_json_schema  # noqa: PLC0415 - the SDK is slow to import
+
+    listed = as_json_schema(pattern)
+    if listed is None:
+        raise UnknownError
+    return listed
 
 
 def _constrained(schema: JsonObject, name: str, value: Any) -> JsonObject | None:

@@ -55,6 +55,9 @@ _MADE: Final[dict[str, Callable[..., Any]]] = {
 """Types of defaults that are made by a call with constants, such as ``date(2026, 1, 31)``."""
 
 
+_PLAIN = frozenset({"type", "title", "description"})
+_KINDS: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.BinOp, ast.Lambda)
 """Expressions whose values are never None, also if JSON cannot hold them."""
 
@@ -133,7 +136,10 @@ def read_parameter(
             required, value = False, None
     if default is not None or is_optional:
         required, value = False, default
-    schema = schema | ({"description": text} if text else {}) | _default_schema(reader, value)
+    schema = schema | ({"description": text} if text else {})
+    listed = _default_schema(reader, value)
+    if reader.serializes or not _refuses(reader, schema, listed):
+        schema = schema | listed
     for keywords in fields:
         if "validate_default" in keywords:
             validates_default = not _is_any(keywords["validate_default"], (False, None))
@@ -150,10 +156,21 @@ def read_parameter(
 
 def _note_refused_default(reader: SchemaReader, name: str, schema: JsonObject) -> None:
     """Note a default that the field itself may refuse, so that calls have to give a value."""
-    if "default" not in schema or json_schema.value_problems(
-        reader.with_definitions(schema), schema["default"]
-    ):
+    if "default" not in schema:
         reader.note(f"validate_default of {name}", refuses_only=True)
+
+
+def _refuses(reader: SchemaReader, schema: JsonObject, default: JsonObject) -> bool:
+    """Return whether a schema refuses its own default, which callers that pass it would see."""
+    if not default:
+        return False
+    kind, value = schema.get("type"), default["default"]
+    if schema.keys() <= _PLAIN and _KINDS.get(type(value)) == kind:
+        return False  # most defaults; a validator takes longer
+    try:
+        return bool(json_schema.value_problems(reader.with_definitions(schema), value))
+    except json_schema.BadSchemaError:  # such as one of json_schema_extra
+        return False
 
 
 def _annotated_fields(

@@ -175,3 +175,8 @@ CLASS_MAKERS: Final = frozenset({"typing.NamedTuple", "typing.TypedDict", "colle
 
 INTEGER_TEXT: Final = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
 """Texts that pydantic reads as an integer, as which it reads the keys of ``dict[int, str]``."""
+
+NEEDED_PACKAGES: Final = dict.fromkeys(
+    ("pydantic.EmailStr", "pydantic.NameEmail"), "email_validator"
+)
+"""Packages that pydantic imports for a type, and does not require itself."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import platform
 import re
+import sys
 import threading
 import tokenize
 import warnings
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 MAX_SOURCE_BYTES = 1024 * 1024
 
 _PARSING = threading.RLock()
+_SINCE_3_12 = re.compile(r"\s*(type\s+\w+\s*[\[=]|(async\s+)?def\s+\w+\s*\[|class\s+\w+\s*\[)")
+"""The beginning of a line with an alias or a type parameter, which Python 3.11 does not parse."""
+
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _LINE_END_OF_TEXT = re.compile(r"\r\n|\r|\n")
 
@@ -101,6 +106,8 @@ def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:
         error = text_error
     message = str(error.msg or "this is not Python")
     line, col = max(1, error.lineno or 1), max(1, error.offset or 1)
+    if sys.version_info < (3, 12) and _SINCE_3_12.match(error.text or ""):
+        message = f"this needs Python 3.12, and covalt-git runs {platform.python_version()}"
     return PythonSyntaxError(line, col, message[:1].lower() + message[1:])
 
 

@@ -45,6 +45,8 @@ class TypeNotes:
         is_explained: whether a text says why the definition cannot be read.
         uses: the keys of the definitions that it refers to.
         renamed: those of them to which it refers from a model that gives fields other names.
+        no_json: the types of which pydantic makes no value from JSON.
+        has_own_schema: whether metadata may give such a type a schema.
     """
 
     texts: dict[str, None] = field(default_factory=dict)
@@ -52,6 +54,8 @@ class TypeNotes:
     is_explained: bool = False
     uses: set[str] = field(default_factory=set)
     renamed: set[str] = field(default_factory=set)
+    no_json: dict[str, None] = field(default_factory=dict)
+    has_own_schema: bool = False
 
 
 class ClassReading(NamedTuple):
@@ -78,7 +82,10 @@ class SchemaDocument:
         taking_settings: the keys of the definitions to which the settings of a model around apply.
         notes: those of the parameter or the definition that is read now.
         unread: the notes of each parameter, by its name.
+        unread_digests: the digest of the source that decides about each of these.
         changed: the names of the parameters that may change.
+        packages: the types that need a package, by the name under which it is imported.
+        refused: the types of parameters that no call can pass, by the names of the parameters.
         nodes: the class or the call that makes it, for each definition.
         size: of the schema, in nodes and characters.
         depth: of the annotation that is read now.
@@ -89,7 +96,10 @@ class SchemaDocument:
     taking_settings: set[str] = field(default_factory=set)
     notes: TypeNotes = field(default_factory=TypeNotes)
     unread: dict[str, str] = field(default_factory=dict)
+    unread_digests: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    packages: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, ast.AST] = field(default_factory=dict)
     size: int = 0
     depth: int = 0
@@ -116,6 +126,7 @@ class SchemaDocument:
         """
         texts, may_change = dict(self.notes.texts), self.notes.may_change
         renamed = set(self.notes.renamed)
+        no_json, has_own_schema = dict(self.notes.no_json), self.notes.has_own_schema
         reached = dict.fromkeys(sorted(self.notes.uses))
         waiting = list(reached)
         while waiting:
@@ -126,6 +137,8 @@ class SchemaDocument:
             if is_unreadable and not texts:
                 texts[key.rpartition(":")[2]] = None
             may_change = may_change or noted.may_change or is_unreadable
+            has_own_schema = has_own_schema or noted.has_own_schema
+            no_json |= {} if is_unreadable else noted.no_json  # what is not read may have a schema
             renamed |= noted.renamed
             new = sorted(noted.uses - reached.keys())
             reached |= dict.fromkeys(new)
@@ -137,6 +150,8 @@ class SchemaDocument:
             self.unread[name] = ", ".join(texts)
         if may_change:
             self.changed.add(name)
+        if no_json and not has_own_schema:
+            self.refused[name] = next(iter(no_json))
         self.notes = TypeNotes()
 
 

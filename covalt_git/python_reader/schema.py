@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import pointer
 from covalt_git.models.tool_properties import SHELL_SCHEMA
-from covalt_git.python_reader.constraints import NULL, with_keywords, with_metadata
+from covalt_git.python_reader.constraints import (
+    NULL,
+    gives_no_schema,
+    with_keywords,
+    with_metadata,
+)
 from covalt_git.python_reader.enums import constant, is_plain_member
 from covalt_git.python_reader.known_types import (
     ANY,
@@ -23,6 +28,7 @@ from covalt_git.python_reader.known_types import (
     CONSTRAINED_BY_CALL,
     INTEGER_TEXT,
     NARROWER,
+    NEEDED_PACKAGES,
     NOT_WRITTEN,
     SIMPLE,
     SPELLINGS,
@@ -30,6 +36,7 @@ from covalt_git.python_reader.known_types import (
 )
 from covalt_git.python_reader.modules import ModuleMember
 from covalt_git.python_reader.names import TYPE_ALIAS, NotedError, UnknownError, literal
+from covalt_git.python_reader.no_json import NO_JSON, is_plain_class
 from covalt_git.python_reader.reader import (
     DEFINITION,
     ClassReading,
@@ -51,6 +58,12 @@ _MOST_ARGUMENTS = 4000
 _LIMITS = frozenset({"minLength", "maxLength", "pattern"})
 _READ_FROM_TEXTS = frozenset({"integer", "number", "boolean"})
 """Types that pydantic also reads from texts, where a union has a text too."""
+
+_NUMBER_LIMITS = frozenset(
+    {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"}
+)
+_READ_FROM_NUMBERS = frozenset({"date", "date-time", "time", "duration"})
+"""Formats of the texts that pydantic also reads from numbers, as it does true and false."""
 
 _TYPE_VARIABLES = frozenset({"typing.TypeVar"})
 
@@ -145,6 +158,9 @@ class SchemaReader(TypeReader):
             if origin in WRITTEN:
                 return dict(WRITTEN[origin])
         if origin not in SIMPLE:
+            self._note_no_json(origin)
+            if origin in NEEDED_PACKAGES:
+                self.document.packages[NEEDED_PACKAGES[origin]] = origin
             raise UnknownError
         self._checked_set(SIMPLE[origin])
         if origin in NARROWER:
@@ -179,18 +195,38 @@ class SchemaReader(TypeReader):
                 return self._mapping(key, ast.Name("int")) | SIMPLE["collections.Counter"]
             case str(origin), [inner] if origin in _ONE_PART:
                 return self._checked_set(SIMPLE[origin] | {"items": self.read(inner)})
+            case str(origin), _ if origin != "builtins.type":
+                self._note_no_json(origin)
         raise UnknownError
+
+    def _note_no_json(self, origin: str) -> None:
+        if origin in NO_JSON:
+            self.document.notes.no_json[origin.removeprefix("builtins.")] = None
 
     def _union(self, parts: list[ast.expr]) -> JsonObject:
         schema = either([self.read(part) for part in parts])
-        self.note_limited_text(schema.get("anyOf", []))
+        self.note_limited(schema.get("anyOf", []))
         return schema
 
-    def note_limited_text(self, choices: list[JsonObject]) -> None:
-        """Note that the alternatives of a union are a text with limits and a number, as which pydantic reads "5" then."""
-        limited = [one for one in choices if one.get("type") == "string" and one.keys() & _LIMITS]
-        if limited and any(one.get("type") in _READ_FROM_TEXTS for one in choices):
+    def note_limited(self, choices: list[JsonObject]) -> None:
+        """Note that pydantic reads a value that the limits of one alternative of a union refuse as another alternative.
+
+        It reads the text "5" as a number, and the number 0 as false or as a date.
+        """
+        choices = [self.definition_of(choice) or choice for choice in choices]
+        limited = [
+            choice
+            for choice in choices
+            if choice.get("type") == "string" and choice.keys() & _LIMITS
+        ]
+        if limited and any(choice.get("type") in _READ_FROM_TEXTS for choice in choices):
             self.note("a text with limits or a number")
+        numbers = [choice for choice in choices if choice.get("type") in {"integer", "number"}]
+        takes_all = any(choice.get("type") == "number" and len(choice) == 1 for choice in numbers)
+        if not takes_all and any(choice.keys() & _NUMBER_LIMITS for choice in numbers):
+            for choice in choices:
+                if choice.get("type") == "boolean" or choice.get("format") in _READ_FROM_NUMBERS:
+                    self.note(f"a number with limits or a {choice.get('format', 'boolean')}")
 
     def literals(self, parts: list[ast.expr]) -> Iterator[Any]:
         """Yield the values of ``Literal[...]``, with those of a ``Literal`` in it."""
@@ -240,6 +276,8 @@ class SchemaReader(TypeReader):
         schema = self.read(inner)
         try:
             for part in metadata:
+                if not gives_no_schema(self, part):
+                    self.document.notes.has_own_schema = True
                 schema = self._with_metadata(schema, part)
         except UnknownError:
             # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
@@ -319,8 +357,13 @@ class SchemaReader(TypeReader):
 
     def _class(self, definition: ModuleMember, parts: list[ast.expr] | None) -> JsonObject:
         key = _key(definition, parts, self)
-        with self.document.notes_of(key):
-            self._define(key, definition, parts)
+        try:
+            with self.document.notes_of(key):
+                self._define(key, definition, parts)
+        except UnknownError:
+            if is_plain_class(self, definition):
+                self.document.notes.no_json[definition.name] = None
+            raise
         if self.renames:
             if key in self.document.taking_settings:
                 raise UnknownError  # its names here are others than elsewhere

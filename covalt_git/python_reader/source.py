@@ -24,8 +24,11 @@ from covalt_git.python_reader.fields import Parameter, read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
 from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError
+from covalt_git.python_reader.no_json import missing_names
+from covalt_git.python_reader.reached_text import digest_of
 from covalt_git.python_reader.reader import SchemaDocument
 from covalt_git.python_reader.schema import SchemaReader
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +45,7 @@ __all__ = [
 ]
 
 MAX_DOCSTRING = 64 * 1024
+_SHOWN = 60
 
 _MARKUP = re.compile(r"[\n:@]")
 """Characters of which every style has one in a docstring with more than a description."""
@@ -99,9 +103,11 @@ class ToolDefinition(NamedTuple):
         remedy: how to change the function so that calls can run it.
         unread: what ``input_schema`` does not say about a parameter, by its name, such as a type or a validator; an empty
             name if nothing is known about the signature.
+        unread_digests: the digest of the source that decides about each of these.
         changed: the parameters whose values the function may get in another form than the schema says.
         same_names: the names of the same field, for each definition of ``input_schema``.
         modules: the dotted names of the toolset's modules that have the function and the types of its signature.
+        packages: the types of its parameters that need a package, by the name under which it is imported.
     """
 
     name: str | None
@@ -116,9 +122,11 @@ class ToolDefinition(NamedTuple):
     defect: str = ""
     remedy: str = ""
     unread: Mapping[str, str] = MappingProxyType({})
+    unread_digests: Mapping[str, str] = MappingProxyType({})
     changed: frozenset[str] = frozenset()
     same_names: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType({})
     modules: tuple[str, ...] = ()
+    packages: Mapping[str, str] = MappingProxyType({})
 
     @property
     def values_schema(self) -> JsonObject:
@@ -217,28 +225,41 @@ def _read_definitions(
     definitions: list[FunctionNode], module: Module, modules: Modules, source: bytes
 ) -> ToolDefinition:
     """Return the last definition; its signature is unknown if there may be another one."""
-    names = module.names
     decorators = [_read_decorators(node, module, modules) for node in definitions]
     node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
-    certain = len(definitions) == 1 and last.keeps_signature
-    defect, remedy = _defect(node) if certain else _decorator_defect(definitions, names)
+    certain = len(definitions) == 1 and not last.unread
     reader = SchemaReader(modules, module, class_schema=class_schema)
+    input_schema = _read_signature(node, reader, docstring) if certain else _unknown_signature()
+    if certain:
+        defect, remedy = _defect(node)
+        if not defect:
+            defect, remedy = _type_defect(node, reader)
+    else:
+        defect, remedy = _decorator_defect(definitions, module, modules)
+    unread = reader.document.unread if certain else {"": _unread_signature(definitions, last)}
+    read_modules = tuple(sorted(modules.asked & modules.read.keys()))
+    digests = reader.document.unread_digests
+    if "" in unread:
+        heads = [part for each in definitions for part in (*each.decorator_list, each.args)]
+        digests = {"": digest_of(heads, module, modules)}
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
         requires_confirmation=any(each.requires_confirmation for each in decorators),
         destructive=any(each.destructive for each in decorators),
-        input_schema=_read_signature(node, reader, docstring) if certain else _unknown_signature(),
+        input_schema=input_schema,
         output_schema=_read_result(
             node, replace(reader, document=SchemaDocument(), serializes=True)
         )
         if certain
         else None,
-        unread=reader.document.unread if certain else {"": "the signature"},
+        unread=unread,
+        unread_digests=digests,
         changed=frozenset(reader.document.changed),
         same_names=reader.same_names() if certain else {},
-        modules=tuple(sorted(modules.asked & modules.read.keys())),
+        modules=read_modules,
+        packages=reader.document.packages,
         line=node.lineno,
         col=_column(source, node),
         defect=defect,
@@ -263,6 +284,19 @@ def _defect(node: FunctionNode) -> tuple[str, str]:
     return "", ""
 
 
+def _type_defect(node: FunctionNode, reader: SchemaReader) -> tuple[str, str]:
+    """Return why the type of a parameter lets no call run a function."""
+    for argument, _ in _arguments(node):
+        if getattr(node, "type_params", []) or _is_workspace(argument, reader):
+            continue
+        for name in missing_names(argument.annotation, reader.module):
+            return f"annotates {argument.arg!r} with {name}, which is not defined", f"import {name}"
+    for name, type_name in reader.document.refused.items():
+        defect = f"takes {name!r} of the type {type_name}, of which JSON has no values"
+        return defect, f"annotate {name} with a type of JSON, a dataclass or a pydantic model"
+    return "", ""
+
+
 def _yields(node: FunctionNode) -> bool:
     """Return whether a function is a generator; functions and classes in it do not count."""
     pending: list[ast.AST] = [*node.body]
@@ -275,15 +309,37 @@ def _yields(node: FunctionNode) -> bool:
     return False
 
 
-def _decorator_defect(definitions: list[FunctionNode], names: ModuleNames) -> tuple[str, str]:
-    """Return why no call can run what the outermost decorator makes of a function."""
-    decorators = definitions[-1].decorator_list
-    if len(definitions) == 1 and decorators:
-        origin = names.origin(decorators[0])
+def _decorator_defect(
+    definitions: list[FunctionNode], module: Module, modules: Modules
+) -> tuple[str, str]:
+    """Return why no call can run what the decorators make of a function; of several definitions, nothing is known."""
+    decorators = definitions[-1].decorator_list if len(definitions) == 1 else []
+    if decorators:
+        origin = module.names.origin(decorators[0])
         kind, name = _NO_RESULTS.get(origin or "", ""), (origin or "").rpartition(".")[2]
         if kind:
             return f"is a {kind}", f"remove @{name}"
+    for decorator in decorators:
+        if _keeps(decorator, module, modules):
+            continue
+        wrapper = wrappers.bare_wrapper(decorator, module, modules)
+        if wrapper is None:
+            break
+        defect, _ = _defect(wrapper)
+        if defect:
+            written = ast.unparse(decorator)
+            text = f"is the {wrapper.name!r} that @{written} returns, which {defect}"
+            return text, f"write @functools.wraps above def {wrapper.name}"
+        break
     return "", ""
+
+
+def _keeps(decorator: ast.expr, module: Module, modules: Modules) -> bool:
+    """Return whether a decorator surely keeps the parameters of its function."""
+    origin = module.names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    if origin == _TOOL or origin in _TRANSPARENT:
+        return True
+    return wrappers.keeps_signature(decorator, module, modules)
 
 
 def _column(source: bytes, node: FunctionNode) -> int:
@@ -301,6 +357,9 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
     value = names.definition(function)
+    digest = digest_of(
+        (one.node for one in bound), Module("", is_package=False, names=names), Modules()
+    )
     is_data = isinstance(value, _DATA) and bound[0].certain
     return ToolDefinition(
         name=None,
@@ -310,6 +369,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         line=1,
         col=1,
         unread={"": "the signature"},
+        unread_digests={"": digest},
         defect="is a value, not a function" if is_data else "",
         remedy=f"define {function} with def" if is_data else "",
     )
@@ -321,14 +381,15 @@ class _Decorators(NamedTuple):
     texts: Mapping[str, str]
     requires_confirmation: bool
     destructive: bool
-    keeps_signature: bool
+    unread: str
+    """Why they may have another signature than the function; empty if they have its."""
 
 
 def _read_decorators(node: FunctionNode, module: Module, modules: Modules) -> _Decorators:
     """Read the decorators, the outermost first, whose ``@tool`` overrides the others."""
     texts: dict[str, str] | None = None
     confirms = destructive = False
-    keeps_signature = True
+    unread = ""
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
         origin = module.names.origin(call.func if call else decorator)
@@ -336,12 +397,24 @@ def _read_decorators(node: FunctionNode, module: Module, modules: Modules) -> _D
             if texts is None:
                 texts, call_confirms, destructive = _read_tool_call(call)
                 confirms = confirms or call_confirms
-        elif origin not in _TRANSPARENT and not wrappers.keeps_signature(
-            decorator, module, modules
-        ):
-            keeps_signature = False
-            confirms = confirms or texts is None  # it may apply @tool(requires_confirmation=True)
-    return _Decorators(texts or {}, confirms, destructive, keeps_signature)
+        elif origin not in _TRANSPARENT:
+            written = f"@{shorten(ast.unparse(decorator), _SHOWN)} in line {decorator.lineno}"
+            if not wrappers.keeps_signature(decorator, module, modules):
+                unread = unread or f"the signature, which {written} may change"
+                confirms = (
+                    confirms or texts is None
+                )  # it may apply @tool(requires_confirmation=True)
+            elif not wrappers.passes_on(decorator, module, modules):
+                unread = unread or f"the arguments that {written} passes on"
+    return _Decorators(texts or {}, confirms, destructive, unread)
+
+
+def _unread_signature(definitions: list[FunctionNode], last: _Decorators) -> str:
+    """Return why the signature of a function is unknown."""
+    if len(definitions) == 1:
+        return last.unread
+    lines = " or ".join(str(node.lineno) for node in definitions)
+    return f"the signature, that of line {lines}"
 
 
 def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool, bool]:
@@ -452,6 +525,10 @@ def _read_argument(
         takes_none=True,
     )
     reader.document.end_parameter(parameter.name)
+    if parameter.name in reader.document.unread:
+        reader.document.unread_digests[parameter.name] = digest_of(
+            (argument.annotation, default), reader.module, reader.modules
+        )
     return parameter
 
 

@@ -18,7 +18,7 @@ and the wrapper has no other parameter, whose default would replace that of the 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.python_reader.modules import ModuleMember
 
@@ -26,46 +26,112 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.modules import Module, Modules
     from covalt_git.python_reader.names import FunctionNode
 
+_READING = frozenset({"copy", "get", "items", "keys", "values"})
+"""Methods of a dict that do not change it."""
+
+
+class _Wrapping(NamedTuple):
+    """The function that wraps its only argument, its module, and the local names that hide those of the module."""
+
+    node: ast.FunctionDef
+    module: Module
+    shadowed: set[str]
+
 
 def keeps_signature(decorator: ast.expr, module: Module, modules: Modules) -> bool:
     """Return whether an expression in a module is surely a decorator of the toolset that keeps signatures."""
-    call = decorator if isinstance(decorator, ast.Call) else None
-    member = modules.resolve(call.func if call else decorator, module)
-    if not isinstance(member, ModuleMember) or not isinstance(member.node, ast.FunctionDef):
+    wrapping = _wrapping(decorator, module, modules)
+    if wrapping is None:
         return False
-    (binding,) = member.module.names.bindings[member.name]  # of several, it names none
-    if not binding.certain or member.node.decorator_list:
-        return False
-    if call is None:
-        return _wraps(member.node, member.module, modules, _local_names(member.node))
-    made = _returned(member.node)
-    if not isinstance(made, ast.FunctionDef) or made.decorator_list:
-        return False
-    return _wraps(made, member.module, modules, _local_names(member.node) | _local_names(made))
-
-
-def _wraps(node: ast.FunctionDef, module: Module, modules: Modules, shadowed: set[str]) -> bool:
-    """Return whether a function returns a wrapper of its only argument.
-
-    ``shadowed`` are the local names that hide those of the module.
-    """
-    arguments = node.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults
-    wrapper = _returned(node)
-    if len(named) != 1 or others or wrapper is None or len(wrapper.decorator_list) != 1:
-        return False
-    if not _passes_all(wrapper.args):
+    wrapped, wrapper = _wrapper(wrapping.node)
+    if wrapper is None or len(wrapper.decorator_list) != 1 or not _passes_all(wrapper.args):
         return False
     match wrapper.decorator_list[0]:
-        case ast.Call(func=function, args=[ast.Name(id=wrapped)], keywords=[]):
+        case ast.Call(func=function, args=[ast.Name(id=name)], keywords=[]):
             root = function
             while isinstance(root, ast.Attribute):
                 root = root.value
-            is_of_module = isinstance(root, ast.Name) and root.id not in shadowed
-            of_library = is_of_module and modules.resolve(function, module) == "functools.wraps"
-            return of_library and wrapped == named[0].arg
+            is_of_module = isinstance(root, ast.Name) and root.id not in wrapping.shadowed
+            origin = modules.resolve(function, wrapping.module) if is_of_module else None
+            return origin == "functools.wraps" and name == wrapped
     return False
+
+
+def passes_on(decorator: ast.expr, module: Module, modules: Modules) -> bool:
+    """Return whether the wrapper of a decorator that keeps signatures surely passes its arguments on as they are.
+
+    A call passes them by name, so that ``function(**kwargs)`` does too.
+    """
+    wrapping = _wrapping(decorator, module, modules)
+    wrapped, wrapper = _wrapper(wrapping.node) if wrapping else ("", None)
+    if wrapper is None or wrapper.args.vararg is None or wrapper.args.kwarg is None:
+        return False
+    positional, by_name = wrapper.args.vararg.arg, wrapper.args.kwarg.arg
+    parts = [part for statement in wrapper.body for part in ast.walk(statement)]
+    calls = [part for part in parts if isinstance(part, ast.Call)]
+    passing = [
+        call
+        for call in calls
+        if any(_is(value, wrapped) for value in (call.func, *call.args[:1]))
+        and all(_is(value, wrapped, positional) for value in call.args)
+        and [keyword.arg for keyword in call.keywords] == [None]
+        and _is(call.keywords[0].value, by_name)
+    ]
+    read = [part for part in parts if isinstance(part, ast.Attribute) and _is(part.value, wrapped)]
+    uses = sum(_is(part, wrapped) for part in parts if isinstance(part, ast.Name))
+    return uses == len(passing) + len(read) and not any(
+        _changes(part, by_name, positional) for part in parts
+    )
+
+
+def _is(value: ast.AST, *names: str) -> bool:
+    value = value.value if isinstance(value, ast.Starred) else value
+    return isinstance(value, ast.Name) and value.id in names
+
+
+def _changes(part: ast.AST, by_name: str, positional: str) -> bool:
+    """Return whether a part of a wrapper binds its arguments anew, or changes the dict of them."""
+    match part:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return name in {by_name, positional}
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            return name == by_name
+        case ast.Attribute(value=ast.Name(id=name), attr=method):
+            return name == by_name and method not in _READING
+    return False
+
+
+def bare_wrapper(decorator: ast.expr, module: Module, modules: Modules) -> FunctionNode | None:
+    """Return the wrapper without decorators that a decorator of the toolset surely returns; a call sees its signature."""
+    wrapping = _wrapping(decorator, module, modules)
+    wrapper = _wrapper(wrapping.node)[1] if wrapping else None
+    return wrapper if wrapper is not None and not wrapper.decorator_list else None
+
+
+def _wrapping(decorator: ast.expr, module: Module, modules: Modules) -> _Wrapping | None:
+    """Return the function of the toolset that surely is called with the decorated one."""
+    call = decorator if isinstance(decorator, ast.Call) else None
+    member = modules.resolve(call.func if call else decorator, module)
+    if not isinstance(member, ModuleMember) or not isinstance(member.node, ast.FunctionDef):
+        return None
+    (binding,) = member.module.names.bindings[member.name]  # of several, it names none
+    if not binding.certain or member.node.decorator_list:
+        return None
+    if call is None:
+        return _Wrapping(member.node, member.module, _local_names(member.node))
+    inner = _returned(member.node)
+    if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
+        return None
+    shadowed = _local_names(member.node) | _local_names(inner)
+    return _Wrapping(inner, member.module, shadowed)
+
+
+def _wrapper(node: ast.FunctionDef) -> tuple[str, FunctionNode | None]:
+    """Return the name of the only argument of a function, and the wrapper of it that it returns."""
+    arguments = node.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults
+    return (named[0].arg, _returned(node)) if len(named) == 1 and not others else ("", None)
 
 
 def _passes_all(arguments: ast.arguments) -> bool:

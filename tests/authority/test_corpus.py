@@ -67,3 +67,38 @@ def without_a_line(found: Comparison) -> list[str]:
         if one.verdict != "neutral" and one.kind != "unreadable"
         if (place := one.at or one.was) is None or not place.line
     ]
+
+
+NOTES = "toolsets/notes/tools/notes.py"
+LIMITED = "from typing import Annotated\nfrom pydantic import Field\nLEAST = 5\n"
+
+
+def with_limit(limit: str, least: int = 5, more: str = "") -> Files:
+    files = sample()
+    text = files[NOTES].replace("deep: bool = False", f"deep: Annotated[int, Field({limit})] = 9")
+    head, _, rest = text.partition("from covalt_toolset")
+    limited = LIMITED.replace("5", str(least))
+    return files | {NOTES: f"{head}{limited}{more}from covalt_toolset{rest}"}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_wider"),
+    [
+        (with_limit("ge=LEAST - 3"), with_limit("ge=LEAST - 30"), True),
+        (with_limit("ge=LEAST - 3"), with_limit("ge=LEAST - 3", least=2), True),
+        (with_limit("ge=LEAST - 3"), with_limit("strict=False"), True),
+        (with_limit("strict=False"), with_limit("ge=LEAST - 3"), False),
+        (with_limit("ge=LEAST - 3"), with_limit("ge=LEAST-3", more="OTHER = 1\n"), False),
+        (with_limit("ge=LEAST - 3"), sample() | {NOTES: with_limit("")[NOTES].replace(", deep: Annotated[int, Field()] = 9", "")}, False),
+    ],
+)  # fmt: skip
+def test_another_limit_that_cannot_be_read_counts_as_wider(
+    before: Files, now: Files, *, is_wider: bool, tmp_path: Path
+) -> None:
+    found = compare(snapshot_of(tmp_path / "before", before), snapshot_of(tmp_path / "now", now))
+
+    assert found.grown == is_wider, found.changes
+    if is_wider:
+        (change,) = [one for one in found.changes if one.verdict == "widening"]
+        assert "'deep'" in change.message
+        assert not change.certain

@@ -245,7 +245,9 @@ def test_a_tool_that_cannot_be_loaded_does_not_stop_the_others(
 ) -> None:
     (folder / "toolset.yaml").write_text(MANIFEST + BAD, encoding="utf-8")
     (folder / "tools/lost.py").write_text("import no_such\n\ndef run() -> int: ...\n")
-    (folder / "tools/vague.py").write_text('def run(a: "NoSuch") -> int: ...\n')
+    (folder / "tools/vague.py").write_text(
+        "class NoSuch(tuple): ...\n\ndef run(a: NoSuch) -> int: ...\n"
+    )
     (folder / "tools/wrong.py").write_text(WRONG)
 
     found = operate("describe_tools", target="shop", write=True)

@@ -271,9 +271,28 @@ def _texts(schema: Mapping[str, Any]) -> st.SearchStrategy[str]:
         schema.get("maxLength", schema.get("minLength", 0) + 3),
     )
     if "pattern" in schema:
+        pattern = schema["pattern"]
+        for written, known in _PROPERTIES.items():
+            pattern = pattern.replace(written, known)
         with suppress(re.error):
-            return st.from_regex(schema["pattern"], alphabet=st.characters(codec="ascii"))
+            re.compile(pattern)
+            return st.from_regex(pattern, alphabet=st.characters(codec="ascii")) | st.from_regex(
+                pattern
+            )
     return st.text("ab1 é", min_size=least, max_size=max(least, min(most, least + 3)))
+
+
+_PROPERTIES = {
+    r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}": r"\w",
+    r"\p{Nd}": r"\d",
+    r"\P{Nd}": r"\D",
+    r"\p{White_Space}": r"\s",
+    r"\P{White_Space}": r"\S",
+}
+"""Properties of Unicode in patterns, and nearly the same in Python."""
+
+_BEYOND_ASCII = "éß٣²\u0301\u0085\u00a0\u2028\ufeff\u200dK\u203fⓐ"
+"""Letters, digits, marks, blanks and joiners that languages of patterns put into different classes."""
 
 
 def _arrays(schema: Mapping[str, Any], inner: Any, depth: int) -> st.SearchStrategy[Any]:
@@ -446,11 +465,12 @@ def _stepped(value: Any) -> Iterator[Any]:
             f"{value}0",
             f"{value}.0",
         )
+        yield from _beyond_ascii(value)
         yield from (int(value) for _ in [0] if re.fullmatch(r"-?\d{1,9}", value, re.ASCII))
     elif isinstance(value, list):
         yield from ([*value[:at], *value[at + 1 :]] for at in range(len(value)))
         yield value[::-1]
-        yield from ([*value, one] for one in (*value[-1:], 1, "x", None, {}))
+        yield from ([*value, one] for one in (*value[-1:], 1, 1.0, "x", None, {}))
         yield [*value, *value]
     elif isinstance(value, dict):
         yield {**value, "extra": 1}
@@ -459,6 +479,14 @@ def _stepped(value: Any) -> Iterator[Any]:
             for other in _stepped(key):
                 if isinstance(other, str) and other not in value:
                     yield {other if name == key else name: part for name, part in value.items()}
+
+
+def _beyond_ascii(text: str) -> Iterator[str]:
+    """Yield texts with one character that is not ASCII: in place of each one, and at the end."""
+    for other in _BEYOND_ASCII:
+        yield other * len(text) or other
+        yield f"{text}{other}"
+        yield from (f"{text[:at]}{other}{text[at + 1 :]}" for at in range(min(len(text), 4)))
 
 
 def words_of(source: str, *schemas: Any) -> _Words:
@@ -536,6 +564,8 @@ def _disagreements(
             if found.unread or found.defect
             else [Disagreement("f", None, "accepts", f"refuses: {error}")]
         )
+    if found.defect:
+        return [Disagreement("f", None, f"no call can run it: it {found.defect}", "reads it")]
     read, described = found.input_schema, signature.input_schema
     words = words_of(source, read, described)
     problems = []

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from covalt_git.authority.schema_meaning import judge_meaning
+from covalt_git.json_values.json_schema import value_problems
 from covalt_git.python_reader.modules import Modules, ModuleSource
 from covalt_git.python_reader.source import read_tool
 from covalt_toolset import ToolSignatureError, describe
@@ -137,6 +138,67 @@ def test_each_tag_is_mapped_to_its_class(name: str) -> None:
 @pytest.mark.parametrize("annotation", SDK_TYPES)
 def test_types_of_the_sdk_are_listed_as_a_call_accepts_them(annotation: str) -> None:
     judge(annotation, f"{SDK_MODULE}\ndef f(x: {annotation}): return x", own="", number=5)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_listed_default_is_one_that_the_list_accepts(name: str) -> None:
+    schema = read_tool(module_of(name).encode(), "f").input_schema
+    objects = [("", schema), *schema.get("$defs", {}).items()]
+    refused = [
+        (where, key)
+        for where, one in objects
+        for key, part in one.get("properties", {}).items()
+        if "default" in part
+        and value_problems({**part, "$defs": schema.get("$defs", {})}, part["default"])
+    ]
+
+    assert refused == []
+
+
+CLASSES = """
+T = TypeVar("T")
+class Plain:
+    def __init__(self, a: int): self.a = a
+class Child(Plain): pass
+class Generic_(Generic[T]): pass
+class Text(str): pass
+@dataclass
+class Fields:
+    plain: Plain
+class Keys(TypedDict):
+    plain: Plain
+class Loose(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    plain: Plain
+class Own:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source, handler): return handler(int)
+class OwnChild(Own): pass
+"""
+
+
+def load_defect(annotation: str) -> tuple[str, bool]:
+    """Return why no call can run a function of a parameter, by its source, and whether calls can read the parameter."""
+    text = f"{PRELUDE}\n{CLASSES}\ndef f(x: {annotation}): return x"
+    found = read_tool(text.encode(), "f")
+    try:
+        describe(load(text))
+    except (ToolSignatureError, NameError):
+        return found.defect, False
+    return found.defect, True
+
+
+@pytest.mark.parametrize("annotation", TABLES["no_json"])
+def test_a_type_without_json_is_a_defect(annotation: str) -> None:
+    defect, is_read = load_defect(annotation)
+
+    assert defect
+    assert not is_read
+
+
+@pytest.mark.parametrize("annotation", TABLES["json_by_own_schema"])
+def test_a_type_with_a_schema_of_its_own_is_no_defect(annotation: str) -> None:
+    assert load_defect(annotation) == ("", True)
 
 
 # Tools of toolsets

@@ -164,6 +164,13 @@ def test_source_that_is_not_python_is_refused_at_its_place(
     assert (caught.value.line, caught.value.col) == place
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 parses it")
+@pytest.mark.parametrize("line", ["type X = int", "def f[T](x: T): ...", "class Box[T]: ..."])
+def test_a_version_that_lacks_the_syntax_is_named(line: str) -> None:
+    with pytest.raises(PythonSyntaxError, match=r"needs Python 3\.12, and covalt-git runs 3\.11"):
+        read_tool(f"import os\n{line}\n".encode(), "f")
+
+
 def test_no_code_of_the_module_runs(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     found = read(

@@ -1,5 +1,6 @@
 """Decorators of a toolset: a wrapper that functools.wraps makes keeps the signature; any other may not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ def test_any_other_decorator_leaves_the_signature_unread(decorator: str) -> None
 
     found = read({"tools/echo.py": text})
 
-    assert found.unread == {"": "the signature"}
+    assert [*found.unread] == [""]
+    assert re.fullmatch(r"the signature, which @d in line \d+ may change", found.unread[""])
     assert found.requires_confirmation, "it may apply @tool(requires_confirmation=True)"
 
 
@@ -107,4 +109,59 @@ def test_a_factory_that_shadows_functools_is_not_read() -> None:
     factory = "def d(functools):\n    def decorate(f):\n        @functools.wraps(f)\n        def w(*a, **k): return f(*a)\n        return w\n    return decorate"
     text = f"import functools\n{factory}\n@d(object){FUNCTION}"
 
-    assert read({"tools/echo.py": text}).unread == {"": "the signature"}
+    found = read({"tools/echo.py": text})
+
+    assert found.unread == {"": "the signature, which @d(object) in line 8 may change"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return f(*a, y=5, **k)",
+        "return f('x', *a, **k)",
+        "return f(*a)",
+        "return f(*a, **{**k, 'size': 5})",
+        "k['size'] = 5\n        return f(*a, **k)",
+        "k.update(size=5)\n        return f(*a, **k)",
+        "k = {}\n        return f(*a, **k)",
+        "g = f\n        return g(*a, y=5, **k)",
+    ],
+)
+def test_a_wrapper_that_passes_other_arguments_on_is_reported(body: str) -> None:
+    wrapper = (
+        f"def d(f):\n    @functools.wraps(f)\n    def w(*a, **k):\n        {body}\n    return w"
+    )
+
+    found = read({"tools/echo.py": f"import functools\n{wrapper}\n@d{FUNCTION}"})
+
+    assert [*found.unread] == [""]
+    assert re.fullmatch(r"the arguments that @d in line \d+ passes on", found.unread[""])
+    assert not found.requires_confirmation
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return f(**k)",
+        "log(f.__name__, k.get('size'), *a)\n        return f(*a, **k)",
+        "return asyncio.to_thread(f, *a, **k)",
+        "return retry(lambda: f(*a, **k))",
+    ],
+)
+def test_a_wrapper_that_passes_its_arguments_on_is_read(body: str) -> None:
+    wrapper = (
+        f"def d(f):\n    @functools.wraps(f)\n    def w(*a, **k):\n        {body}\n    return w"
+    )
+
+    assert read({"tools/echo.py": f"import functools\n{wrapper}\n@d{FUNCTION}"}).unread == {}
+
+
+@pytest.mark.parametrize("head", ["@d", "@tool\n@d", "@d\n@tool", "@made(5)"])
+def test_no_call_can_run_what_a_wrapper_without_wraps_makes(head: str) -> None:
+    bare = "def d(f):\n    def w(*a, **k): return f(*a, **k)\n    return w\ndef made(n):\n    def d(f):\n        def w(*a, **k): return f(*a, **k)\n        return w\n    return d"
+    text = f"from covalt_toolset import tool\n{bare}\n{head}{FUNCTION}"
+
+    found = read({"tools/echo.py": text})
+
+    assert "takes '*a', values without names" in found.defect
+    assert found.remedy == "write @functools.wraps above def w"
