@@ -160,15 +160,15 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
     waits = approval.state == "pending"
     tool_ids = _tool_ids(context, approval.tool_id)
     hidden = not all(map(context.visibility.sees, tool_ids))
-    found = None if hidden else _found(context, approval.tool_id)
-    same = found is not None and found.definition_digest == approval.definition_digest
+    entry = None if hidden else _entry(context, approval.tool_id)
+    same = entry is not None and entry.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
         approval,
-        alias_of=found.tool.tool_id if found is not None and found.alias is not None else None,
-        description=found.tool.description if found else "",
-        annotations=found.tool.annotations if found else Annotations(),
-        code=_code(context, found) if found and same else None,
-        may_settle=all(_may_settle(context, one) for one in tool_ids),
+        alias_of=entry.tool.tool_id if entry is not None and entry.alias is not None else None,
+        description=entry.tool.description if entry else "",
+        annotations=entry.tool.annotations if entry else Annotations(),
+        code=_code(context, entry) if entry and same else None,
+        may_settle=all(_may_settle(context, tool_id) for tool_id in tool_ids),
         changes=_changes_since(chat, approval) if waits else (),
         tool_changed=waits and not hidden and not same,
         active_branch=chat.active_branch(),
@@ -210,7 +210,12 @@ def _may_settle(context: Context, tool_id: str) -> bool:
 def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
     """Return the approval that this one replaced, and the files that had changed."""
     older = next(
-        (one for one in chat.approvals() if one.superseded_by == approval.execution_id), None
+        (
+            candidate
+            for candidate in chat.approvals()
+            if candidate.superseded_by == approval.execution_id
+        ),
+        None,
     )
     if older is None:
         return None
@@ -219,15 +224,15 @@ def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
 
 def _changes_since(chat: ChatStore, approval: Approval) -> list[FileChange]:
     """Return the changes from the files at the time of the request to the current ones."""
-    before = chat.state(approval.base).tree
+    old_tree = chat.state(approval.base).tree
     if chat.active_branch() != approval.branch:
-        now = chat.state(chat.branch(approval.branch).manifest_id).tree
-        return chat.tree_changes(before, now)
+        new_tree = chat.state(chat.branch(approval.branch).manifest_id).tree
+        return chat.tree_changes(old_tree, new_tree)
     with chat.scan_in_memory() as scan:
-        return chat.tree_changes(before, scan.tree)
+        return chat.tree_changes(old_tree, scan.tree)
 
 
-def _found(context: Context, tool_id: str) -> Found | None:
+def _entry(context: Context, tool_id: str) -> Found | None:
     """Return a tool that the role may see; None if it is removed or its toolset has errors."""
     try:
         return context.catalog.find_called(tool_id)
@@ -244,8 +249,8 @@ def _tool_ids(context: Context, tool_id: str) -> list[str]:
     return [tool_id] if alias_of is None else [tool_id, alias_of]
 
 
-def _code(context: Context, found: Found) -> ApprovedCode | None:
-    tool, toolset = found.tool, found.toolset
+def _code(context: Context, entry: Found) -> ApprovedCode | None:
+    tool, toolset = entry.tool, entry.toolset
     is_hidden = not context.visibility.sees_all_of(toolset.id, toolset.tool_ids)
     if is_hidden or tool.kind == "builtin" or toolset.id == REGISTRY_NAMESPACE:
         return None

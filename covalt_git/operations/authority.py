@@ -86,8 +86,8 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
     # A hidden tool does not exist for the role, nor do the hosts that it may reach.
     everything = len(tools) == len(snapshot.tools())
     visible = None if everything else {tool.tool_id for tool in tools}
-    found = overview(snapshot, visible)
-    toolsets = tuple(one for one in found if toolset_id in (None, one.toolset_id))
+    overviews = overview(snapshot, visible)
+    toolsets = tuple(toolset for toolset in overviews if toolset_id in (None, toolset.toolset_id))
     return Authority(
         toolsets=toolsets,
         not_trusted=tuple(
@@ -108,15 +108,15 @@ def compare_authority(context: Context, request: CompareAuthority) -> AuthorityC
     A change that cannot be decided counts as a widening.
     """
     base, head = _snapshots(context.root, request.revisions)
-    found = compare(base, head)
+    comparison = compare(base, head)
     return AuthorityCompared(
         base=base.commit,
         head=head.commit,
-        grown=found.grown,
-        changes=found.changes,
+        grown=comparison.grown,
+        changes=comparison.changes,
         problems=tuple(
             UnreadState.model_validate({"state": name} | problem.as_json())
-            for name, problem in found.problems
+            for name, problem in comparison.problems
         ),
     )
 

@@ -205,19 +205,19 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
 
 
 def make_call(
-    context: Context, chat: ChatStore, request: CallRequest, found: Found | None = None
+    context: Context, chat: ChatStore, request: CallRequest, entry: Found | None = None
 ) -> CallOutcome:
-    """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
+    """Make a call of any tool; ``entry`` is the result of :meth:`.Engine.check`, if that was called.
 
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
     if is_recorded(request.tool_id):
-        return context.engine().call(chat, request, found)
+        return context.engine().call(chat, request, entry)
     from covalt_git.operations import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
 
-    found = found or context.engine().check(request)
-    return builtin_tools.make_unrecorded_call(context, chat, request, found)
+    entry = entry or context.engine().check(request)
+    return builtin_tools.make_unrecorded_call(context, chat, request, entry)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -230,8 +230,8 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
     called = context.catalog.called(tool)
     problems: tuple[ArgumentProblem, ...] = ()
     try:
-        for one in called:
-            preconditions.check_arguments(one, request.args)
+        for called_tool in called:
+            preconditions.check_arguments(called_tool, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
     reasons = approval_reasons(context.project.config, called, request.args)
@@ -260,7 +260,7 @@ def check_batch(context: Context, request: CheckBatch) -> Batch:
     )
     return Batch(
         calls=tuple(
-            BatchedCall.of(one.request, line=one.line, chat_id=one.chat_id) for one in calls
+            BatchedCall.of(call.request, line=call.line, chat_id=call.chat_id) for call in calls
         )
     )
 
@@ -287,12 +287,12 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     index.sync_chat(chat)
     if request.before is not None:
         _find_call(context, chat, request.before)
-    before, rest, calls = request.before, True, list[ToolCall]()
+    cursor, rest, calls = request.before, True, list[ToolCall]()
     while rest and len(calls) <= request.limit:
-        found = index.calls(chat.id, limit=request.limit + 1, before=before)
-        calls += [call for call in found if catalog.sees(call.tool_id)]
-        rest = len(found) > request.limit
-        before = found[-1].id if found else None
+        page = index.calls(chat.id, limit=request.limit + 1, before=cursor)
+        calls += [call for call in page if catalog.sees(call.tool_id)]
+        rest = len(page) > request.limit
+        cursor = page[-1].id if page else None
     rows = tuple(_call_row(call) for call in calls[: request.limit])
     return CallList(calls=rows, more=len(calls) > request.limit)
 
@@ -311,7 +311,9 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     if call.post_manifest_id is not None:
         facts = _finished(chat, call.post_manifest_id)
         return CallAnswer.of(call, active_branch=active_branch, **facts)
-    waits = next((one for one in chat.calls() if one.id == call.id), None)
+    waits = next(
+        (pending_call for pending_call in chat.calls() if pending_call.id == call.id), None
+    )
     approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
     return CallAnswer.of(
         call,

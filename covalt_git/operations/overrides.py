@@ -89,6 +89,6 @@ def _overridden(
     reason: str | None = None,
 ) -> ToolOverridden:
     root = context.project.root
-    found = overrides.override_tool(root, tool_id, values, clear, reason=reason)
+    result = overrides.override_tool(root, tool_id, values, clear, reason=reason)
     context.update_toolset_index()
-    return found
+    return result

@@ -117,8 +117,8 @@ class Result(BaseModel):
     def of(cls, source: object, /, **fields: object) -> Self:
         """Return a result with some fields, and the others from the attributes of ``source``."""
         names = cls.model_fields.keys() - fields.keys()
-        found = {name: getattr(source, name) for name in names if hasattr(source, name)}
-        return cls(**found, **fields)
+        attributes = {name: getattr(source, name) for name in names if hasattr(source, name)}
+        return cls(**attributes, **fields)
 
 
 class ResultFile(NamedTuple):
@@ -335,10 +335,11 @@ def every_operation() -> dict[str, Operation[Any, Any]]:
     """Return all operations by name; this imports all modules of this package."""
     package = import_module("covalt_git.operations")
     modules = (
-        import_module(one.name) for one in walk_packages(package.__path__, f"{package.__name__}.")
+        import_module(module.name)
+        for module in walk_packages(package.__path__, f"{package.__name__}.")
     )
     values = (value for module in modules for value in vars(module).values())
-    return {one.name: one for one in values if isinstance(one, Operation)}
+    return {value.name: value for value in values if isinstance(value, Operation)}
 
 
 def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:
@@ -353,7 +354,8 @@ def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> Reques
         return request.model_validate(fields)
     except ValidationError as error:
         problems = [
-            _problem(request, one["loc"], one["type"], one["msg"]) for one in error.errors()
+            _problem(request, detail["loc"], detail["type"], detail["msg"])
+            for detail in error.errors()
         ]
         raise invalid(*problems) from None
 

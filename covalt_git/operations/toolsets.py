@@ -218,12 +218,12 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    shown = [one for one in servers if catalog.sees_one_of(one.id, ())]
+    visible_servers = [server for server in servers if catalog.sees_one_of(server.id, ())]
     may_plan = everything and toolset.sound
     hidden = dict.fromkeys(ToolsetContent.model_fields, ())
     return ToolsetDetail(
         **_shared_fields(row, everything=everything),
-        **(content(toolset, shown) if everything else hidden),
+        **(content(toolset, visible_servers) if everything else hidden),
         came=_import_facts(toolset),
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
         skills=toolset.skills if everything else (),
@@ -246,12 +246,12 @@ def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
     """Create a toolset from a template: Python, HTTP, an MCP server, or a page for results."""
     project = context.project
     toolset_id = request.toolset_id
-    made = new_toolset.create_toolset(
+    paths = new_toolset.create_toolset(
         project.root, toolset_id, template=request.template, name=request.name
     )
     chats = project.chats.ids()
     steps = first_steps(read_toolset(project.root, toolset_id), chats[0] if chats else None)
-    return ToolsetCreated(toolset_id=toolset_id, made=tuple(made), next=tuple(steps))
+    return ToolsetCreated(toolset_id=toolset_id, made=tuple(paths), next=tuple(steps))
 
 
 @operation(changes=True, errors=(404,), admin="enable or disable toolsets")
@@ -298,21 +298,21 @@ def planned_permissions(
     return offer(context, toolset, choose(toolset)).permissions
 
 
-def typed_offer(context: Context, toolset: Toolset, wanted: WantedGrant) -> GrantOffer:
+def typed_offer(context: Context, toolset: Toolset, grant: WantedGrant) -> GrantOffer:
     """Return what a form would trust that adds a grant for hosts that its user has still to type."""
-    return _offer(context, toolset, [wanted._replace(hosts=(ANY_HOST,))], hidden=ANY_HOST)
+    return _offer(context, toolset, [grant._replace(hosts=(ANY_HOST,))], hidden=ANY_HOST)
 
 
-def offer(context: Context, toolset: Toolset, wanted: Iterable[WantedGrant]) -> GrantOffer:
+def offer(context: Context, toolset: Toolset, grants: Iterable[WantedGrant]) -> GrantOffer:
     """Return what a button that adds these grants would trust, or why they cannot be added."""
-    return _offer(context, toolset, wanted)
+    return _offer(context, toolset, grants)
 
 
 def _offer(
-    context: Context, toolset: Toolset, wanted: Iterable[WantedGrant], *, hidden: str | None = None
+    context: Context, toolset: Toolset, grants: Iterable[WantedGrant], *, hidden: str | None = None
 ) -> GrantOffer:
     try:
-        plan = plan_grants(toolset, context.project.config, wanted)
+        plan = plan_grants(toolset, context.project.config, grants)
     except CovaltError as error:
         return GrantOffer(error=error)
     lacking = {part.key for part in Consents.of(context.root).lacking(plan.permissions)}

@@ -114,9 +114,9 @@ def trust_project(context: Context, request: TrustProject) -> TrustList:
     """
     root = context.root
     permissions = _permissions(root)
-    known = {permission.digest for permission, _ in permissions}
-    reviewed = known if request.permissions is None else set(request.permissions)
-    if not reviewed <= known:
+    digests = {permission.digest for permission, _ in permissions}
+    reviewed = digests if request.permissions is None else set(request.permissions)
+    if not reviewed <= digests:
         raise StaleError(
             "the permissions of the project have changed since your review",
             hint="review them again: covalt-git trust",

@@ -314,14 +314,14 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         context.require_export(chat)
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
-        made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
+        fork = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
         lacks = writer.snapshot.unstored()
-    with made:
-        with context.writing(made) as of_fork:  # this creates the folder
+    with fork:
+        with context.writing(fork) as of_fork:  # this creates the folder
             pass
         notes = writer.fresh_notes()
         notes = notes.model_copy(update={"lost": (*notes.lost, *of_fork.fresh_notes().lost)})
-        return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
+        return ChatForked(**dict(_row(context, fork)), lacks=lacks, notes=notes)
 
 
 @operation(errors=(404,))
@@ -356,10 +356,10 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
         lacks = writer.snapshot.unstored() if of_folder else ()
     check_output(request.path)
     with atomic_write.create(request.path) as file:
-        done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
+        bundle = exporting.export(chat, file, branch=request.branch, progress=context.progress)
         context.require_export(chat)  # the export may contain a call that ended meanwhile
     notes = writer.fresh_notes()
-    return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
+    return ChatExported.of(bundle, file=str(request.path), lacks=lacks, notes=notes)
 
 
 @operation(
@@ -372,10 +372,10 @@ def import_chat(context: Context, request: ImportChat) -> ChatImported:
     the bundle is run.  Its commits count as made elsewhere, so the chat has no calls or messages yet.
     """
     (file,) = request.file
-    found = importing.import_bundle(
+    imported_chat = importing.import_bundle(
         context.project.chats, file.stream, chat_id=request.chat_id or None, title=request.title
     )
-    return _imported(context, found)
+    return _imported(context, imported_chat)
 
 
 @operation(changes=True, errors=(409,), local=True, needs=(MANAGE_CHATS,))
@@ -384,19 +384,19 @@ def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
 
     The checks are those of ``import_chat``.
     """
-    chats, wanted = context.project.chats, request.chat_id
-    found = importing.import_path(chats, request.path, chat_id=wanted, title=request.title)
-    return _imported(context, found)
+    chats, chat_id = context.project.chats, request.chat_id
+    imported_chat = importing.import_path(chats, request.path, chat_id=chat_id, title=request.title)
+    return _imported(context, imported_chat)
 
 
-def _imported(context: Context, found: importing.ImportedChat) -> ChatImported:
-    chat = context.chat(found.chat_id)
+def _imported(context: Context, imported_chat: importing.ImportedChat) -> ChatImported:
+    chat = context.chat(imported_chat.chat_id)
     with context.writing(chat) as writer:
         ignored = importing.left_out(writer)
     return ChatImported.of(
-        found,
+        imported_chat,
         chat=_row(context, chat),
-        unportable=found.unportable[:_MOST_NOTES],
+        unportable=imported_chat.unportable[:_MOST_NOTES],
         ignored=ignored[:_MOST_NOTES],
     )
 
@@ -427,8 +427,8 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
         context.report(f"{chat_id}: {step}")
 
     with context.project.chats.open(chat_id) as chat, context.writing(chat) as writer:
-        done = collecting.collect(writer, everything=now, progress=progress)
-    return GarbageCollected.of(done, chat_id=chat_id)
+        collection = collecting.collect(writer, everything=now, progress=progress)
+    return GarbageCollected.of(collection, chat_id=chat_id)
 
 
 @operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))

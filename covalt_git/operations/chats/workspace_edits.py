@@ -176,8 +176,8 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
         _check_branch(chat, request.branch)
         base = request.base
         if request.overwrite:
-            found = chat.find_file(writer.commit_changes(), request.path)
-            base = None if found is None else found.oid
+            file = chat.find_file(writer.commit_changes(), request.path)
+            base = None if file is None else file.oid
         oid = edits.edit_file(writer, request.path, request.content.encode(), before=base)
     head = chat.head()
     changed = oid != base
@@ -234,14 +234,14 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
         context.require_tool("workspace:write_file", args)
 
     with context.writing(chat) as writer:
-        before = writer.commit_changes()
+        old_head = writer.commit_changes()
         placed = uploads.upload(
             writer, sent, folder=request.folder, portable=request.portable, check=check
         )
     return FilesUploaded(
         manifest_id=chat.head(),
         files=placed,
-        changed=chat.head() != before,
+        changed=chat.head() != old_head,
         notes=writer.fresh_notes(),
     )
 
@@ -251,9 +251,9 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     """Commit the uncommitted changes of the workspace, if there are any."""
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
-        before = chat.head()
+        old_head = chat.head()
         after = writer.commit_changes()
-    return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
+    return EditsSaved(manifest_id=after, changed=after != old_head, notes=writer.fresh_notes())
 
 
 def _restored(request: RestoreWorkspace) -> Iterator[EquivalentCall]:
@@ -282,10 +282,10 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
     with context.writing(chat) as writer:
         oid = commit_names.resolve(chat, request.manifest)
         if request.keep_files:
-            done = restoring.keep_files(writer, oid, branch=request.branch)
+            result = restoring.keep_files(writer, oid, branch=request.branch)
         else:
-            done = restoring.restore(writer, oid, request.paths)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+            result = restoring.restore(writer, oid, request.paths)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
@@ -296,16 +296,16 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     further back.  Commits that changed no file, such as messages, are skipped.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = restoring.undo(writer)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+        result = restoring.undo(writer)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
     """Revert the last undo, in a new commit; refused if files have changed since."""
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = restoring.redo(writer)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+        result = restoring.redo(writer)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 def _below(folder: str) -> str:

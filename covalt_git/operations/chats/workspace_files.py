@@ -160,9 +160,9 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFil
     content = _content(context, chat, request.path, request.manifest)
     if content is None:
         with _state(context, chat, request.manifest) as (_, tree, _folders):
-            known = [readable(path) for path in trees.files(chat.store, tree)]
+            paths = [readable(path) for path in trees.files(chat.store, tree)]
         listed = f"covalt-git chat files {chat.id}"
-        raise UnknownNameError("file", request.path, known, list_with=listed)
+        raise UnknownNameError("file", request.path, paths, list_with=listed)
     media = media_type(content)
     return ResultFile.of_bytes(
         content,
@@ -220,20 +220,20 @@ def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes |
         return None
     try:
         with Folder.opened(chat.workspace) as root:
-            found = root.read(path, most=chat.config.max_file_mb << 20)
+            disk_file = root.read(path, most=chat.config.max_file_mb << 20)
     except OSError:
         return None
-    if found is None or why_not_stored(path, found[1], chat.config):
+    if disk_file is None or why_not_stored(path, disk_file[1], chat.config):
         return None
-    return found[1]
+    return disk_file[1]
 
 
 @contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
     """Yield the differences; the files of the workspace can only be read within the block."""
-    before = chat.state(context.commit_id(chat, old)).tree if old else None
-    with _state(context, chat, new) as (_, after, _folders):
-        yield chat.tree_changes(before, after)
+    old_tree = chat.state(context.commit_id(chat, old)).tree if old else None
+    with _state(context, chat, new) as (_, new_tree, _folders):
+        yield chat.tree_changes(old_tree, new_tree)
 
 
 def _diff(
@@ -250,7 +250,7 @@ def _diff(
         if number >= patches:
             diffs.append(_file_diff(change, None, binary=False, exact=False))
             continue
-        sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
+        sides = [chat.store.read_blob(side.oid) for side in (change.old, change.new) if side]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
@@ -261,7 +261,7 @@ def _diff(
             as_binary or has_same_content or all(map(is_text, sides))
         )
         diffs.append(_file_diff(change, patch, binary=binary, exact=exact))
-    truncated = len(changes) > len(diffs) or any(one.patch is None for one in diffs[:patches])
+    truncated = len(changes) > len(diffs) or any(diff.patch is None for diff in diffs[:patches])
     return WorkspaceDiff(changes=tuple(diffs), truncated=truncated)
 
 

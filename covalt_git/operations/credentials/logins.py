@@ -67,12 +67,12 @@ class LoginRow(Result):
     def of_login(cls, stored: StoredLogin) -> Self:
         """Return a stored login as a result."""
         ends = stored.expires_at
-        shown = None if ends is None else datetime.fromtimestamp(ends, UTC)
+        expires_at = None if ends is None else datetime.fromtimestamp(ends, UTC)
         return cls.of(
             stored,
             server=_name(stored),
             scope=stored.scope or "",
-            expires_at=None if shown is None else shown.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            expires_at=None if expires_at is None else expires_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             renewable=stored.refresh_token is not None,
             needs_more=stored.challenge is not None,
         )
@@ -120,8 +120,8 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
 @operation(admin=_WHAT, local=True)
 def list_logins(context: Context, _: EmptyRequest) -> LoginList:
     """List the servers that the user is signed in to, from this project."""
-    found = stored_logins(context.project.root)
-    return LoginList(logins=tuple(LoginRow.of_login(stored) for _, stored in found))
+    logins = stored_logins(context.project.root)
+    return LoginList(logins=tuple(LoginRow.of_login(stored) for _, stored in logins))
 
 
 @operation(changes=True, admin=_WHAT, local=True)
@@ -130,7 +130,7 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
 
     project, server = context.project, request.server
-    logins = [one for one in stored_logins(project.root) if _name(one[1]) == server]
+    logins = [entry for entry in stored_logins(project.root) if _name(entry[1]) == server]
     wrong = []
     for file, stored in logins:
         why = sign_out(file, _granted(project, server))

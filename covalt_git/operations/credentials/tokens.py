@@ -98,7 +98,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
 def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
     """List the tokens, with their roles and chats."""
     tokens = AgentTokens(context.project.root).all()
-    return TokenList(tokens=tuple(TokenRow.of(one, expired=one.is_expired) for one in tokens))
+    return TokenList(tokens=tuple(TokenRow.of(token, expired=token.is_expired) for token in tokens))
 
 
 @operation(changes=True, admin=_WHAT, local=True)

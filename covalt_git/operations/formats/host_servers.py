@@ -135,10 +135,10 @@ def _document(path: Path, name: str | None) -> tuple[Document, Host]:
     if name is not None and name not in hosts:
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
     document = document_at(path)
-    found = conversion.recognize(document, name)
-    if found.name not in hosts:
+    file_format = conversion.recognize(document, name)
+    if file_format.name not in hosts:
         raise WrongCallError(
-            f"{str(path)!r} is {found.title}, not a file of an MCP client",
+            f"{str(path)!r} is {file_format.title}, not a file of an MCP client",
             hint=f"covalt-git bundle import {path}",
         )
-    return document, hosts[found.name]
+    return document, hosts[file_format.name]
