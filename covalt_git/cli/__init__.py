@@ -47,8 +47,8 @@ class RootGroup(click.Group):
         rows = []
         for name in COMMANDS:
             source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
-            found = _HELP.search(source)
-            rows.append((name, found["line"] if found else ""))
+            match = _HELP.search(source)
+            rows.append((name, match["line"] if match else ""))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -148,12 +148,12 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
         hint = usage_hints.hint_of(error, argv)
     message = error.format_message()
     hint = display.in_lines(hint_text(hint)) if hint else ""
-    shown = display.in_lines(message)  # it contains the user's input
+    safe_message = display.in_lines(message)  # it contains the user's input
     if output.lines is not None:
-        output.lines("\n".join(filter(None, (shown, hint))), level="error", error="usage")
+        output.lines("\n".join(filter(None, (safe_message, hint))), level="error", error="usage")
         return
-    if shown != message:
-        click.UsageError(shown, getattr(error, "ctx", None)).show()
+    if safe_message != message:
+        click.UsageError(safe_message, getattr(error, "ctx", None)).show()
     else:
         error.show()
     if hint:

@@ -37,10 +37,10 @@ def list_approvals(*, everything: bool) -> None:
 
     Example: covalt-git approval list
     """
-    found = ask_to_print(approvals.list_approvals, state="all" if everything else "pending")
-    for damaged in found.damaged:
+    listing = ask_to_print(approvals.list_approvals, state="all" if everything else "pending")
+    for damaged in listing.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
-    rows = [_line(one) for one in found.approvals]
+    rows = [_line(approval) for approval in listing.approvals]
     output.table(rows, titles=_TITLES, empty="no call is pending approval")
 
 

@@ -98,8 +98,8 @@ class _BatchReport:
 
     def show_progress(self, call: BatchedCall) -> None:
         """Show the progress on a terminal."""
-        done = bar(self._counts.total(), len(self._calls))
-        output.move(f"{done} {call.chat_id} {call.tool_id}")
+        progress = bar(self._counts.total(), len(self._calls))
+        output.move(f"{progress} {call.chat_id} {call.tool_id}")
 
     def ended(self, call: BatchedCall, answer: CallAnswer) -> Became:
         """Report a call that was made, now or before; return its outcome."""

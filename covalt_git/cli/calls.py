@@ -136,7 +136,7 @@ def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | Non
 
 
 def _pair(pair: str) -> tuple[str, str]:
-    name, found, value = pair.partition("=")
-    if not found:
+    name, separator, value = pair.partition("=")
+    if not separator:
         raise WrongCallError(f"--arg takes NAME=VALUE, not {pair!r}")
     return name, value

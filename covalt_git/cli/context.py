@@ -71,8 +71,8 @@ def context(**options: Any) -> Context:
                 },
             )
         )
-    found: Context = root.meta[_CONTEXT]
-    return found
+    command_context: Context = root.meta[_CONTEXT]
+    return command_context
 
 
 def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:

@@ -122,7 +122,11 @@ class _Reporter:
         with self._lock:
             if not self._started:  # `start` prints all problems
                 return
-            new = tuple(one for one in scan.reading.problems if _is_news(one, scan, self._reported))
+            new = tuple(
+                problem
+                for problem in scan.reading.problems
+                if _is_news(problem, scan, self._reported)
+            )
             self._print_problems(scan, new)
 
     def _print_problems(self, scan: ProjectScan, problems: tuple[Problem, ...]) -> None:
@@ -134,7 +138,7 @@ class _Reporter:
                 "changed": scan.changed,
                 "mended": scan.fixed,
                 "broken": sorted(broken),
-                "problems": [one.as_json() for one in reading.problems],
+                "problems": [problem.as_json() for problem in reading.problems],
                 "toolsets": len(reading.toolsets),
                 "tools": tools,
             }

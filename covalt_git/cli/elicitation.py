@@ -118,8 +118,8 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
     default = "" if field.default is None else _written(field.default)
     label = f"  {words}" + (f" [{kind}]" if kind else "") + (f" [{default}]" if default else "")
     for value, title in field.options:
-        shown = f"    {value}" + (f"  {title}" if title != value else "")
-        output.fact(shown, err=True)
+        option = f"    {value}" + (f"  {title}" if title != value else "")
+        output.fact(option, err=True)
     while True:
         text = _line(inquiry, f"{label}: ") or default
         if not text and not field.is_required:
@@ -167,7 +167,7 @@ def _read(field: FormField, text: str) -> Any:
     Raises:
         ValueError: if it is invalid.
     """
-    known = [value for value, _ in field.options]
+    values = [value for value, _ in field.options]
     match field.kind:
         case "integer" | "number":
             try:
@@ -179,9 +179,11 @@ def _read(field: FormField, text: str) -> Any:
                 raise ValueError("answer y or n")
             return _TRUTHS[text.lower()]
         case "choice" | "choices":
-            chosen = [text] if field.kind == "choice" else [one.strip() for one in text.split(",")]
-            for one in chosen:
-                if one not in known:
-                    raise ValueError(f"{one!r} is not one of {', '.join(known)}")
+            chosen = (
+                [text] if field.kind == "choice" else [part.strip() for part in text.split(",")]
+            )
+            for choice in chosen:
+                if choice not in values:
+                    raise ValueError(f"{choice!r} is not one of {', '.join(values)}")
             return text if field.kind == "choice" else chosen
     return text

@@ -28,12 +28,12 @@ def command(code: str | None, *, markdown: bool) -> None:
     if markdown:
         click.echo(problems_page(), nl=False)
     elif code is None:
-        what = titles() | {one.code: one.what for one in call_codes().values()}
-        print_json([{"code": one, "title": title} for one, title in what.items()])
+        what = titles() | {entry.code: entry.what for entry in call_codes().values()}
+        print_json([{"code": problem_code, "title": title} for problem_code, title in what.items()])
         output.table([*what.items()], titles=("code", "what"))
     elif (of_call := call_code(code)) is not None:
-        found = {"code": of_call.code, "title": of_call.what, "how_to_mend": of_call.how_to_fix}
-        print_json(found)
+        facts = {"code": of_call.code, "title": of_call.what, "how_to_mend": of_call.how_to_fix}
+        print_json(facts)
         click.echo(f"{of_call.code}: {of_call.what}\nHow to fix: {of_call.how_to_fix}")
     else:
         print_json(_json(explanation(code)))

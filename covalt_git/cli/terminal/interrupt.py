@@ -23,8 +23,8 @@ PATIENCE_S: Final = 2.0
 @contextmanager
 def cancelling(cancel: threading.Event, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Make Ctrl-C set ``cancel`` instead of raising; after that, it is ignored for a while."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
 
@@ -37,7 +37,7 @@ def cancelling(cancel: threading.Event, *, patience_s: float = PATIENCE_S) -> It
         yield
     finally:
         if not cancel.is_set():
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, handler)
 
 
 def pass_over(patience_s: float = PATIENCE_S) -> None:

@@ -33,8 +33,8 @@ class JsonLines(logging.Formatter):
         }
         call = current_call()
         if call is not None:
-            known = {"chat_id": call.chat_id, "call_id": call.call_id}
-            line |= {name: value for name, value in known.items() if value}
+            ids = {"chat_id": call.chat_id, "call_id": call.call_id}
+            line |= {name: value for name, value in ids.items() if value}
         line |= getattr(record, "facts", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

@@ -102,8 +102,8 @@ def following(
         asks: Whether the user answers elicitation requests.
         cancel: Set by Ctrl-C, to cancel several calls.
     """
-    shown = output.is_watched() if wanted is None else wanted
-    return FollowedCalls(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
+    is_shown = output.is_watched() if wanted is None else wanted
+    return FollowedCalls(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=is_shown)
 
 
 def _text(event: Installing | Progress) -> str:
