@@ -142,6 +142,7 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
                 may_settle=_may_settle(context, row["tool_id"]),
             )
             for row in rows
+            # An approval has the arguments of its call, which a role that may not see the tool must not learn.
             if approvals.exists(row["tool_id"])
         ),
         damaged=DamagedChat.each(damaged),
@@ -159,6 +160,8 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
     chat = context.chat(approval.chat_id)
     waits = approval.state == "pending"
     tool_ids = _tool_ids(context, approval.tool_id)
+    # Of an alias, both tools have to be visible: a hidden target does not exist for the role
+    # (tests/security/test_hidden_targets.py).
     hidden = not all(map(context.visibility.sees, tool_ids))
     entry = None if hidden else _entry(context, approval.tool_id)
     same = entry is not None and entry.definition_digest == approval.definition_digest
@@ -167,9 +170,11 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
         alias_of=entry.tool.tool_id if entry is not None and entry.alias is not None else None,
         description=entry.tool.description if entry else "",
         annotations=entry.tool.annotations if entry else Annotations(),
+        # The request was for another definition, so approving it does not run the current code.
         code=_code(context, entry) if entry and same else None,
         may_settle=all(_may_settle(context, tool_id) for tool_id in tool_ids),
         changes=_changes_since(chat, approval) if waits else (),
+        # Whether a hidden tool has changed would confirm that it exists.
         tool_changed=waits and not hidden and not same,
         active_branch=chat.active_branch(),
         replaces=_replaced(chat, approval),
@@ -199,7 +204,8 @@ def _decided(
     try:
         outcome = decide(request.execution_id, request.reason)
     finally:
-        context.update_index(chat)  # an error may also have closed the approval
+        # An error may also have closed the approval, for example because it had expired.
+        context.update_index(chat)
     return answer(chat, outcome.call)
 
 
@@ -225,6 +231,7 @@ def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
 def _changes_since(chat: ChatStore, approval: Approval) -> list[FileChange]:
     """Return the changes from the files at the time of the request to the current ones."""
     old_tree = chat.state(approval.base).tree
+    # The workspace has the files of the active branch; of another branch, only the last commit is known.
     if chat.active_branch() != approval.branch:
         new_tree = chat.state(chat.branch(approval.branch).manifest_id).tree
         return chat.tree_changes(old_tree, new_tree)
@@ -252,6 +259,7 @@ def _tool_ids(context: Context, tool_id: str) -> list[str]:
 def _code(context: Context, entry: Found) -> ApprovedCode | None:
     tool, toolset = entry.tool, entry.toolset
     is_hidden = not context.visibility.sees_all_of(toolset.id, toolset.tool_ids)
+    # The place is a link to the toolset's files, which contain its hidden tools too.
     if is_hidden or tool.kind == "builtin" or toolset.id == REGISTRY_NAMESPACE:
         return None
     source = toolset.sources.get(tool.id.name)

@@ -96,6 +96,7 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
             for words in untrusted_words(
                 read_toolset(context.root, toolset.toolset_id), context.project.config
             )
+            # The permissions of a toolset name its hidden tools and their hosts too.
             if everything
         ),
     )
@@ -123,6 +124,8 @@ def compare_authority(context: Context, request: CompareAuthority) -> AuthorityC
 
 def _snapshots(root: Path, revisions: str) -> tuple[ProjectSnapshot, ProjectSnapshot]:
     """Return the two snapshots that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
+    # Before `..`, which `...` contains. As in a pull request, what BASE got since the merge base is not a change by
+    # HEAD (test_three_dots_compare_with_the_merge_base).
     if "..." in revisions:
         base, _, head = revisions.partition("...")
         base = merge_base(root, base or "HEAD", head or "HEAD")

@@ -65,6 +65,8 @@ def make_unrecorded_call(
                 http_status=403,
             )
 
+    # Checked again under the chat's lock: a rule may be written while the call waits
+    # (tests/security/test_rights_that_end_during_a_wait.py).
     context.require(check_no_approval)
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:
         outcome = _run(context, chat, request, entry.tool.tool_id)
@@ -75,6 +77,8 @@ def make_unrecorded_call(
 def _run(context: Context, chat: ChatStore, request: CallRequest, tool_id: str) -> CallOutcome:
     branch, started_at = chat.active_branch(), commits.now()
     value = _TOOLS[tool_id](context, chat.id, request.args)
+    # Read after the call: a checkout first commits the user's edits to the branch that it leaves, and these are not
+    # its own changes.
     left = chat.store.read_ref(HEADS + branch)
     call = ToolCall(
         id=request.call_id or new_id(),

@@ -151,6 +151,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
     """Write a toolset to a ZIP file, and its signature to FILE.sig; neither file may exist."""
     toolset, content, placeholders = _packed(context, request)
     path, key = request.path or Path(bundle_name(toolset)), request.key
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(path)
     with ExitStack() as stack:
         stack.enter_context(atomic_write.create(path)).write(content)
@@ -214,6 +215,7 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     """
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
+    # The files of a toolset show its hidden tools too.
     if not catalog.sees_all_in(toolset):
         raise context.refusal(f"may not see all tools of {toolset.id!r}")
     return toolset
@@ -225,6 +227,7 @@ def _packed(
     toolset = find_visible_toolset(context, request.toolset_id)
     root = context.project.root
     placeholders: tuple[ReplacedCredential, ...] = ()
+    # A value of this machine's secrets may look like no credential, so only a comparison finds it in a file.
     secrets = SecretStore.of_this_machine().known()
     with ExitStack() as opened:
         if request.placeholders:

@@ -82,6 +82,7 @@ def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
     """
     if request.write:
         context.require_admin("change tools")
+    # The fork server tries the sandbox while the catalog is read here.
     sandbox_levels.begin()
     engine = context.engine()
     tools, results = _chosen(engine, request.target)
@@ -89,6 +90,8 @@ def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
         context.progress(number, len(tools))
         results.append(run_schemas(engine, tool))
     context.progress(len(tools), len(tools))
+    # Before anything is written: the new file ends grants, and the answer says so
+    # (test_writing_the_file_reports_that_grants_have_ended).
     toolset = results[0].found.toolset if results else engine.catalog.find_toolset(request.target)
     root, may = context.project.root, granted(toolset.id, toolset.state, toolset.digest)
     stored: list[str] = []
@@ -96,6 +99,8 @@ def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
     if request.write:
         ran = {result.found.tool.id.name: result for result in results if result.ran is not None}
         stored, contradicting = store_schemas(root, toolset.id, ran)
+        # One example that contradicts a schema must not stop the storage of the others
+        # (test_a_schema_that_an_example_does_not_match_is_not_stored_and_does_not_stop_the_others).
         results = [
             result._replace(error=contradicting[result.found.tool.id.name])
             if result.found.tool.id.name in contradicting
@@ -148,9 +153,13 @@ def _chosen(engine: Engine, target: str) -> tuple[list[Found], list[ToolSchemas]
         try:
             tools.append(find_described(engine, tool.tool_id))
         except DisabledToolError as error:
+            # No code of a disabled toolset runs; a disabled tool of an enabled one fails alone
+            # (test_a_disabled_tool_of_an_enabled_toolset_fails_alone).
             if not toolset.enabled:
                 raise
             reason = CallError(code=error.code, message=error.message, hint=error.hint)
+            # An example that contradicts a wrongly read schema is an error of the toolset, and describing the tool is
+            # the cure.
             named = engine.catalog.find(tool.tool_id, despite=REPAIRED)
             disabled.append(ToolSchemas(named, None, error=reason))
     return tools, disabled

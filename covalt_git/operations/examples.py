@@ -57,6 +57,7 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
     A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
     """
+    # The fork server tries the sandbox while the index is read here.
     sandbox_levels.begin()
     tools, broken = _chosen(context, request.patterns)
     jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
@@ -131,6 +132,7 @@ def _chats(context: Context, *, keep: bool) -> Iterator[Chats]:
     if keep:
         yield context.project.chats
         return
+    # These chats are deleted at the end, so that nothing in them has to survive a power cut.
     workspace = context.project.config.workspace.model_copy(update={"durability": "fast"})
     with tempfile.TemporaryDirectory(prefix="covalt-examples-") as folder:
         yield Chats(Path(folder) / "chats", workspace)

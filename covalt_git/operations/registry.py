@@ -270,6 +270,8 @@ class Operation(Generic[RequestT, ResultT]):
             return self.run(context, request)
         from covalt_git.toolsets.update_lock import checked_after_wait  # noqa: PLC0415 - lists read only
 
+        # The role may lose the right while a change waits for the lock of the toolsets
+        # (test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_made).
         with checked_after_wait(context.require_again):
             return self.run(context, request)
 

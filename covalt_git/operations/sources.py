@@ -228,6 +228,8 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
+    # Before the change: users have these names in the allow lists of hosts, and a further tool with a similar name
+    # changes them.
     old_names = _host_names(context)
     source = refresh.accept(
         root, request.toolset_id, request.namespace, request.tools, reason=request.reason
@@ -244,6 +246,8 @@ def trust_toolset(
     context: Context, toolset: Toolset, reason: str | None
 ) -> tuple[RefreshOutcome, ...]:
     """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
+    # With the digest that was imported: if a file has changed since, nothing is granted. A server is contacted only
+    # with its grant, so this comes first.
     add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
     enable_toolset(context, toolset_id=toolset.id, enabled=True)
     if toolset.manifest is None or not toolset.manifest.mcp_servers:

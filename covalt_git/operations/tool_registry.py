@@ -240,7 +240,8 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
     request, stored = entry.request, entry.stored()
     target = entry.alias_of
     if target is not None and not context.visibility.sees(target):
-        target = None  # it does not exist for the role
+        # A hidden target does not exist for the role (tests/security/test_hidden_targets.py).
+        target = None
         del stored["protocol_meta"]["mcp"]["tool"]
     return RegisteredTool.of(
         entry,

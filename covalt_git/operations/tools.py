@@ -319,11 +319,13 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
         return decision.reason
     try:
         check_runnable(tool, state)
+        # Only these can lack trust. Lists ask about each tool, so a toolset is not read without need.
         if tool.kind != "builtin" and (state.grants or state.accepted or state.overrides):
             from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - few tools need it
 
             toolset = read_toolset(context.project.root, tool.toolset_id)
             check_trusted(toolset, tool, context.project.config)
+        # An alias gives no access to its target (test_an_alias_gives_no_access_to_its_tool).
         if tool.alias_of is not None:
             target = context.catalog.find_callable(tool.tool_id)
             check_runnable(target.tool, target.toolset.state)

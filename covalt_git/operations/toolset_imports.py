@@ -48,7 +48,6 @@ from covalt_git.operations.trust import PermissionRow
 if TYPE_CHECKING:
     from covalt_git.installs.importing import ImportedToolset
     from covalt_git.installs.updating import Update
-    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
@@ -124,6 +123,8 @@ def _decision(_: Context, request: UpdateOptions) -> str:
     if request.dry_run:
         return ""
     adds_signer = isinstance(request, ImportToolsetFrom) and request.trusted_signer is not None
+    # Another signer may replace the code of a toolset that is enabled and has grants
+    # (tests/security/test_decisions_need_a_user.py).
     if adds_signer or request.accept_signer:
         return "signers are trusted"
     return TRUSTING if isinstance(request, ImportOptions) and request.trust is not None else ""
@@ -330,6 +331,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     Without ``force``, its files must be committed, so that git can restore them.
     """
     project = context.project
+    # Before the removal, after which git has nothing to name.
     undo = uninstall.undo_command(project.root, request.toolset_id)
     gone = uninstall.uninstall(project.root, request.toolset_id, force=request.force)
     context.update_toolset_index()
@@ -378,11 +380,15 @@ def import_bundle(
         dry_run=dry_run,
         force=force,
         reason=reason,
+        # Compared under the lock, with the staged files: a folder may change after its review
+        # (test_an_import_with_trust_checks_the_files_that_it_imports).
         reviewed=None if dry_run else trust,
     )
     try:
         imported_toolset = install(bundle, accept_signer=accept_signer)
     except UnknownSignerError as error:
+        # The signature was verified with this key, so the key did sign what the user reviews; only whose key it is
+        # stays open.
         if not dry_run or not error.public_key or not isinstance(bundle, Bundle):
             raise
         imported_toolset = install(replace(bundle, signature=None), accept_signer=True)
@@ -418,18 +424,14 @@ def trust_signer(
         CovaltError: if the line is invalid, and as :func:`import_bundle`.
     """
     assert bundle.signature is not None
-    _check_signer_line(line)
-    verify(bundle.content, bundle.signature, [line])
-    import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
-    if not dry_run:
-        add_signer(context.project.root, line, reason)
-
-
-def _check_signer_line(line: str) -> None:
     try:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
         raise CovaltError(f"the `signers` entry {line!r} {error.reason}", hint=error.hint) from None
+    verify(bundle.content, bundle.signature, [line])
+    import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
+    if not dry_run:
+        add_signer(context.project.root, line, reason)
 
 
 def _update(
@@ -493,7 +495,12 @@ def _import_result(
         signer_problem=Failure.of_error(unknown) if unknown else None,
         digest=toolset.digest,
         **content(toolset, manifest.mcp_servers),
-        tools=tuple(_tool(context, tool) for tool in toolset.tools),
+        tools=tuple(
+            ImportedTool.of(
+                tool, requires_confirmation=confirmation(context.project.config, tool, {})
+            )
+            for tool in toolset.tools
+        ),
         wants=_wants(toolset),
         grants=_grants_to_add(toolset),
         permissions=planned_permissions(context, toolset, requested_grants),
@@ -526,13 +533,10 @@ def _update_result(context: Context, update: Update, *, dry_run: bool) -> Toolse
 def _grants_to_add(toolset: Toolset) -> tuple[GrantToAdd, ...]:
     """Return the grants that a toolset requests and lacks."""
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    # By the server alone, because a server may have the id network
+    # (test_a_grant_of_hosts_is_for_the_files_also_beside_a_server_named_network).
     digests = {server.id: grant_facts(server, toolset.files.hashes)["digest"] for server in servers}
     return tuple(
         GrantToAdd.of(grant, digest=digests.get(grant.server, toolset.digest))
         for grant in missing_grants(toolset)
     )
-
-
-def _tool(context: Context, tool: Tool) -> ImportedTool:
-    reasons = confirmation(context.project.config, tool, {})
-    return ImportedTool.of(tool, requires_confirmation=reasons)

@@ -119,6 +119,7 @@ def validate(context: Context, request: Validate) -> Validation:
     from covalt_git.git_store.outer_repository import write_staged  # noqa: PLC0415 - only hooks need it
 
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        # Only what is read here: a repository may have many other files.
         write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
         return _validation(context, Path(name), request, path_filter)
 
@@ -142,6 +143,7 @@ def _validation(
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
         unchecked=tuple(path for path in _unreadable(reading) if path_filter(path)),
         lacking=_lacking(context, reading),
+        # Trust is for the project's own folder, also while staged files are checked in another one.
         not_trusted=_not_trusted(context.root, reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
@@ -161,6 +163,7 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
         read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
     )
     entries = update(problems, old_entries, path_filter)
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(request.baseline)
     atomic_write.replace(request.baseline, baseline_text(entries))
     return BaselineWritten(problems=entries.total())
@@ -200,6 +203,7 @@ def _path_filter(root: Path, paths: Sequence[Path]) -> PathFilter:
         parts = path.resolve().relative_to(root.resolve()).parts
         within.append("/".join(parts))
         if parts[:1] == ("toolsets",) and len(parts) > 2:  # noqa: PLR2004 - toolsets, its id, a file
+            # A change of this file, such as a renamed function, may be an error of the manifest.
             within.append(f"toolsets/{parts[1]}/toolset.yaml")
     return lambda path: any(
         not prefix or path == prefix or path.startswith(f"{prefix}/") for prefix in within
@@ -284,7 +288,10 @@ def _fixes(root: Path, problems: Sequence[Problem]) -> Iterator[tuple[str, str, 
     for path in fixable_files(problems):
         file = root / path
         if file.is_symlink():
-            continue  # the target of a link is not part of this project
+            # The target of a link is not part of this project
+            # (test_fixes_keep_to_the_given_paths_and_leave_links_alone).
+            continue
+        # Not read_text, which converts line ends: then `fix_files` would find the file changed meanwhile.
         old_text = file.read_bytes().decode("utf-8")
         fixed = fix_text(old_text, path)
         if fixed.problems:

@@ -332,6 +332,7 @@ def export_chat(context: Context, request: ExportChat) -> ResultFile:
     changes (see ``save_edits``), pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
+    # The caller closes the file after it was sent; an error here closes it at once.
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         size = exporting.export(chat, file, branch=request.branch).size
@@ -352,12 +353,15 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     with context.writing(chat) as writer:
         context.require_export(chat)
         writer.commit_changes()
+        # The workspace has only files of the active branch, so its untracked files belong to no other export.
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.snapshot.unstored() if of_folder else ()
+    # A clone may have a link here, which leads outside of the project.
     check_output(request.path)
     with atomic_write.create(request.path) as file:
         bundle = exporting.export(chat, file, branch=request.branch, progress=context.progress)
-        context.require_export(chat)  # the export may contain a call that ended meanwhile
+        # Again, because the export may contain a call that ended meanwhile.
+        context.require_export(chat)
     notes = writer.fresh_notes()
     return ChatExported.of(bundle, file=str(request.path), lacks=lacks, notes=notes)
 
@@ -437,6 +441,8 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)
+    # The role may lose the right to this while it waits for the chat's lock
+    # (tests/security/test_rights_that_end_during_a_wait.py).
     gone = chats.delete(
         chat_id, timeout_s=_BUSY_S, waiting=context.waiting, check=context.require_again
     )
@@ -458,6 +464,8 @@ def _chat_row(context: Context, row: JsonObject) -> ChatRow:
 
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
     folder = WorkingFolder(chat)
+    # Files that an interrupted checkout has placed are not edits
+    # (test_status_distinguishes_an_interrupted_checkout_from_edits).
     begun = folder.announced()
     with chat.scan_in_memory() as scan:
         changes = folder.edits(scan.tree, begun)
@@ -466,7 +474,10 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
         return ChatStatus(
             changes=changes,
             ignored=scan.paths(IGNORED),
+            # The notes of a call start with its own begin, so they lack what was deleted between calls
+            # (test_the_status_names_what_was_not_stored_and_is_gone).
             workspace=scan.with_gone(stored, chat.workspace).notes,
+            # A redo is refused once files have changed since the undo, and uncommitted changes are such a change.
             redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, scan),

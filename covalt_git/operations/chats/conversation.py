@@ -112,6 +112,7 @@ def read_conversation(context: Context, request: ReadConversation) -> Conversati
         turns=tuple(_turns(context, chat, rows)),
         unfinished=tuple(
             _unfinished(context, chat, call)
+            # An unfinished call has no commit, so its place is after the newest one: older pages have none.
             for call in (() if request.before else waiting)
             if context.visibility.sees(call.tool_id) and not _is_committed(context, chat, call)
         ),
@@ -133,6 +134,7 @@ def _rows(
     if request.without is None:
         return list(reversed(page.rows)), page.more
     other_commits = index.first_parents(chat.id, chat.branch(request.without).manifest_id)
+    # Both branches have the same history from their first common commit on, so the rest of the page is shared.
     rows = list(takewhile(lambda row: row.id not in other_commits, page.rows))
     return list(reversed(rows)), page.more and len(rows) == len(page.rows)
 
@@ -154,6 +156,8 @@ def _turns(context: Context, chat: ChatStore, rows: list[HistoryRow]) -> list[Tu
         if message is not None:
             groups.append((message, of_message.setdefault(message.id, [row])))
         elif row.message_id in of_message:
+            # A call may run after other messages were added. If its own message is on another page, it stays where it
+            # happened (test_calls_are_below_their_message_and_others_where_they_happened).
             of_message[row.message_id].append(row)
         elif groups and groups[-1][0] is None:
             groups[-1][1].append(row)

@@ -87,6 +87,7 @@ def _calls(
         record = manifest.record
         if record.call is not None:
             calls[record.id] = logged(record.id, manifest.message_id, oid, record.call)
+    # Unfinished calls have no commit, and branches no common order, so the time of the start decides.
     return sorted(
         calls.values(), key=lambda logged_call: (logged_call.call.started_at, logged_call.id)
     )

@@ -56,6 +56,7 @@ def get_disk_usage(context: Context, request: GetDiskUsage) -> ChatDiskUsage:
     """Return the stored bytes of a chat by path, and by the commit that first stored them."""
     chat = context.chat(request.chat_id)
     usage = disk_usage.disk_usage(chat)
+    # After the walk through the store, so that the index has a row for each commit that the walk has seen.
     context.chat_index().sync_chat(chat)
     return ChatDiskUsage(
         size=usage.size,

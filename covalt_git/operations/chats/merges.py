@@ -170,6 +170,8 @@ def _written(request: MergeBranch) -> Iterator[EquivalentCall]:
     """Yield calls that write the texts of resolutions."""
     for resolution in request.resolutions:
         for content in _contents(resolution):
+            # A text of the request itself is a write: a role that may only restore could put any text into a file by
+            # it (tests/security/test_operations_by_role.py).
             text = content.decode(errors="replace")
             yield EquivalentCall("workspace:write_file", {"path": resolution.path, "content": text})
 
@@ -204,6 +206,8 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             message=request.message,
             fast_forward=request.fast_forward,
             again=request.again,
+            # The role chooses the branch's name, which becomes a part of this path
+            # (test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict).
             check_path=partial(_check_path, context),
         )
     return _merged(merge, writer.fresh_notes())
@@ -220,6 +224,8 @@ def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
 
 def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
     """Yield a call that writes the file; the other version may have changed since the merge, and be any text."""
+    # No arguments, so that any rule about write_file counts
+    # (test_a_changed_other_version_is_not_put_into_a_file_that_a_rule_keeps).
     if request.decision != "ours":
         yield EquivalentCall("workspace:write_file", None)
 

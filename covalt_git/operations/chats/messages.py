@@ -137,6 +137,8 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
 
 def _added(request: AddMessage) -> list[EquivalentCall]:
     """Return calls that do the same; with a parent or a branch, the message may start a branch."""
+    # Whether a branch starts depends on the messages that exist once the chat is locked, so any call of the two tools
+    # counts (test_a_message_switches_the_branch_only_for_a_role_that_may_switch).
     starts_branch = request.parent is not None or request.branch is not None
     return [EquivalentCall(tool_id, None) for tool_id in _STARTS_BRANCH] if starts_branch else []
 

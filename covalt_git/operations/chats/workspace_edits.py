@@ -173,8 +173,11 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
+        # Under the lock: another branch may be checked out while a user edits
+        # (test_an_edit_is_made_only_on_the_branch_that_it_names).
         _check_branch(chat, request.branch)
         base = request.base
+        # The version on the disk may be in no commit yet; it is replaced, and has to stay in the history.
         if request.overwrite:
             file = chat.find_file(writer.commit_changes(), request.path)
             base = None if file is None else file.oid
@@ -224,11 +227,14 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     files = [file for file in request.files if file.name]
     if not files:
         raise InvalidRequestError("the request has no file", hint="choose one")
-    for file in files:  # before any of them is read
+    # All sizes first, so that a large file is refused before any file is read into memory.
+    for file in files:
         check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
         file.stream.seek(0)
     sent = [_upload(file, below, portable=request.portable) for file in files]
 
+    # Only under the lock is it known which name a file gets: beside another app.yaml, it is app_1.yaml
+    # (test_a_rule_about_a_path_holds_for_the_name_that_an_upload_gets).
     def check(path: str, file: NewFile) -> None:
         args = {"path": path, "content": file.content.decode(errors="replace")}
         context.require_tool("workspace:write_file", args)
@@ -260,6 +266,8 @@ def _restored(request: RestoreWorkspace) -> Iterator[EquivalentCall]:
     """Yield calls that restore the same; a new branch is made and checked out."""
     args = {"manifest": request.manifest, "paths": list(request.paths)}
     yield EquivalentCall("workspace:restore", args)
+    # Else a role with workspace:restore alone could make and check out branches
+    # (test_a_request_that_does_more_needs_the_tools_that_do_it).
     if request.keep_files:
         yield EquivalentCall("workspace:branch", None)
         yield EquivalentCall("workspace:checkout", None)
@@ -280,6 +288,7 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
         raise InvalidRequestError("a branch requires keep_files")
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
+        # Under the lock, because each call that ends moves names such as HEAD~1.
         oid = commit_names.resolve(chat, request.manifest)
         if request.keep_files:
             result = restoring.keep_files(writer, oid, branch=request.branch)

@@ -169,6 +169,7 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFil
         commits.one_line(request.path.rpartition("/")[2]) or "file",
         media,
         etag=blob_id(content, chat.store.object_format),
+        # A browser would run code in other types with the rights of the server's pages.
         attachment=request.download or media == BYTES,
     )
 
@@ -185,6 +186,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
         return _diff(chat, changes, request.patches)
 
 
+# Local, because over HTTP the size of the answer would have no limit.
 @operation(errors=(404,), local=True)
 def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the workspace, without limits."""
@@ -213,13 +215,17 @@ def _state(
 
 def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
     """Return a file of a commit; without ``text``, of the current workspace."""
+    # The first writer creates the folder; until then, its files are those of HEAD.
     if text or not chat.workspace.is_dir():
         file = chat.find_file(context.commit_id(chat, text or "HEAD"), path)
         return None if file is None else chat.store.read_blob(file.oid)
+    # Before the disk is read: `../x` and `.git/config` are outside of the workspace's files
+    # (test_only_the_path_of_a_file_is_read).
     if check_path(path).kind == "refused":
         return None
     try:
         with Folder.opened(chat.workspace) as root:
+            # No commit stores a larger file, so that reading one to the end would only fill the memory.
             disk_file = root.read(path, most=chat.config.max_file_mb << 20)
     except OSError:
         return None
@@ -253,9 +259,11 @@ def _diff(
         sides = [chat.store.read_blob(side.oid) for side in (change.old, change.new) if side]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
+        # Without `as_binary` the patch of a binary file is one line, whatever its size, so the limits do not matter.
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
             patch = change_patch(chat.store, change, binary=as_binary)
             room -= len(patch)
+        # A change of the mode alone has no lines, which could be inexact.
         has_same_content = change.old and change.new and change.old.oid == change.new.oid
         exact = patch is not None and bool(
             as_binary or has_same_content or all(map(is_text, sides))

@@ -98,6 +98,7 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
     from covalt_git.connections.oauth_login import LoginCallbacks, sign_in  # noqa: PLC0415 - it loads the SDK
 
     defined = _defined(context.project, request.server)
+    # The header would be sent in place of the token, so that the login had no effect.
     if not defined.may_sign_in:
         raise CovaltError(
             f"{request.server} authenticates with its header 'Authorization', not with a login",
@@ -133,6 +134,8 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     logins = [entry for entry in stored_logins(project.root) if _name(entry[1]) == server]
     wrong = []
     for file, stored in logins:
+        # Tokens are revoked with the hosts of the grant only. Without them, or if the server fails, they are still
+        # deleted here.
         why = sign_out(file, _granted(project, server))
         if why:
             wrong.append(f"{stored.issuer} did not revoke its tokens: {why}")
@@ -164,6 +167,7 @@ def _defined(project: Project, text: str) -> Definition:
             f"{text} is a program, which needs no login",
             hint=f"covalt-git toolset show {toolset_id}",
         )
+    # A login belongs to no chat, so a reference to the workspace means an empty folder.
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as nowhere:
         return mcp_calls.definition(
             toolset,
@@ -189,6 +193,7 @@ def _choice(request: LogIn) -> ClientChoice | None:
 def _open(url: str) -> None:
     """Show a URL in the user's browser; output of the browser is ignored."""
     nowhere = subprocess.DEVNULL
+    # A session of its own, so that Ctrl-C ends the wait for the login and not the browser (test_ctrl_c_ends_a_login).
     programs.browse(url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 

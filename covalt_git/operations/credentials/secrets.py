@@ -89,6 +89,7 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
     names = {row.name for row in _requested(project)}
+    # Without this, the secret_command would run for any name, also for a misspelt one.
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
     command = SecretCommand.of(project.root, project.config.secret_command)
@@ -124,6 +125,7 @@ def _requested(project: Project) -> Iterator[SecretRow]:
     for toolset_id in toolset_ids(project.root / "toolsets"):
         toolset = read_toolset(project.root, toolset_id)
         may = granted(toolset.id, toolset.state, toolset.digest)
+        # An HTTP tool keeps its part of a grant that a change of other files has ended.
         kept = [
             granted(toolset.id, toolset.state, toolset.digest, tool)
             for tool in toolset.tools

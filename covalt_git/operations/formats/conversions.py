@@ -159,6 +159,7 @@ def convert_document(_context: Context, request: ConvertSent) -> Converted:
     No code runs, and no connection is made.  Credentials are replaced by references to secrets.
     """
     upload = request.file[0]
+    # One byte more than the limit shows that a document is too large, without reading the rest.
     content = upload.stream.read(documents.MAX_BYTES + 1)
     document = _document(content, upload.name or "document")
     return _result(_convert(document, request.source_format, request.target_format))
@@ -185,12 +186,14 @@ def is_document(path: Path) -> bool:
     if not path.is_dir():
         return path.suffix in _DOCUMENTS | mcpb.EXTENSIONS or path.name == SKILL
     is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
+    # A toolset may contain skills or an MCP bundle's manifest too.
     return (is_skills or (path / mcpb.MANIFEST).exists()) and not (path / MANIFEST).exists()
 
 
 def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
     suffix = Path(bundle.name).suffix
+    # An MCP bundle is a ZIP too, so only the extension distinguishes it from a toolset's bundle.
     is_own = bundle.content.startswith(_ZIP) and suffix not in mcpb.EXTENSIONS
     if is_own or suffix not in _DOCUMENTS | mcpb.EXTENSIONS:
         return bundle
@@ -239,6 +242,7 @@ def document_at(path: Path, *, skip_bad: bool = False) -> Document:
     Raises:
         FormatError: with all problems of the text.
     """
+    # This file is one part of its folder, whose other files belong to the tools or the skill.
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
@@ -258,6 +262,7 @@ def document_at(path: Path, *, skip_bad: bool = False) -> Document:
 def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
     if content.startswith(_ZIP):
         is_bundle = Path(path).suffix in mcpb.EXTENSIONS
+        # A signed MCP bundle has its signature after the end of the ZIP, which the reader of ZIPs refuses.
         content = mcpb.without_signature(content) if is_bundle else content
         entries = unpack(content, path, allow_bytecode=is_bundle)
         return _folder(entries, path, skip_bad=skip_bad)
@@ -271,6 +276,7 @@ def _folder(entries: list[Entry], path: str, *, skip_bad: bool = False) -> Docum
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:
+    # A dangling link exists too: writing to it would create its target.
     if not os.path.lexists(output):
         return
     if target.is_host_config:
@@ -288,6 +294,7 @@ def _check_output(output: Path, target: Format, *, force: bool) -> None:
 
 def _write(result: Conversion, output: Path) -> tuple[str, ...]:
     """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(output)
     is_file = result.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
     unfinished = output.parent / f".{output.name}.{new_id()}.new"
@@ -353,6 +360,7 @@ def bundle_at(
 
     A document in another format is converted; ``source_format`` is its format, by default recognized.
     """
+    # A signature is for the bytes of a bundle, so what has one is not converted.
     if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
     result = bundle_or_folder(source, signature)
