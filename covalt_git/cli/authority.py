@@ -94,9 +94,6 @@ def diff(revisions: str, *, form: str | None, fail_on: str) -> None:
         raise SystemExit(GREW)
 
 
-# Printing
-
-
 def _print(comparison: authority.AuthorityCompared, form: str, root: Path) -> None:
     if form == "json":
         output.as_json(comparison)

@@ -155,6 +155,7 @@ def import_(
         print_update(imported.update, context().project.root)
     else:
         print_import(imported)
+    # After its content was printed, by which the user decides about the key.
     if imported.signer_problem is not None:
         raise imported.signer_problem.as_error()
     if imported.update is not None and is_unresolved(imported.update):
@@ -171,6 +172,7 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
         )
     line = f"{name} {preview.unknown_key}"
     assert preview.signer_problem is not None
+    # On stderr, because stdout may get JSON.
     output.fact(preview.signer_problem.error_description, err=True)
     output.fact(f"`signers` in covalt.yaml gets: {line}", err=True)
     check_user(reason, "signers are trusted")
@@ -181,6 +183,7 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
 
 def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
     """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return the reviewed digest."""
+    # The review changes nothing; the import compares its digest with the files that it stages.
     dry = how | {"dry_run": True, "trusted_signer": None}
     preview = ask(toolset_imports.import_toolset_from, source=source, **dry)
     if not wants_json():
@@ -191,6 +194,7 @@ def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
             output.say("This would be trusted on this machine:")
             print_permissions(preview.permissions)
     check_user(reason)
+    # An import with --trust refuses updates, so the answer to a question about one would have no effect.
     if yes or reason is not None or preview.update is not None:
         return preview.digest
     if wants_json():

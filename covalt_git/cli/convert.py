@@ -72,6 +72,8 @@ def command(*, report: Path | None, **how: Any) -> None:
         text = json.dumps(
             result.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
         )
+        # Before print_json, which ends the command with --json. A clone may have a link here, which leads outside of
+        # the project.
         check_output(report)
         atomic_write.replace(report, f"{text}\n")
     failed = bool(how["strict"] and result.lost)

@@ -74,6 +74,7 @@ def _secret_command(root: Path) -> list[machine.MachineFact]:
 
 def exit_code(findings_by_level: Findings, *, effective: SandboxLevel) -> int:
     """Return 1 if a probe succeeded or failed to run at a level that must block it."""
+    # The level `process` blocks few probes, as it says, so it counts only where a machine has no other.
     judged = (
         findings for level, findings in findings_by_level.items() if level in {effective, *_HOLDING}
     )

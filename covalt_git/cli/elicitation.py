@@ -42,11 +42,13 @@ _KINDS = {
     "boolean": "y or n",
     "choices": "several, with commas",
 }
+# A prompt for a closed question may still wait for a line, which the next prompt must not share.
 _one_at_a_time = threading.Lock()
 
 
 def respondent(*, wanted: bool) -> Respondent:
     """Return a respondent that prompts at this terminal; ``NO_RESPONDENT`` if there is no terminal."""
+    # Prompts go to stderr, because stdout has the result.
     if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
         return NO_RESPONDENT
     return Respondent(frozenset({"form", "url"}), _show)
@@ -146,6 +148,7 @@ def _line(inquiry: Inquiry, label: str) -> str:
         if inquiry.is_over:
             click.echo(err=True)
             raise NoOpenQuestionError("the question has been closed")
+    # Not from sys.stdin, whose buffer may take further lines, of which `select` would not know.
     typed = os.read(terminal, _LONGEST_LINE)
     if not typed:
         raise EOFError

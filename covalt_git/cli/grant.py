@@ -218,7 +218,9 @@ def _print_changes(toolset: ToolsetDetail) -> None:
         if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in digests:
             continue
         digests.add(grant.digest)
-        if changed == (UNDESCRIBED,):  # its author chose the version to compare with
+        # An untrusted grant: its author chose the version to compare with, so a small change may be shown for a large
+        # one.
+        if changed == (UNDESCRIBED,):
             continue
         try:
             for file in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
@@ -247,6 +249,8 @@ def _grant_all(
         result = ask(
             operation,
             toolset_id=toolset.id,
+            # What was shown: if a pull changes the files or the permissions during the question, nothing is granted
+            # (test_a_state_file_that_changes_during_the_question_ends_the_decision).
             digest=toolset.digest,
             permissions=tuple(permission.digest for permission in permissions),
             reason=reason,

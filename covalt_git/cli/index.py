@@ -68,6 +68,7 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None) -> None:
         if out is not None and out.exists():
             raise WrongCallError(f"{str(out)!r} already exists")
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Not a rename, because the temporary folder may be on another file system.
         shutil.move(database, file)
     print_json({"commit": commit, "file": str(file), "rows": counts})
     _print_counts(counts)

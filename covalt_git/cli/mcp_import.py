@@ -109,7 +109,8 @@ def _file(
             message = f"{source!r} is neither a file nor a host with a configuration file"
             raise WrongCallError(message, hint="covalt-git mcp import")
         matching = [file for file in files if servers and _has(file, servers)]
-        files = tuple(matching[:1]) or files  # a project's file comes before that of the user
+        # Of several files with the servers, that of the project comes before that of the user.
+        files = tuple(matching[:1]) or files
     if len(files) == 1 and source is not None:
         return files[0].path, files[0].host
     if source is None:

@@ -74,6 +74,7 @@ def command(
     writes = changed and (yes or _user_confirms(file))
     if writes:
         root = project().root
+        # A clone may have a link in place of .vscode (test_mcp_install_writes_no_file_through_a_link).
         if file.path.is_relative_to(root):
             check_no_link(root, file.path)
         mcp_hosts.write(file)
@@ -99,6 +100,7 @@ def check_role(parent: click.Context) -> None:
         UnknownNameError: if the chat does not exist.
     """
     opened = project()
+    # Also before `install`, which would write a wrong name into the file of a host.
     role = parent.params["role"] or opened.principal.role
     if role is not None and role not in opened.config.roles:
         raise UnknownRoleError(role, opened.config.roles)
@@ -162,6 +164,8 @@ def _print_token(command: str | None) -> None:
 
 
 def _is_set(ctx: click.Context, name: str) -> bool:
+    # By its source, because the defaults of `mcp` are not those of `install`: hosts differ in the names that they
+    # accept.
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 

@@ -32,6 +32,7 @@ def command(name: str | None, out: Path | None) -> None:
         else {out / file_name(schema_name): schema_name for schema_name in NAMES}
     )
     for file, schema_name in files.items():
+        # A clone may have a link here (test_no_schema_is_written_through_a_linked_file).
         check_output(file)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

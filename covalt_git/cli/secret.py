@@ -56,9 +56,9 @@ def check(name: str) -> None:
     try:
         secret = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
-        if (
-            error.stderr and output.is_watched()
-        ):  # it may contain the value, so it must not be logged
+        # It may contain the value, so only a terminal gets it, and no log
+        # (test_only_a_terminal_shows_the_errors_of_the_command).
+        if error.stderr and output.is_watched():
             output.say(error.stderr, err=True, dim=True)
         raise
     print_json(secret)

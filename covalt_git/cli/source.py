@@ -172,6 +172,7 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
     elif not check and can_ask() and output.confirm("accept this?"):
+        # Of what was shown: a definition that changes during the question is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)

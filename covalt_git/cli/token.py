@@ -57,6 +57,7 @@ def new(expires: str, **fields: str | None) -> None:
     token = ask_to_print(tokens.create_token, lasts=_duration(expires), **fields)
     output.say(_in_words(token), err=True)
     output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
+    # Alone on stdout, so that a script can store it.
     click.echo(token.token)
 
 
@@ -88,6 +89,7 @@ def _duration(text: str) -> timedelta | None:
     """Return the lifetime of a token; None if it is unlimited."""
     if text == "never":
         return None
+    # At most seven digits: timedelta cannot hold numbers of any size.
     match = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
     lasts = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else timedelta.max
     if lasts > timedelta(days=_MOST_DAYS):

@@ -34,7 +34,6 @@ def command(patterns: tuple[str, ...], *, keep: bool, strict: bool) -> None:
 
     Example: covalt-git tool test data-lab:summarize
     """
-    # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))
     with schema_warnings.reported(output.warn):
         result = ask(examples.test_tools, patterns=patterns, keep=keep)

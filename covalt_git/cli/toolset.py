@@ -83,6 +83,7 @@ def show_toolset(toolset_id: str) -> None:
         output.say(toolset.description, prose=True)
     output.say(f"state: {'enabled' if toolset.enabled else 'disabled'}, {toolset.digest}")
     names = [tool.tool_id.partition(":")[2] for tool in toolset.tools]
+    # The names are texts of the author, and may contain a token by mistake.
     output.say(f"tools: {masked(', '.join(names)) or 'none'}")
     for title, declared in _declared(toolset).items():
         if declared:

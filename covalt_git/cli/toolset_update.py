@@ -95,11 +95,13 @@ def print_update(update: toolset_imports.ToolsetUpdated, root: Path) -> None:
         _print_steps(update)
     else:
         output.say(f"{update.toolset_id} {versions} is up to date")
+    # A file with conflict markers cannot be read, so its problems would only repeat the conflicts.
     if not update.conflicts:
         print_problems(_errors(update), root)
 
 
 def _print_steps(update: toolset_imports.ToolsetUpdated) -> None:
+    # First: the user has to decide about these, and the list of files may be long.
     for title, names in update.newly_wants.items():
         output.say(f"  newly requests {title}: {', '.join(names)}", fg="yellow")
     for key, changed in update.ended.items():

@@ -56,6 +56,7 @@ def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | No
                 output.say(f"  {text}")
     elif below is not None:
         check_user(reason)
+        # Resolved here, because it is relative to the current folder, not to the project.
         result = ask(trust.trust_projects_below, folder=str(below.resolve()), reason=reason)
         print_json(result)
         output.say(f"trusted: every project in {result.folder}")

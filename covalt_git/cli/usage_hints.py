@@ -61,6 +61,7 @@ def of_git(error: click.UsageError) -> click.UsageError:
     """Return the error of a command that only git has; other errors are returned unchanged."""
     unknown = _UNKNOWN_COMMAND.match(error.message)
     word = unknown["word"] if unknown else ""
+    # Not in other groups: for `token rm`, `chat delete` would be a dangerous hint.
     if word in _GIT_COMMANDS and error.ctx and _name(error.ctx) in {"", "chat"}:
         message = f"{word} is a command of git; use {_GIT_COMMANDS[word]}"
         return click.UsageError(message, error.ctx)
@@ -182,16 +183,12 @@ def _for_option(ctx: click.Context, name: str) -> str:
         return meant
     above = ctx.parent
     while above is not None:
-        option = _option(above, name)
+        option = next((option for option in _options(above) if name in option.opts), None)
         if option is not None:
             later = ctx.command_path.removeprefix(above.command_path).split()
             return f"{above.command_path} {_written(option, above)} {' '.join(later)} ..."
         above = above.parent
     return ""
-
-
-def _option(ctx: click.Context, name: str) -> click.Option | None:
-    return next((option for option in _options(ctx) if name in option.opts), None)
 
 
 def _options(ctx: click.Context) -> Iterator[click.Option]:

@@ -111,6 +111,8 @@ def _located(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _start_at(paths: tuple[Path, ...]) -> None:
     """Find the project of the first path, unless the command line has ``--root``."""
+    # A hook runs in the root of a repository, and the project may be below it
+    # (test_the_hooks_run_for_the_files_of_a_project).
     given = click.get_current_context().find_root().obj
     if paths and paths[0].exists() and given["root"] == Path():
         given["root"] = paths[0] if paths[0].is_dir() else paths[0].parent
@@ -175,6 +177,7 @@ def _print(form: str, report: Validation, *, strict: bool, staged: bool) -> None
         output.say(_summary(report))
     else:
         if report.problems:
+            # The file in the folder may differ from the staged one, so its lines would be wrong excerpts.
             print_problems(report.problems, root, excerpts=not staged)
         output.say(_summary(report), fg="red" if _failing(report.problems, strict) else "green")
         if report.unchecked:

@@ -25,7 +25,6 @@ class _Branches(Group):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the usage."""
         return ["CHAT [NAME] | COMMAND CHAT ..."]
 
 

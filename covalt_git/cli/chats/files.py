@@ -17,6 +17,9 @@ from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
 
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+"""Kinds of files that cannot be uploaded; every other one is a device."""
+
 
 @click.command("files", cls=JsonCommand)
 @chat_argument
@@ -65,7 +68,9 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, binary: bool) ->
     inexact = [display.in_line(change.path) for change in difference.changes if not change.exact]
     if sys.stdout.isatty():
         result_text.patch("".join(change.patch or "" for change in difference.changes))
-    else:  # for programs, so nothing is escaped, and git can apply all of it
+    else:
+        # For programs: an escaped character, or a patch that git refuses, would make all of it useless
+        # (test_a_diff_in_a_pipe_is_a_patch_for_git).
         patch = "".join(change.patch or "" for change in difference.changes if change.exact)
         click.echo(patch.encode(), nl=False)
     if inexact:
@@ -115,8 +120,11 @@ def _upload(opened: ExitStack, path: Path) -> RequestFile:
     name = str(path)
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # before it is opened: opening a named pipe blocks
-            raise WrongCallError(f"{name!r} is {_kind(mode)}; only files are uploaded")
+        # Before it is opened, because opening a named pipe blocks until there is a writer.
+        if not stat.S_ISREG(mode):
+            raise WrongCallError(
+                f"{name!r} is {_KINDS.get(stat.S_IFMT(mode), 'a device')}; only files are uploaded"
+            )
         return RequestFile(
             path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR)
         )
@@ -124,9 +132,3 @@ def _upload(opened: ExitStack, path: Path) -> RequestFile:
         raise WrongCallError(f"{name!r} does not exist") from None
     except OSError as error:
         raise WrongCallError(f"{name!r} cannot be read: {(error.strerror or '').lower()}") from None
-
-
-def _kind(mode: int) -> str:
-    """Return the kind of a file that cannot be uploaded."""
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")

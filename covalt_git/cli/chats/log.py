@@ -68,6 +68,7 @@ def log(
     try:
         page = _page(chat_id, max_count, **which)
     except UnknownCommitError as error:
+        # Users of git write a path in the place of a commit, which git accepts.
         if commit and path is None and _page(chat_id, 1, manifest="HEAD", path=commit).manifests:
             error.hint = f"covalt-git chat log {chat_id} -- {shlex.quote(commit)}"
         raise

@@ -188,6 +188,7 @@ def _about(conflict: Conflict) -> str:
 
 
 def _resolution(pair: str) -> dict[str, Any]:
+    # From the right, because a path may contain `=`.
     path, separator, how = pair.rpartition("=")
     if not separator or not path or not how:
         raise WrongCallError(f"--resolve takes PATH=CHOICE, not {pair!r}")
@@ -199,4 +200,5 @@ def _content(file: Path) -> dict[str, Any]:
     """Return the decision for the content of a file."""
     if not file.is_file():
         raise WrongCallError(f"{str(file)!r} does not exist")
+    # Bytes, because the content may not be UTF-8.
     return {"decision": "content", "content_base64": base64.b64encode(file.read_bytes())}

@@ -71,6 +71,8 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
         try:
             return ask(replays.replay_call, **which, approve=approve, approved=approved)
         except ReplayNeedsApprovalError as error:
+            # stdout has the JSON only, so a question would be a part of it
+            # (test_a_replay_that_needs_approval_asks_only_without_json).
             if wants_json() or not can_ask():
                 raise
             if approved is not None:
@@ -80,6 +82,8 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
             output.fact(f"arguments: {display.arguments(arguments)}")
             if not output.confirm("run it again?"):
                 raise
+            # What HEAD means, or the code, may change while the user reads, so the answer repeats what was shown
+            # (test_a_replay_asks_again_if_another_call_is_named_meanwhile).
             approve, approved = True, error.digest
 
 

@@ -104,6 +104,7 @@ def _export_conversation(chat_id: str, path: Path | None, branch: str | None) ->
     if str(path) == "-":
         click.echo(text)
         return
+    # A clone may have a link here, which leads outside of the project.
     check_output(path)
     atomic_write.replace(path, f"{text}\n")
     messages = output.plural(conversation.messages, "message")
@@ -180,6 +181,7 @@ def delete(chat_id: str, *, yes: bool) -> None:
     """
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
+        # The input of a script is not the answer of a user (test_deleting_a_chat_asks_for_confirmation).
         if wants_json() or not sys.stdin.isatty():
             raise WrongCallError(
                 f"{chat_id} would be deleted for good: {lost}",

@@ -57,6 +57,7 @@ def _write(text: str, **style: Any) -> None:
     if style.get("err") and lines is not None:
         lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
         return
+    # The status line has to stay the last one: text printed on it would continue it.
     below = "".join(_moving)
     move()
     click.secho(text, color=_color(), **style)
@@ -106,11 +107,11 @@ def confirm(question: str, *, abort: bool = False, err: bool = False) -> bool:
     *above, last = divided(display.in_line(question))
     for line in above:
         _write(line, err=err)
+    # The only call of click.confirm: questions may have names from files of others, which are escaped here.
     return click.confirm(last, abort=abort, err=err)
 
 
 def warn(text: str) -> None:
-    """Print a warning to stderr."""
     say(text, err=True, fg="yellow")
 
 
@@ -118,10 +119,12 @@ def move(text: str = "") -> None:
     """Show a text in the status line below all output; without text, remove the line."""
     if not is_watched() or not (text or _moving):
         return
+    # A full line would wrap, and only its last row would be cleared.
     room = shutil.get_terminal_size((80, 24)).columns - 1
     line = display.in_line(text.replace("\n", " "))[:room]
     _moving[:] = [line] if line else []
-    click.echo(_BACK, err=True, nl=False, color=True)  # not a color, so NO_COLOR does not apply
+    # Always: this moves the cursor, and NO_COLOR is about colors only.
+    click.echo(_BACK, err=True, nl=False, color=True)
     if line:
         click.secho(line, err=True, nl=False, dim=True, color=_color())
 
@@ -155,6 +158,7 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str], empty: str = 
     widths = [
         max(len(row[at]) for row in [list(titles), *escaped_rows]) for at in range(len(titles))
     ]
+    # Programs that read the table need complete cells.
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
     for number, row in enumerate([list(titles), *escaped_rows]):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

@@ -29,6 +29,7 @@ def print_problems(problems: Iterable[Problem], root: Path, *, excerpts: bool = 
     Without ``excerpts``, the lines of the files are not shown on a terminal either.
     """
     watched = sys.stdout.isatty() and excerpts
+    # The line of a problem may contain a credential (test_no_excerpt_shows_a_credential).
     sources = Sources(root, blotted)
     room = shutil.get_terminal_size((_WIDTH, 24)).columns
     for problem in problems:

@@ -101,6 +101,7 @@ def _file(chat_id: str, manifest_id: str, path: str) -> None:
         output.say(f"{len(content)} bytes that are not text")
         return
     store = f"data/chats/{chat_id}/store.git"
+    # `chat show` prints no content of files, but stock git does.
     rest = shlex.join(["git", "--git-dir", store, "show", f"{manifest_id[: output.SHORT]}:{path}"])
     _text(content.decode("utf-8", "replace"), rest)
 
