@@ -47,8 +47,8 @@ class RootGroup(click.Group):
         rows = []
         for name in COMMANDS:
             source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
-            found = _HELP.search(source)
-            rows.append((name, found["line"] if found else ""))
+            match = _HELP.search(source)
+            rows.append((name, match["line"] if match else ""))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -116,18 +116,22 @@ def main(args: Sequence[str] | None = None) -> None:
     atexit.register(gc.freeze)
     argv = list(sys.argv[1:] if args is None else args)
     try:
+        # Not standalone: click would print its errors itself, without hints and with hidden characters.
         code = cli.main(argv, prog_name="covalt-git", standalone_mode=False)
     except click.ClickException as error:
         _show_usage(error, argv)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
         _show_stopped()
+        # 128 + SIGINT, as shells report it.
         sys.exit(130)
     except CovaltError as error:
+        # From the arguments, because an error may occur before click has parsed them.
         _show(error, as_json="--json" in argv)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader of our output has ended, as in `chat log | head`.
+        # If stdout stayed as it is, Python would fail once more when it flushes it at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
@@ -148,12 +152,13 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
         hint = usage_hints.hint_of(error, argv)
     message = error.format_message()
     hint = display.in_lines(hint_text(hint)) if hint else ""
-    shown = display.in_lines(message)  # it contains the user's input
+    safe_message = display.in_lines(message)  # it contains the user's input
     if output.lines is not None:
-        output.lines("\n".join(filter(None, (shown, hint))), level="error", error="usage")
+        output.lines("\n".join(filter(None, (safe_message, hint))), level="error", error="usage")
         return
-    if shown != message:
-        click.UsageError(shown, getattr(error, "ctx", None)).show()
+    if safe_message != message:
+        # click declares the messages of its errors final, so an escaped one needs an error of its own.
+        click.UsageError(safe_message, getattr(error, "ctx", None)).show()
     else:
         error.show()
     if hint:
@@ -163,6 +168,7 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
 def _show_stopped() -> None:
     from covalt_git.cli.terminal import interrupt, output  # noqa: PLC0415 - only at the end
 
+    # Keys repeat: a second Ctrl-C would end this process with a traceback.
     interrupt.pass_over()
     output.say("stopped", err=True)
 

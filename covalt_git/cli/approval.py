@@ -37,10 +37,10 @@ def list_approvals(*, everything: bool) -> None:
 
     Example: covalt-git approval list
     """
-    found = ask_to_print(approvals.list_approvals, state="all" if everything else "pending")
-    for damaged in found.damaged:
+    listing = ask_to_print(approvals.list_approvals, state="all" if everything else "pending")
+    for damaged in listing.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
-    rows = [_line(one) for one in found.approvals]
+    rows = [_line(approval) for approval in listing.approvals]
     output.table(rows, titles=_TITLES, empty="no call is pending approval")
 
 
@@ -74,8 +74,10 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
     Example: covalt-git approval approve 9c11d0e2
     """
     followed = following(wanted=None, asks=not wants_json())
+    # Before the first operation, which fixes the options of the context.
     context(follower=followed.follower)
     if reason is None:
+        # Before the terminal is missed: a script that misspelt the id has to correct that first.
         approval = ask(approvals.get_approval, execution_id=execution_id)
         check_user(
             reason, "a call is approved or denied", elsewhere="open /approvals of the server"
@@ -88,6 +90,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
                 output.say("it is still pending")
                 raise SystemExit(NEEDS_APPROVAL)
             if other:
+                # A call runs on its own branch only, so the approval would be refused.
                 ask(branches.switch_branch, chat_id=approval.chat_id, branch=approval.branch)
     try:
         with followed.running():
@@ -115,7 +118,8 @@ def deny(execution_id: str, *, reason: str | None) -> None:
     Example: covalt-git approval deny 9c11d0e2
     """
     if reason is None:
-        ask(approvals.get_approval, execution_id=execution_id)  # reports an unknown id first
+        # Before the terminal is missed: a script that misspelt the id has to correct that first.
+        ask(approvals.get_approval, execution_id=execution_id)
         check_user(
             reason, "a call is approved or denied", elsewhere="open /approvals of the server"
         )

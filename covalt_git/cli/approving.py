@@ -9,7 +9,6 @@ from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.models.tool_properties import Annotations
     from covalt_git.operations.approvals import ApprovalDetail
 
 _EFFECTS = {
@@ -24,13 +23,18 @@ _EFFECTS = {
 
 def print_approval(approval: ApprovalDetail) -> None:
     """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
+    # Facts and quotes only: the author of a toolset must not be able to add a line that looks like ours to what is
+    # decided (tests/security/test_what_a_reviewer_sees.py).
     where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
     output.fact(where, bold=True)
     if approval.alias_of is not None:
         output.fact(f"it forwards the call to {approval.alias_of}")
     if approval.description:
         output.quote(approval.description)
-    effects = _effects(approval.annotations)
+    declared = approval.annotations.model_dump()
+    effects = ", ".join(
+        words for (name, value), words in _EFFECTS.items() if declared[name] is value
+    )
     if effects:
         output.say(f"declared effects: {effects}")
     if approval.code is not None:
@@ -47,8 +51,3 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.changes(approval.replaces.changes)
     why = f"requested by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
     output.fact(why)
-
-
-def _effects(declared: Annotations) -> str:
-    values = declared.model_dump()
-    return ", ".join(words for (name, value), words in _EFFECTS.items() if values[name] is value)

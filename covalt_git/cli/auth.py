@@ -34,9 +34,9 @@ def login(*, no_browser: bool, **fields: Any) -> None:
 
     Example: covalt-git auth login tickets/remote
     """
-    done = ask_to_print(logins.log_in, browser=not no_browser, **fields)
-    scope = f", with the scope {done.scope}" if done.scope else ""
-    output.say(f"signed in to {done.server} at {done.issuer}{scope}")
+    row = ask_to_print(logins.log_in, browser=not no_browser, **fields)
+    scope = f", with the scope {row.scope}" if row.scope else ""
+    output.say(f"signed in to {row.server} at {row.issuer}{scope}")
 
 
 @command.command("list")
@@ -45,8 +45,8 @@ def list_sign_ins() -> None:
 
     Example: covalt-git auth list
     """
-    found = ask_to_print(logins.list_logins)
-    rows = [(one.server, one.url, one.issuer, one.scope, _token(one)) for one in found.logins]
+    listing = ask_to_print(logins.list_logins)
+    rows = [(row.server, row.url, row.issuer, row.scope, _token(row)) for row in listing.logins]
     empty = "you are not signed in to any server: covalt-git auth login TOOLSET/SERVER"
     output.table(rows, titles=_TITLES, empty=empty)
 
@@ -58,18 +58,18 @@ def logout(server: str) -> None:
 
     Example: covalt-git auth logout tickets/remote
     """
-    done = ask_to_print(logins.log_out, server=server)
+    result = ask_to_print(logins.log_out, server=server)
     text = (
-        f"signed out of {server}" if done.was_signed_in else f"you were not signed in to {server}"
+        f"signed out of {server}" if result.was_signed_in else f"you were not signed in to {server}"
     )
     output.say(text)
-    for why in done.not_taken_back:
+    for why in result.not_taken_back:
         output.say(why, err=True)
 
 
-def _token(one: logins.LoginRow) -> str:
-    if one.needs_more:
-        return f"lacks a scope: covalt-git auth login {one.server}"
-    if one.renewable:
+def _token(row: logins.LoginRow) -> str:
+    if row.needs_more:
+        return f"lacks a scope: covalt-git auth login {row.server}"
+    if row.renewable:
         return "renewed automatically"
-    return f"expires {one.expires_at}" if one.expires_at else "unknown expiry"
+    return f"expires {row.expires_at}" if row.expires_at else "unknown expiry"

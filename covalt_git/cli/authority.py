@@ -48,16 +48,16 @@ def show(toolset_id: str | None) -> None:
 
     Example: covalt-git authority show data-lab
     """
-    found = ask_to_print(authority.get_authority, toolset_id=toolset_id)
-    for position, one in enumerate(found.toolsets):
+    result = ask_to_print(authority.get_authority, toolset_id=toolset_id)
+    for position, toolset in enumerate(result.toolsets):
         if position:
             output.say()
-        _print_toolset(one)
-    if not found.toolsets:
+        _print_toolset(toolset)
+    if not result.toolsets:
         output.say("no toolsets")
-    if found.not_trusted:
+    if result.not_trusted:
         output.say("\nnot trusted on this machine:", fg="yellow")
-        for permission in found.not_trusted:
+        for permission in result.not_trusted:
             output.say(f"  {permission}")
         output.say("  hint: covalt-git trust")
 
@@ -87,56 +87,55 @@ def diff(revisions: str, *, form: str | None, fail_on: str) -> None:
     """
     if wants_json() and form not in {None, "json"}:
         raise WrongCallError(f"--json and --format {form} cannot be combined")
-    found = ask(authority.compare_authority, revisions=revisions)
-    _print(found, form or ("json" if wants_json() else "text"), context().root)
-    changed = any(one.verdict != "neutral" for one in found.changes)
-    if (found.grown and fail_on != "never") or (changed and fail_on == "changed"):
+    comparison = ask(authority.compare_authority, revisions=revisions)
+    _print(comparison, form or ("json" if wants_json() else "text"), context().root)
+    changed = any(change.verdict != "neutral" for change in comparison.changes)
+    if (comparison.grown and fail_on != "never") or (changed and fail_on == "changed"):
         raise SystemExit(GREW)
 
 
-# Printing
-
-
-def _print(found: authority.AuthorityCompared, form: str, root: Path) -> None:
+def _print(comparison: authority.AuthorityCompared, form: str, root: Path) -> None:
     if form == "json":
-        output.as_json(found)
+        output.as_json(comparison)
     elif form == "sarif":
-        click.echo(json.dumps(sarif(found.changes, repository_prefix(root)), indent=2))
+        click.echo(json.dumps(sarif(comparison.changes, repository_prefix(root)), indent=2))
     elif form == "markdown":
-        click.echo(display.in_lines(markdown(found.changes, list(map(str, found.problems)))))
+        click.echo(
+            display.in_lines(markdown(comparison.changes, list(map(str, comparison.problems))))
+        )
     else:
-        for line, change in text_lines(found.changes):
+        for line, change in text_lines(comparison.changes):
             colour = None
             if change is not None:
                 colour = "red" if change.verdict == "widening" else "green"
             output.say(line, fg=colour)
-        for problem in found.problems:
+        for problem in comparison.problems:
             output.say(str(problem), err=True, fg="yellow")
-        output.say(summary(found.changes), bold=True)
+        output.say(summary(comparison.changes), bold=True)
 
 
-def _print_toolset(one: ToolsetOverview) -> None:
-    state = "enabled" if one.enabled else "disabled"
-    origin = "the project's own" if one.own else "imported: runs only in a sandbox"
-    output.say(f"{one.toolset_id}: {state}, {origin}", bold=True)
-    if one.broken:
+def _print_toolset(toolset: ToolsetOverview) -> None:
+    state = "enabled" if toolset.enabled else "disabled"
+    origin = "the project's own" if toolset.own else "imported: runs only in a sandbox"
+    output.say(f"{toolset.toolset_id}: {state}, {origin}", bold=True)
+    if toolset.broken:
         output.say("  has errors, so that none of its tools can be called: covalt-git validate")
     lines = {
-        "reaches": list(one.hosts),
-        "secrets": [_secret(one, name) for name in one.secrets],
-        "starts and connects": list(one.processes),
-        "packages": list(one.packages),
-        "sandbox": ["may run without one"] if one.unsandboxed else [],
+        "reaches": list(toolset.hosts),
+        "secrets": [_secret(toolset, name) for name in toolset.secrets],
+        "starts and connects": list(toolset.processes),
+        "packages": list(toolset.packages),
+        "sandbox": ["may run without one"] if toolset.unsandboxed else [],
         "ended grants": [
             f"{key}: {'its entry' if key.startswith('tool-') else 'a file'} has changed"
-            for key in one.stale_grants
+            for key in toolset.stale_grants
         ],
-        "more": list(one.more),
+        "more": list(toolset.more),
     }
     for title, texts in lines.items():
         for text in texts:
             output.say(f"  {title}: {text}")
-    if not one.tools:
+    if not toolset.tools:
         return
     output.table(
         [
@@ -147,13 +146,15 @@ def _print_toolset(one: ToolsetOverview) -> None:
                 ", ".join(tool.roles) or "none",
                 tool.does,
             )
-            for tool in one.tools
+            for tool in toolset.tools
         ],
         titles=("  TOOL", "APPROVAL", "WRITES", "ROLES", "RUNS"),
     )
 
 
-def _secret(one: ToolsetOverview, name: str) -> str:
-    if hosts := one.secrets[name]:
+def _secret(toolset: ToolsetOverview, name: str) -> str:
+    if hosts := toolset.secrets[name]:
         return f"{name}, to {', '.join(hosts)}"
-    return f"{name}, {'for its Python' if name in one.granted_secrets else 'which is not granted'}"
+    return (
+        f"{name}, {'for its Python' if name in toolset.granted_secrets else 'which is not granted'}"
+    )

@@ -65,10 +65,10 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
     if key and to_output:
         raise click.UsageError("--sign writes a second file beside the first: name that with -o")
     if to_output:
-        found = ask(bundles.export_toolset, toolset_id=toolset_id, **how)
-        shutil.copyfileobj(found.stream, sys.stdout.buffer)
+        file = ask(bundles.export_toolset, toolset_id=toolset_id, **how)
+        shutil.copyfileobj(file.stream, sys.stdout.buffer)
         return
-    made = ask_to_print(
+    bundle = ask_to_print(
         bundles.write_bundle,
         toolset_id=toolset_id,
         path=path,
@@ -76,13 +76,13 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
         **how,
     )
     output.say(
-        f"{made.file}: {output.plural(made.files, 'file')} of {toolset_id} {made.version}, {made.bytes} bytes"
+        f"{bundle.file}: {output.plural(bundle.files, 'file')} of {toolset_id} {bundle.version}, {bundle.bytes} bytes"
     )
-    output.say(made.digest)
-    for one in made.placeholders:
-        output.say(f"${{{one.name}}} replaces the credential at {one.path}")
-    if made.signature:
-        output.say(f"{made.signature}: its signature, to be sent with it")
+    output.say(bundle.digest)
+    for placeholder in bundle.placeholders:
+        output.say(f"${{{placeholder.name}}} replaces the credential at {placeholder.path}")
+    if bundle.signature:
+        output.say(f"{bundle.signature}: its signature, to be sent with it")
 
 
 @command.command("import")
@@ -155,6 +155,7 @@ def import_(
         print_update(imported.update, context().project.root)
     else:
         print_import(imported)
+    # After its content was printed, by which the user decides about the key.
     if imported.signer_problem is not None:
         raise imported.signer_problem.as_error()
     if imported.update is not None and is_unresolved(imported.update):
@@ -163,15 +164,16 @@ def import_(
 
 def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -> str:
     """Print the key that signed a bundle, ask unless there is a reason, and return its line for ``signers``."""
-    found = ask(toolset_imports.import_toolset_from, source=source, **how | {"dry_run": True})
-    if not found.unknown_key:
-        signed = f"signed by {found.signer.principal!r}" if found.signer else "not signed"
+    preview = ask(toolset_imports.import_toolset_from, source=source, **how | {"dry_run": True})
+    if not preview.unknown_key:
+        signed = f"signed by {preview.signer.principal!r}" if preview.signer else "not signed"
         raise CovaltError(
             f"it is {signed}, so there is no key to add", hint="leave out --trust-signer"
         )
-    line = f"{name} {found.unknown_key}"
-    assert found.signer_problem is not None
-    output.fact(found.signer_problem.error_description, err=True)
+    line = f"{name} {preview.unknown_key}"
+    assert preview.signer_problem is not None
+    # On stderr, because stdout may get JSON.
+    output.fact(preview.signer_problem.error_description, err=True)
     output.fact(f"`signers` in covalt.yaml gets: {line}", err=True)
     check_user(reason, "signers are trusted")
     if reason is None and not output.confirm("trust this key?", err=wants_json()):
@@ -181,38 +183,40 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
 
 def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
     """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return the reviewed digest."""
+    # The review changes nothing; the import compares its digest with the files that it stages.
     dry = how | {"dry_run": True, "trusted_signer": None}
-    found = ask(toolset_imports.import_toolset_from, source=source, **dry)
+    preview = ask(toolset_imports.import_toolset_from, source=source, **dry)
     if not wants_json():
-        _print_facts(found)
-        for grant in found.grants:
+        _print_facts(preview)
+        for grant in preview.grants:
             output.fact(f"  it gets: {grant.words}, for {grant.digest}")
-        if found.permissions:
+        if preview.permissions:
             output.say("This would be trusted on this machine:")
-            print_permissions(found.permissions)
+            print_permissions(preview.permissions)
     check_user(reason)
-    if yes or reason is not None or found.update is not None:
-        return found.digest
+    # An import with --trust refuses updates, so the answer to a question about one would have no effect.
+    if yes or reason is not None or preview.update is not None:
+        return preview.digest
     if wants_json():
         raise click.UsageError("--trust --json prints no question; add --yes")
     if not output.confirm(
-        "import it, enable it and add these grants?" if found.grants else "import and enable it?"
+        "import it, enable it and add these grants?" if preview.grants else "import and enable it?"
     ):
         raise click.exceptions.Abort
-    return found.digest
+    return preview.digest
 
 
 def _print_trusted(imported: toolset_imports.ToolsetImported) -> None:
     granted = ", ".join(grant.words for grant in imported.grants) or "nothing"
     output.say(f"{imported.toolset_id} is imported and enabled; granted: {granted}", fg="green")
-    for one in imported.sources:
-        if one.failure is not None:
-            output.say(f"  {one.source}: {one.failure.error_description}", fg="yellow")
-        elif one.refreshed is not None:
+    for outcome in imported.sources:
+        if outcome.failure is not None:
+            output.say(f"  {outcome.source}: {outcome.failure.error_description}", fg="yellow")
+        elif outcome.refreshed is not None:
             output.say(
-                f"  {one.source}: {output.plural(one.refreshed.source.tools, 'tool')} to accept"
+                f"  {outcome.source}: {output.plural(outcome.refreshed.source.tools, 'tool')} to accept"
             )
-            output.say(f"    covalt-git source diff {one.source}")
+            output.say(f"    covalt-git source diff {outcome.source}")
 
 
 def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
@@ -224,10 +228,10 @@ def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
         output.fact(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
     names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
     output.fact(f"  tools: {', '.join(names) or 'none'}")
-    for title, wanted in imported.wants.items():
-        output.fact(f"  {title}: {', '.join(wanted)}")
-    for one in imported.warnings:
-        output.fact(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
+    for title, needs in imported.wants.items():
+        output.fact(f"  {title}: {', '.join(needs)}")
+    for warning in imported.warnings:
+        output.fact(f"  {warning.path.removeprefix('toolsets/')}: {warning.message}", fg="yellow")
 
 
 def print_import(imported: toolset_imports.ToolsetImported) -> None:

@@ -40,7 +40,7 @@ def verify(what: str, *, signature: Path | None) -> None:
         _verify_file(Path(what), signature)
         return
     try:
-        found = ask(bundles.verify_toolset, toolset_id=what)
+        verification = ask(bundles.verify_toolset, toolset_id=what)
     except UnknownNameError:
         if not Path(what).exists():
             raise
@@ -48,49 +48,49 @@ def verify(what: str, *, signature: Path | None) -> None:
         return
     if signature:
         raise click.UsageError("--signature requires a FILE: an installed toolset has no signature")
-    _print_toolset(found)
+    _print_toolset(verification)
 
 
 def _verify_file(file: Path, signature: Path | None) -> None:
-    found = ask(bundles.verify_bundle, file=file, signature=signature)
-    changed, recorded = found.problem, found.recorded
-    print_json(found, exit_code=int(changed is not None))
-    output.say(f"{found.toolset_id} {found.version}: {found.digest}")
-    output.say(f"  signed by: {found.signer}" if found.signer else "  not signed")
+    verification = ask(bundles.verify_bundle, file=file, signature=signature)
+    changed, recorded = verification.problem, verification.recorded
+    print_json(verification, exit_code=int(changed is not None))
+    output.say(f"{verification.toolset_id} {verification.version}: {verification.digest}")
+    output.say(f"  signed by: {verification.signer}" if verification.signer else "  not signed")
     if recorded is None:
         output.say("  installed: no toolset with this id")
-    elif found.is_recorded is None:
+    elif verification.is_recorded is None:
         output.say("  installed: the project's own toolset, without recorded import")
-    elif found.is_recorded:
+    elif verification.is_recorded:
         output.say(f"  installed: the same, {_imported(recorded)}")
     else:
         output.say(
             f"  installed: another, {recorded.version} {recorded.digest}, {_imported(recorded)}"
         )
-    if found.changed_here:
+    if verification.changed_here:
         output.say("  its files have local changes", fg="yellow")
     if changed:
         raise changed.as_error()
 
 
-def _print_toolset(found: bundles.ToolsetVerified) -> None:
-    print_json(found, exit_code=int(found.is_recorded is False))
-    recorded = found.recorded
-    output.say(f"{found.toolset_id}: {found.digest}")
-    if found.is_recorded is None:
+def _print_toolset(verification: bundles.ToolsetVerified) -> None:
+    print_json(verification, exit_code=int(verification.is_recorded is False))
+    recorded = verification.recorded
+    output.say(f"{verification.toolset_id}: {verification.digest}")
+    if verification.is_recorded is None:
         output.say("  it is the project's own; its history is in Git")
     else:
-        if found.is_recorded:
+        if verification.is_recorded:
             output.say(f"  its files are unchanged: {_imported(recorded)}")
         output.say(f"  signed by: {recorded.signer}" if recorded.signer else "  not signed")
-    for title, names in (("grant", found.grants), ("accepted tool", found.accepted)):
+    for title, names in (("grant", verification.grants), ("accepted tool", verification.accepted)):
         for name, holds in names.items():
             verdict = "valid" if holds else "ended by a change"
             output.say(f"  {title} {name}: {verdict}", fg=None if holds else "yellow")
-    if found.is_recorded is False:
+    if verification.is_recorded is False:
         raise CovaltError(
             f"its files have changed since it was {_imported(recorded)}, with {recorded.digest}",
-            hint=f"git log -p -- toolsets/{found.toolset_id}",
+            hint=f"git log -p -- toolsets/{verification.toolset_id}",
         )
 
 

@@ -98,6 +98,7 @@ def command(
     # The fork server starts in parallel, and takes as long as these imports.
     from covalt_git.cli import call_batch, calls, context  # noqa: PLC0415
 
+    # Before the call is made: after it, a refused --yes would leave a pending call.
     if yes:
         context.check_user(
             reason, "a call is approved or denied", elsewhere="open /approvals of the server"

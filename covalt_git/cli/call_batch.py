@@ -49,6 +49,7 @@ def run(
     """
     approves = yes or reason is not None
     followed = following(wanted=follow)
+    # Before the first operation, which fixes the options of the context.
     context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
     batch = ask(calls.check_batch, text=read_argument_file(file), name=name, chat_id=chat_id)
@@ -56,11 +57,14 @@ def run(
     with followed.running():
         for call in batch.calls:
             report.show_progress(call)
+            # The calls share a terminal, so each printed log has to name its call.
             followed.name = report.place(call)
             try:
                 answer = _call(call, followed, approves=approves, reason=reason)
             except CovaltError as error:
-                if followed.is_cancelled:  # before the call started
+                # Ctrl-C while a call waited for its chat: the call never began, so it has not failed
+                # (test_a_batch_stops_and_counts_what_did_not_run).
+                if followed.is_cancelled:
                     break
                 became = report.refused(call, error)
             else:
@@ -97,9 +101,8 @@ class _BatchReport:
         return f"{self._name}:{call.line}"
 
     def show_progress(self, call: BatchedCall) -> None:
-        """Show the progress on a terminal."""
-        done = bar(self._counts.total(), len(self._calls))
-        output.move(f"{done} {call.chat_id} {call.tool_id}")
+        progress = bar(self._counts.total(), len(self._calls))
+        output.move(f"{progress} {call.chat_id} {call.tool_id}")
 
     def ended(self, call: BatchedCall, answer: CallAnswer) -> Became:
         """Report a call that was made, now or before; return its outcome."""

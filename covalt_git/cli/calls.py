@@ -38,6 +38,7 @@ def make(
     ``fields`` are the chat, the message and the id of the call.  A call that needs approval is approved with ``yes`` or for a ``reason``.
     """
     followed = following(wanted=follow, asks=not wants_json())
+    # Before the first operation, which fixes the options of the context.
     context(follower=followed.follower)
     given = _arguments(tool_id, args, pairs, args_file)
     with followed.running():
@@ -86,12 +87,15 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     commit = answer.post_manifest_id or ""
     rest = result_text.show_command(answer.chat_id, commit) if commit else "add --json"
     has_failed = answer.status != "success"
-    if answer.error_detail is not None:  # before the output, which may be long
+    # Before the output, which may fill the terminal
+    # (test_the_error_comes_before_the_first_and_last_lines_that_were_printed).
+    if answer.error_detail is not None:
         result_text.error(answer.error_detail, rest, err=True)
     if has_failed:
         result_text.answered(answer.result, rest, err=True)
         result_text.printed(answer.output, rest, err=True)
-    if answer.post_manifest_id is None:  # of a built-in tool, whose calls are not recorded
+    # A built-in tool, whose calls are not recorded, so no commit has the rest of the result.
+    if answer.post_manifest_id is None:
         output.as_json(answer.result)
         return
     if plan is not None:
@@ -105,6 +109,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
 
 def _ask_user(answer: CallAnswer) -> Literal["yes", "no", "nothing"]:
     """Return the user's decision about a call; ``nothing`` if no user is at a terminal."""
+    # stdout has the JSON only, so a question would be a part of it.
     if wants_json() or not can_ask():
         return "nothing"
     print_approval(ask(approvals.get_approval, execution_id=answer.execution_id))
@@ -136,7 +141,7 @@ def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | Non
 
 
 def _pair(pair: str) -> tuple[str, str]:
-    name, found, value = pair.partition("=")
-    if not found:
+    name, separator, value = pair.partition("=")
+    if not separator:
         raise WrongCallError(f"--arg takes NAME=VALUE, not {pair!r}")
     return name, value

@@ -71,8 +71,8 @@ def context(**options: Any) -> Context:
                 },
             )
         )
-    found: Context = root.meta[_CONTEXT]
-    return found
+    command_context: Context = root.meta[_CONTEXT]
+    return command_context
 
 
 def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
@@ -113,6 +113,7 @@ def waiting(holder: str) -> None:
 
 def can_ask() -> bool:
     """Return whether a user at a terminal can answer a question."""
+    # Both: a user cannot read a question that is written to a file or a pipe.
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -150,7 +151,8 @@ def read_argument_file(file: Path) -> str:
     """
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return content.decode("utf-8-sig")  # some editors write a byte order mark
+        # Some editors write a byte order mark.
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise WrongCallError(f"{file} cannot be read: {(error.strerror or '').lower()}") from None
     except UnicodeDecodeError as error:

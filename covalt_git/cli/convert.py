@@ -67,16 +67,18 @@ def command(*, report: Path | None, **how: Any) -> None:
     """
     if str(how["output"]) == "-":
         how["output"] = None
-    done = _converted(how)
+    result = _converted(how)
     if report is not None:
         text = json.dumps(
-            done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
+            result.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
         )
+        # Before print_json, which ends the command with --json. A clone may have a link here, which leads outside of
+        # the project.
         check_output(report)
         atomic_write.replace(report, f"{text}\n")
-    failed = bool(how["strict"] and done.lost)
-    print_json(done, exit_code=int(failed))
-    _print(done, dry_run=how["dry_run"] or failed)
+    failed = bool(how["strict"] and result.lost)
+    print_json(result, exit_code=int(failed))
+    _print(result, dry_run=how["dry_run"] or failed)
     if failed:
         raise SystemExit(1)
 
@@ -93,29 +95,29 @@ def _converted(how: dict[str, Any]) -> Converted:
     return perform(conversions.convert_file, **{**how, "skip_bad": True})
 
 
-def _print(done: Converted, *, dry_run: bool) -> None:
-    if not done.written and not dry_run:
-        if len(done.files) > 1 or any(one.encoding != "utf-8" for one in done.files):
-            raise WrongCallError(f"the output has {len(done.files)} files", hint="add -o FOLDER")
-        click.echo(done.files[0].content, nl=False)
-    for path in done.written:
+def _print(result: Converted, *, dry_run: bool) -> None:
+    if not result.written and not dry_run:
+        if len(result.files) > 1 or any(file.encoding != "utf-8" for file in result.files):
+            raise WrongCallError(f"the output has {len(result.files)} files", hint="add -o FOLDER")
+        click.echo(result.files[0].content, nl=False)
+    for path in result.written:
         output.say(f"wrote {path}", err=True)
-    for note in done.notes:
+    for note in result.notes:
         output.say(f"{note.pointer}: {note.message}", err=True)
-    for loss in done.lost[:_MOST_LINES]:
+    for loss in result.lost[:_MOST_LINES]:
         output.say(f"lost {loss.pointer}: {loss.reason}", err=True, fg="yellow")
-    if len(done.lost) > _MOST_LINES:
+    if len(result.lost) > _MOST_LINES:
         output.say(
-            f"and {len(done.lost) - _MOST_LINES} more; --report FILE has all of them", err=True
+            f"and {len(result.lost) - _MOST_LINES} more; --report FILE has all of them", err=True
         )
-    counts = f"{done.consumed} converted, {done.carried} carried, {len(done.lost)} lost"
+    counts = f"{result.consumed} converted, {result.carried} carried, {len(result.lost)} lost"
     output.say(
-        f"{output.plural(done.toolsets, 'toolset')}, {output.plural(done.tools, 'tool')}; values: {counts}",
+        f"{output.plural(result.toolsets, 'toolset')}, {output.plural(result.tools, 'tool')}; values: {counts}",
         err=True,
     )
-    if done.destructive:
-        verb = "needs" if done.destructive == 1 else "need"
-        tools = output.plural(done.destructive, "tool")
+    if result.destructive:
+        verb = "needs" if result.destructive == 1 else "need"
+        tools = output.plural(result.destructive, "tool")
         output.say(
             f"{tools} {verb} approval of calls, because they can delete or overwrite data", err=True
         )

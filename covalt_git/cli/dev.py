@@ -81,7 +81,8 @@ def _watching(project: WatchedProject, reporter: _Reporter, *, poll: bool) -> It
             start = time.monotonic()
             try:
                 scan = project.scan()
-            except OSError as error:  # may be temporary, such as too many open files
+            except OSError as error:
+                # It may be temporary, such as too many open files, so the next change is scanned again.
                 output.say(f"cannot scan the files: {error.strerror}", err=True, fg="red")
                 scan = None
             changes.scanned(time.monotonic() - start)
@@ -104,6 +105,7 @@ class _Reporter:
     def __init__(self, project: WatchedProject) -> None:
         self._project = project
         self._as_json = wants_json()
+        # `start` is called when the server is ready, `changed` by the thread that follows the files.
         self._lock = threading.Lock()
         self._reported: tuple[Problem, ...] = ()
         self._server: ServerConfig | None = None
@@ -120,9 +122,14 @@ class _Reporter:
     def changed(self, scan: ProjectScan) -> None:
         """Print the changes of a scan."""
         with self._lock:
-            if not self._started:  # `start` prints all problems
+            # The URL comes first, and then `start` prints all problems.
+            if not self._started:
                 return
-            new = tuple(one for one in scan.reading.problems if _is_news(one, scan, self._reported))
+            new = tuple(
+                problem
+                for problem in scan.reading.problems
+                if _is_news(problem, scan, self._reported)
+            )
             self._print_problems(scan, new)
 
     def _print_problems(self, scan: ProjectScan, problems: tuple[Problem, ...]) -> None:
@@ -134,7 +141,7 @@ class _Reporter:
                 "changed": scan.changed,
                 "mended": scan.fixed,
                 "broken": sorted(broken),
-                "problems": [one.as_json() for one in reading.problems],
+                "problems": [problem.as_json() for problem in reading.problems],
                 "toolsets": len(reading.toolsets),
                 "tools": tools,
             }

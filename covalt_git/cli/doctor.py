@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.runtime.probes import Finding
     from covalt_git.runtime.sandbox_levels import Available
 
-    Found = dict[SandboxLevel, list[Finding]]
+    Findings = dict[SandboxLevel, list[Finding]]
 
 _HOLDING = ("full", "landlock", "seatbelt")
 """The levels that must block every probe."""
@@ -50,10 +50,12 @@ def command(*, quick: bool, verbose: bool) -> None:
         )
         output.say()
     levels = sandbox_levels.levels()
-    found = {one.level: _probe(one) for one in levels if not quick and one.here}
-    code = exit_code(found, effective=sandbox_levels.level())
-    print_json(_json(facts, levels, found), exit_code=code)
-    print_levels(levels, found, verbose=verbose)
+    findings_by_level = {
+        available.level: _probe(available) for available in levels if not quick and available.here
+    }
+    code = exit_code(findings_by_level, effective=sandbox_levels.level())
+    print_json(_json(facts, levels, findings_by_level), exit_code=code)
+    print_levels(levels, findings_by_level, verbose=verbose)
     raise click.exceptions.Exit(code)
 
 
@@ -61,19 +63,22 @@ def _secret_command(root: Path) -> list[machine.MachineFact]:
     """Return the secret_command of the project in ``root``, if there is one."""
     try:
         project = find_root(root)
-        found = SecretCommand.of(project, read_config(project).secret_command)
-        if found is None:
+        secret_command = SecretCommand.of(project, read_config(project).secret_command)
+        if secret_command is None:
             return []
-        note = "allowed" if found.is_allowed else "not allowed; covalt-git secret allow"
+        note = "allowed" if secret_command.is_allowed else "not allowed; covalt-git secret allow"
     except CovaltError:
         return []  # `validate` reports the errors
-    return [machine.MachineFact("secret command", str(found), note)]
+    return [machine.MachineFact("secret command", str(secret_command), note)]
 
 
-def exit_code(found: Found, *, effective: SandboxLevel) -> int:
+def exit_code(findings_by_level: Findings, *, effective: SandboxLevel) -> int:
     """Return 1 if a probe succeeded or failed to run at a level that must block it."""
-    judged = (one for level, one in found.items() if level in {effective, *_HOLDING})
-    return int(any(finding.verdict != "refused" for one in judged for finding in one))
+    # The level `process` blocks few probes, as it says, so it counts only where a machine has no other.
+    judged = (
+        findings for level, findings in findings_by_level.items() if level in {effective, *_HOLDING}
+    )
+    return int(any(finding.verdict != "refused" for findings in judged for finding in findings))
 
 
 def _probe(available: Available) -> list[Finding]:
@@ -82,14 +87,24 @@ def _probe(available: Available) -> list[Finding]:
     return probes.run(available.level)
 
 
-def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) -> None:
+def print_levels(
+    levels: Sequence[Available], findings_by_level: Findings, *, verbose: bool
+) -> None:
     """Print the levels as a table, and below it the probes that were not blocked."""
     rows = []
-    for one in levels:
-        mark = "effective" if one.level == sandbox_levels.level() else "yes" if one.here else "no"
-        rows.append((one.level, mark, _summary(one, found), _why(one)))
+    for available in levels:
+        mark = (
+            "effective"
+            if available.level == sandbox_levels.level()
+            else "yes"
+            if available.here
+            else "no"
+        )
+        rows.append(
+            (available.level, mark, _summary(available, findings_by_level), _why(available))
+        )
     output.table(rows, titles=("LEVEL", "AVAILABLE", "PROBES", ""))
-    for level, findings in found.items():
+    for level, findings in findings_by_level.items():
         for finding in findings:
             if verbose or (finding.verdict != "refused" and level in _HOLDING):
                 colour = None if finding.verdict == "refused" else "red"
@@ -98,26 +113,28 @@ def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) ->
                 )
 
 
-def _summary(one: Available, found: Found) -> str:
-    if one.level not in found:
+def _summary(available: Available, findings_by_level: Findings) -> str:
+    if available.level not in findings_by_level:
         return "-"
-    verdicts = [finding.verdict for finding in found[one.level]]
+    verdicts = [finding.verdict for finding in findings_by_level[available.level]]
     counts = [f"{verdicts.count(kind)} {kind}" for kind in ("refused", "through", "broken")]
     return ", ".join(count for count in counts if not count.startswith("0 "))
 
 
-def _why(one: Available) -> str:
-    if one.level == "process":
+def _why(available: Available) -> str:
+    if available.level == "process":
         return "protects against accidents, not attacks: imported toolsets cannot run"
-    return f"{one.why}; {one.hint}" if one.hint else one.why
+    return f"{available.why}; {available.hint}" if available.hint else available.why
 
 
 def _json(
-    facts: Sequence[machine.MachineFact], levels: Sequence[Available], found: Found
+    facts: Sequence[machine.MachineFact], levels: Sequence[Available], findings_by_level: Findings
 ) -> JsonObject:
     return {
         "machine": {fact.name: {"value": fact.value, "note": fact.note} for fact in facts},
         "level": sandbox_levels.level(),
-        "levels": [one._asdict() for one in levels],
-        "probes": [finding._asdict() for findings in found.values() for finding in findings],
+        "levels": [available._asdict() for available in levels],
+        "probes": [
+            finding._asdict() for findings in findings_by_level.values() for finding in findings
+        ],
     }

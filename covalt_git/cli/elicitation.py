@@ -42,11 +42,13 @@ _KINDS = {
     "boolean": "y or n",
     "choices": "several, with commas",
 }
+# A prompt for a closed question may still wait for a line, which the next prompt must not share.
 _one_at_a_time = threading.Lock()
 
 
 def respondent(*, wanted: bool) -> Respondent:
     """Return a respondent that prompts at this terminal; ``NO_RESPONDENT`` if there is no terminal."""
+    # Prompts go to stderr, because stdout has the result.
     if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
         return NO_RESPONDENT
     return Respondent(frozenset({"form", "url"}), _show)
@@ -118,8 +120,8 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
     default = "" if field.default is None else _written(field.default)
     label = f"  {words}" + (f" [{kind}]" if kind else "") + (f" [{default}]" if default else "")
     for value, title in field.options:
-        shown = f"    {value}" + (f"  {title}" if title != value else "")
-        output.fact(shown, err=True)
+        option = f"    {value}" + (f"  {title}" if title != value else "")
+        output.fact(option, err=True)
     while True:
         text = _line(inquiry, f"{label}: ") or default
         if not text and not field.is_required:
@@ -146,6 +148,7 @@ def _line(inquiry: Inquiry, label: str) -> str:
         if inquiry.is_over:
             click.echo(err=True)
             raise NoOpenQuestionError("the question has been closed")
+    # Not from sys.stdin, whose buffer may take further lines, of which `select` would not know.
     typed = os.read(terminal, _LONGEST_LINE)
     if not typed:
         raise EOFError
@@ -167,7 +170,7 @@ def _read(field: FormField, text: str) -> Any:
     Raises:
         ValueError: if it is invalid.
     """
-    known = [value for value, _ in field.options]
+    values = [value for value, _ in field.options]
     match field.kind:
         case "integer" | "number":
             try:
@@ -179,9 +182,11 @@ def _read(field: FormField, text: str) -> Any:
                 raise ValueError("answer y or n")
             return _TRUTHS[text.lower()]
         case "choice" | "choices":
-            chosen = [text] if field.kind == "choice" else [one.strip() for one in text.split(",")]
-            for one in chosen:
-                if one not in known:
-                    raise ValueError(f"{one!r} is not one of {', '.join(known)}")
+            chosen = (
+                [text] if field.kind == "choice" else [part.strip() for part in text.split(",")]
+            )
+            for choice in chosen:
+                if choice not in values:
+                    raise ValueError(f"{choice!r} is not one of {', '.join(values)}")
             return text if field.kind == "choice" else chosen
     return text

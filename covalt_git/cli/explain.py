@@ -8,7 +8,6 @@ from covalt_git.cli.context import print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.problems.explain import (
-    Explanation,
     call_code,
     call_codes,
     explanation,
@@ -28,19 +27,17 @@ def command(code: str | None, *, markdown: bool) -> None:
     if markdown:
         click.echo(problems_page(), nl=False)
     elif code is None:
-        what = titles() | {one.code: one.what for one in call_codes().values()}
-        print_json([{"code": one, "title": title} for one, title in what.items()])
+        what = titles() | {entry.code: entry.what for entry in call_codes().values()}
+        print_json([{"code": problem_code, "title": title} for problem_code, title in what.items()])
         output.table([*what.items()], titles=("code", "what"))
     elif (of_call := call_code(code)) is not None:
-        found = {"code": of_call.code, "title": of_call.what, "how_to_mend": of_call.how_to_fix}
-        print_json(found)
+        # `how_to_mend` is a serialized name, so it keeps the word of earlier versions.
+        facts = {"code": of_call.code, "title": of_call.what, "how_to_mend": of_call.how_to_fix}
+        print_json(facts)
         click.echo(f"{of_call.code}: {of_call.what}\nHow to fix: {of_call.how_to_fix}")
     else:
-        print_json(_json(explanation(code)))
-        click.echo(explanation(code).markdown, nl=False)
-
-
-def _json(explained: Explanation) -> dict[str, str]:
-    names = ("what", "why", "how_to_mend")
-    sections = dict(zip(names, explained.sections.values(), strict=True))
-    return {"code": explained.code, "title": explained.title, **sections}
+        explained = explanation(code)
+        names = ("what", "why", "how_to_mend")
+        sections = dict(zip(names, explained.sections.values(), strict=True))
+        print_json({"code": explained.code, "title": explained.title, **sections})
+        click.echo(explained.markdown, nl=False)

@@ -17,16 +17,16 @@ def command() -> None:
 
     Example: covalt-git formats
     """
-    found = perform(conversions.list_formats)
-    print_json(found)
+    listing = perform(conversions.list_formats)
+    print_json(listing)
     rows = [
         (
-            one.name,
-            "yes" if one.reads else "-",
-            "yes" if one.writes else "-",
-            one.syntax,
-            one.file_name,
+            row.name,
+            "yes" if row.reads else "-",
+            "yes" if row.writes else "-",
+            row.syntax,
+            row.file_name,
         )
-        for one in found.formats
+        for row in listing.formats
     ]
     output.table(rows, titles=("FORMAT", "READ", "WRITE", "SYNTAX", "FILE"))

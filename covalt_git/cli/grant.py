@@ -54,16 +54,16 @@ def list_grants(toolset_id: str | None) -> None:
 
     Example: covalt-git grant list data-lab
     """
-    found = ask_to_print(grants.list_grants, toolset_id=toolset_id)
-    if found.grants:
-        output.table([_line(one) for one in found.grants], titles=_TITLES)
-        for one in found.grants:
-            if isinstance(one.grant, ProcessGrant | ServerGrant):
-                for what in one.changed:
-                    output.say(f"{one.toolset_id} {one.key}: {what}", fg="yellow")
-        for one_id in sorted({one.toolset_id for one in found.grants if not one.holds}):
-            output.say(f"renew them: covalt-git grant add {one_id} --again")
-        if not all(one.trusted for one in found.grants):
+    listing = ask_to_print(grants.list_grants, toolset_id=toolset_id)
+    if listing.grants:
+        output.table([_line(row) for row in listing.grants], titles=_TITLES)
+        for row in listing.grants:
+            if isinstance(row.grant, ProcessGrant | ServerGrant):
+                for what in row.changed:
+                    output.say(f"{row.toolset_id} {row.key}: {what}", fg="yellow")
+        for ended_id in sorted({row.toolset_id for row in listing.grants if not row.holds}):
+            output.say(f"renew them: covalt-git grant add {ended_id} --again")
+        if not all(row.trusted for row in listing.grants):
             output.say("not trusted on this machine: covalt-git trust", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
@@ -146,24 +146,24 @@ def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
     """
     name, hosts = _parts(kind, words)
     if kind == "all":
-        done = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, all=True)
-        keys = ", ".join(done.revoked)
+        result = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, all=True)
+        keys = ", ".join(result.revoked)
         output.say(f"revoked from {toolset_id}: {keys}" if keys else f"{toolset_id} has no grants")
-        _print_withdrawn(done)
+        _print_withdrawn(result)
         return
     key = grant_key(kind, name)
-    done = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
-    if done.revoked:
+    result = ask_to_print(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
+    if result.revoked:
         output.say(f"revoked from {toolset_id}: {key}")
-    elif isinstance(done.left, NetworkGrant | SecretGrant):
+    elif isinstance(result.left, NetworkGrant | SecretGrant):
         may = "reach" if kind == "network" else f"send {name} to"
-        output.say(f"{toolset_id} may {may} {', '.join(done.left.hosts)} only")
-    _print_withdrawn(done)
+        output.say(f"{toolset_id} may {may} {', '.join(result.left.hosts)} only")
+    _print_withdrawn(result)
 
 
-def _print_withdrawn(done: grants.GrantsRevoked) -> None:
+def _print_withdrawn(result: grants.GrantsRevoked) -> None:
     """Print what is no longer trusted: more than the state file had, if a pull has changed it."""
-    for permission in done.withdrawn:
+    for permission in result.withdrawn:
         output.say(f"no longer trusted on this machine: {permission}")
 
 
@@ -211,18 +211,20 @@ def _print_not_trusted(toolset: ToolsetDetail) -> None:
 
 def _print_changes(toolset: ToolsetDetail) -> None:
     """Print why each ended grant of a toolset ended, and the changes of its files once."""
-    shown = set[str]()
+    digests = set[str]()
     for key, changed in toolset.ended.items():
         output.fact(f"{key}: {'; '.join(changed)}", fg="yellow")
         grant = toolset.grants[key]
-        if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in shown:
+        if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in digests:
             continue
-        shown.add(grant.digest)
-        if changed == (UNDESCRIBED,):  # its author chose the version to compare with
+        digests.add(grant.digest)
+        # An untrusted grant: its author chose the version to compare with, so a small change may be shown for a large
+        # one.
+        if changed == (UNDESCRIBED,):
             continue
         try:
-            for one in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
-                result_text.patch(one.patch, above_question=True)
+            for file in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
+                result_text.patch(file.patch, above_question=True)
         except VersionGoneError as error:
             output.say(error.message, err=True)
 
@@ -244,19 +246,21 @@ def _grant_all(
         if reason is None and not wants_json() and not output.confirm("grant this?"):
             output.say("nothing was granted")
             raise SystemExit(1)
-        done = ask(
+        result = ask(
             operation,
             toolset_id=toolset.id,
+            # What was shown: if a pull changes the files or the permissions during the question, nothing is granted
+            # (test_a_state_file_that_changes_during_the_question_ends_the_decision).
             digest=toolset.digest,
             permissions=tuple(permission.digest for permission in permissions),
             reason=reason,
         )
     else:  # nothing to decide
-        done = grants.GrantList(grants=())
-    print_json(done)
-    for one in done.grants:
-        _print_grant(one)
-    return {one.key for one in done.grants}
+        result = grants.GrantList(grants=())
+    print_json(result)
+    for row in result.grants:
+        _print_grant(row)
+    return {row.key for row in result.grants}
 
 
 def _print_grant(row: grants.GrantRow) -> None:

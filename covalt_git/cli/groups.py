@@ -54,7 +54,6 @@ class Group(click.Group):
         return sorted({*super().list_commands(ctx), *self.places})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command."""
         if cmd_name not in self.places:
             return super().get_command(ctx, cmd_name)
         module, _, name = self.places[cmd_name].rpartition(".")

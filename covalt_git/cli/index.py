@@ -62,13 +62,14 @@ def _index(opened: Project) -> Index:
 
 def _rebuild_at(opened: Project, revision: str, out: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
-        made = Path(name) / "index.db"
-        commit, counts = write_revision(opened.root, revision, made, opened.on_progress)
+        database = Path(name) / "index.db"
+        commit, counts = write_revision(opened.root, revision, database, opened.on_progress)
         file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
         if out is not None and out.exists():
             raise WrongCallError(f"{str(out)!r} already exists")
         file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(made, file)
+        # Not a rename, because the temporary folder may be on another file system.
+        shutil.move(database, file)
     print_json({"commit": commit, "file": str(file), "rows": counts})
     _print_counts(counts)
     output.say(f"the toolsets of {commit[: output.SHORT]} are in {os.path.relpath(file)}")

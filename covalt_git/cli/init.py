@@ -25,14 +25,14 @@ def command(folder: Path) -> None:
     folder = click.get_current_context().find_root().obj["root"] / folder
     # Toolsets and data that exist before the project may be another user's, with their grants and approvals.
     is_new = not (folder / "toolsets").exists() and not (folder / "data").exists()
-    made = create_project(folder)
+    files = create_project(folder)
     if is_new:
         Consents.of(folder).trust_new_project()
-    if REPOSITORY in made:
-        commit_project(folder, made)
-    print_json({"root": str(folder.absolute()), "made": made})
-    if ".gitignore" not in made:
+    if REPOSITORY in files:
+        commit_project(folder, files)
+    print_json({"root": str(folder.absolute()), "made": files})
+    if ".gitignore" not in files:
         output.say("add /data/ to your .gitignore: chats are not committed")
-    output.say(f"created a project in {folder}: {', '.join(made)}")
+    output.say(f"created a project in {folder}: {', '.join(files)}")
     go = "" if folder == Path() else f"cd {folder} && "
     output.say(f"next: {go}covalt-git validate && covalt-git tool list")

@@ -120,9 +120,11 @@ def _served(url: str) -> JsonObject:
 
 
 def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
+    # The program of this installation: PATH may have another version first.
     own = Path(sys.executable).with_name(_PROGRAM)
     program = str(own) if own.exists() else programs.find(_PROGRAM) or _PROGRAM
-    # Claude Code starts servers in the project.  Others start them in any folder.
+    # Claude Code starts servers in the project.  Others start them in any folder.  A file of a project is checked in,
+    # so it names the folder by what the host knows of it.
     folder = "${workspace}" if host.folder else escaped(str(root))
     where = [] if host.name == "claude-code" else ["-C", folder]
     words = [*where, "mcp", *map(escaped, args)]

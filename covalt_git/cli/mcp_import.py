@@ -99,22 +99,23 @@ def _file(
     source: str | None, servers: Sequence[str], *, asks: bool
 ) -> tuple[Path, str | None] | None:
     """Return the file to import from, and its host if known; None if the files were only listed."""
-    found = ask(host_servers.list_host_files)
-    files = found.files
+    listing = ask(host_servers.list_host_files)
+    files = listing.files
     if source is not None:
-        files = tuple(one for one in files if one.host == source)
+        files = tuple(file for file in files if file.host == source)
         if not files and Path(source).is_file():
             return Path(source), None
         if not files:
             message = f"{source!r} is neither a file nor a host with a configuration file"
             raise WrongCallError(message, hint="covalt-git mcp import")
-        matching = [one for one in files if servers and _has(one, servers)]
-        files = tuple(matching[:1]) or files  # a project's file comes before that of the user
+        matching = [file for file in files if servers and _has(file, servers)]
+        # Of several files with the servers, that of the project comes before that of the user.
+        files = tuple(matching[:1]) or files
     if len(files) == 1 and source is not None:
         return files[0].path, files[0].host
     if source is None:
-        print_json(found)
-    rows = [(str(at), one.title, str(one.path)) for at, one in enumerate(files, 1)]
+        print_json(listing)
+    rows = [(str(at), file.title, str(file.path)) for at, file in enumerate(files, 1)]
     if rows:
         output.table(rows, titles=("", "HOST", "FILE"))
     else:
@@ -128,22 +129,22 @@ def _file(
 
 
 def _has(file: HostFileRow, servers: Sequence[str]) -> bool:
-    found = ask(host_servers.list_host_servers, path=file.path, host=file.host)
-    return set(servers) <= set(found.servers)
+    listing = ask(host_servers.list_host_servers, path=file.path, host=file.host)
+    return set(servers) <= set(listing.servers)
 
 
-def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
+def _chosen(path: Path, all_servers: Sequence[str], *, asks: bool) -> tuple[str, ...]:
     """Return the servers that the user selects by their numbers."""
-    if not known:
+    if not all_servers:
         raise WrongCallError(f"{str(path)!r} has no servers to import")
     if not asks:
-        raise WrongCallError(f"add --all, or --server with one of: {', '.join(known)}")
-    for at, name in enumerate(known, 1):
+        raise WrongCallError(f"add --all, or --server with one of: {', '.join(all_servers)}")
+    for at, name in enumerate(all_servers, 1):
         output.fact(f"  {at}  {name}")
     text = click.prompt("servers (numbers, or all)", default="all")
     if text == "all":
-        return tuple(known)
-    numbers = [int(one) for one in text.replace(",", " ").split() if one.isdecimal()]
-    if not numbers or not all(1 <= one <= len(known) for one in numbers):
-        raise WrongCallError(f"write numbers from 1 to {len(known)}, such as 1,2")
-    return tuple(known[one - 1] for one in numbers)
+        return tuple(all_servers)
+    numbers = [int(word) for word in text.replace(",", " ").split() if word.isdecimal()]
+    if not numbers or not all(1 <= number <= len(all_servers) for number in numbers):
+        raise WrongCallError(f"write numbers from 1 to {len(all_servers)}, such as 1,2")
+    return tuple(all_servers[number - 1] for number in numbers)

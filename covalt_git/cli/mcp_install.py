@@ -58,7 +58,7 @@ def command(
 
     Example: covalt-git mcp install claude-code
     """
-    check_role(_before(ctx))
+    check_role(_parent(ctx))
     server = _address(ctx) if served else _args(ctx)
     file = mcp_hosts.with_server(mcp_hosts.BY_NAME[host_name], project().root, server, name)
     token = _token_command(ctx, host_name) if served else None
@@ -74,6 +74,7 @@ def command(
     writes = changed and (yes or _user_confirms(file))
     if writes:
         root = project().root
+        # A clone may have a link in place of .vscode (test_mcp_install_writes_no_file_through_a_link).
         if file.path.is_relative_to(root):
             check_no_link(root, file.path)
         mcp_hosts.write(file)
@@ -89,7 +90,7 @@ def command(
         raise SystemExit(1)
 
 
-def check_role(before: click.Context) -> None:
+def check_role(parent: click.Context) -> None:
     """Check that the role and the chat of `covalt-git mcp` exist.
 
     Not for `--help` of its commands, which needs no project.
@@ -99,14 +100,15 @@ def check_role(before: click.Context) -> None:
         UnknownNameError: if the chat does not exist.
     """
     opened = project()
-    role = before.params["role"] or opened.principal.role
+    # Also before `install`, which would write a wrong name into the file of a host.
+    role = parent.params["role"] or opened.principal.role
     if role is not None and role not in opened.config.roles:
         raise UnknownRoleError(role, opened.config.roles)
-    if before.params["chat_id"] is not None:
-        opened.chats.one(before.params["chat_id"])
+    if parent.params["chat_id"] is not None:
+        opened.chats.one(parent.params["chat_id"])
 
 
-def _before(ctx: click.Context) -> click.Context:
+def _parent(ctx: click.Context) -> click.Context:
     """Return the context of `covalt-git mcp`, which has its options."""
     assert ctx.parent is not None  # the command is in a group
     return ctx.parent
@@ -114,42 +116,44 @@ def _before(ctx: click.Context) -> click.Context:
 
 def _role(ctx: click.Context) -> str | None:
     """Return the role of `covalt-git mcp` or of `covalt-git`."""
-    role: str | None = _before(ctx).params["role"] or ctx.find_root().obj["role"]
+    role: str | None = _parent(ctx).params["role"] or ctx.find_root().obj["role"]
     return role
 
 
 def _args(ctx: click.Context) -> list[str]:
     """Return the arguments with which a host starts the server: the options of `covalt-git mcp`."""
-    before, role = _before(ctx), _role(ctx)
-    options = _options(before) | ({} if role is None else {"role": role})
-    options["names"] = _style(before)
+    parent, role = _parent(ctx), _role(ctx)
+    options = _options(parent) | ({} if role is None else {"role": role})
+    options["names"] = _style(parent)
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
 def _address(ctx: click.Context) -> str:
     """Return the URL of the running server, with the options of `covalt-git mcp`."""
-    before = _before(ctx)
+    parent = _parent(ctx)
     url = pages_url(project().root)
     if url is None:
         raise CovaltError("no server of this project is running", hint="covalt-git serve")
-    return f"{url}/mcp?{urlencode({**_options(before), 'names': _style(before)})}"
+    return f"{url}/mcp?{urlencode({**_options(parent), 'names': _style(parent)})}"
 
 
-def _options(before: click.Context) -> dict[str, str]:
+def _options(parent: click.Context) -> dict[str, str]:
     options = (("chat", "chat_id"), ("mode", "mode"))
-    return {name: before.params[one] for name, one in options if _is_set(before, one)}
+    return {
+        name: parent.params[parameter] for name, parameter in options if _is_set(parent, parameter)
+    }
 
 
-def _style(before: click.Context) -> str:
+def _style(parent: click.Context) -> str:
     """Return the style of tool names; by default the style that every host accepts."""
-    return str(before.params["style"]) if _is_set(before, "style") else "underscore"
+    return str(parent.params["style"]) if _is_set(parent, "style") else "underscore"
 
 
 def _token_command(ctx: click.Context, host: str) -> str:
     """Return the command that creates the host's token."""
-    chat = _before(ctx).params["chat_id"]
-    one = "" if chat is None else f" --chat {chat}"
-    return f"covalt-git token new --role {_role(ctx) or 'ROLE'} --name {host}{one}"
+    chat = _parent(ctx).params["chat_id"]
+    chat_option = "" if chat is None else f" --chat {chat}"
+    return f"covalt-git token new --role {_role(ctx) or 'ROLE'} --name {host}{chat_option}"
 
 
 def _print_token(command: str | None) -> None:
@@ -160,6 +164,8 @@ def _print_token(command: str | None) -> None:
 
 
 def _is_set(ctx: click.Context, name: str) -> bool:
+    # By its source, because the defaults of `mcp` are not those of `install`: hosts differ in the names that they
+    # accept.
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 

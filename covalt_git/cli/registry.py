@@ -35,10 +35,10 @@ def list_tools(protocol: str) -> None:
 
     Example: covalt-git registry list --protocol http
     """
-    found = ask_to_print(tool_registry.list_registered_tools, protocol=protocol)
-    rows = [_line(one) for one in found.tools]
+    listing = ask_to_print(tool_registry.list_registered_tools, protocol=protocol)
+    rows = [_line(tool) for tool in listing.tools]
     output.table(rows, titles=_TITLES, empty="no tool is registered")
-    print_problems(found.problems, context().project.root)
+    print_problems(listing.problems, context().project.root)
 
 
 @command.command("show")
@@ -48,9 +48,9 @@ def show(tool_id: str) -> None:
 
     Example: covalt-git registry show weather
     """
-    found = ask_to_print(tool_registry.get_registered_tool, tool_id=tool_id)
-    output.say(f"{found.tool}: {_state(found)}")
-    output.say(json.dumps(found.entry, indent=2, ensure_ascii=False))
+    tool = ask_to_print(tool_registry.get_registered_tool, tool_id=tool_id)
+    output.say(f"{tool.tool}: {_state(tool)}")
+    output.say(json.dumps(tool.entry, indent=2, ensure_ascii=False))
 
 
 @command.command("add")
@@ -68,14 +68,14 @@ def add(file: IO[bytes], *, replace: bool) -> None:
         raise WrongCallError(f"{file.name} must contain an object, the entry of a tool")
     if replace:
         tool_id = str(entry.get("tool_id", ""))
-        done = ask(tool_registry.replace_registered_tool, tool_id=tool_id, entry=entry)
+        tool = ask(tool_registry.replace_registered_tool, tool_id=tool_id, entry=entry)
     else:
-        done = ask(tool_registry.register_tool, entry=entry)
-    print_json(done)
+        tool = ask(tool_registry.register_tool, entry=entry)
+    print_json(tool)
     verb = "replaced" if replace else "registered"
-    output.say(f"{verb} {done.tool_id} ({done.tool}): {_state(done)}")
-    if not done.granted and done.calls:
-        name = done.tool.partition(":")[2]
+    output.say(f"{verb} {tool.tool_id} ({tool.tool}): {_state(tool)}")
+    if not tool.granted and tool.calls:
+        name = tool.tool.partition(":")[2]
         output.say(f"grant it: covalt-git grant add registered tool {name}")
 
 
@@ -86,8 +86,8 @@ def remove(tool_id: str) -> None:
 
     Example: covalt-git registry remove weather
     """
-    done = ask_to_print(tool_registry.remove_registered_tool, tool_id=tool_id)
-    output.say(f"removed {done.tool_id}")
+    tool = ask_to_print(tool_registry.remove_registered_tool, tool_id=tool_id)
+    output.say(f"removed {tool.tool_id}")
 
 
 def _line(tool: RegisteredTool) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ def list_roles() -> None:
 
     Example: covalt-git role list
     """
-    found = ask_to_print(roles.list_roles)
-    rows = [_line(one) for one in found.roles]
+    listing = ask_to_print(roles.list_roles)
+    rows = [_line(role) for role in listing.roles]
     output.table(
         rows, titles=_TITLES, empty="covalt.yaml defines no roles, so you may do everything"
     )

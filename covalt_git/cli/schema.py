@@ -26,13 +26,20 @@ def command(name: str | None, out: Path | None) -> None:
     if out is None:
         click.echo(schema_text(name or NAMES[0]), nl=False)
         return
-    files = {out: name} if name else {out / file_name(one): one for one in NAMES}
-    for file, one in files.items():
+    files = (
+        {out: name}
+        if name
+        else {out / file_name(schema_name): schema_name for schema_name in NAMES}
+    )
+    for file, schema_name in files.items():
+        # A clone may have a link here (test_no_schema_is_written_through_a_linked_file).
         check_output(file)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(schema_text(one), encoding="utf-8", newline="\n")
+            file.write_text(schema_text(schema_name), encoding="utf-8", newline="\n")
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            hint = f"covalt-git schema {name or ''} --out {file_name(one)}".replace("  ", " ")
+            hint = f"covalt-git schema {name or ''} --out {file_name(schema_name)}".replace(
+                "  ", " "
+            )
             raise CovaltError(f"{str(file)!r} cannot be a file", hint=hint) from None
         output.say(f"wrote {file}")

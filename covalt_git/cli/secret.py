@@ -36,8 +36,8 @@ def list_secrets() -> None:
 
     Example: covalt-git secret list
     """
-    found = ask_to_print(secrets.list_secrets)
-    rows = [(one.name, one.toolset_id, _recipients(one), _from(one)) for one in found.secrets]
+    listing = ask_to_print(secrets.list_secrets)
+    rows = [(row.name, row.toolset_id, _recipients(row), _from(row)) for row in listing.secrets]
     output.table(rows, titles=_TITLES, empty="no toolset requests a secret")
 
 
@@ -54,16 +54,16 @@ def check(name: str) -> None:
     Example: covalt-git secret check WEATHER_KEY
     """
     try:
-        found = ask(secrets.check_secret, name=name)
+        secret = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
-        if (
-            error.stderr and output.is_watched()
-        ):  # it may contain the value, so it must not be logged
+        # It may contain the value, so only a terminal gets it, and no log
+        # (test_only_a_terminal_shows_the_errors_of_the_command).
+        if error.stderr and output.is_watched():
             output.say(error.stderr, err=True, dim=True)
         raise
-    print_json(found)
-    output.say(f"{name}: {output.plural(found.characters, 'character')}, from the {found.source}")
-    if not found.masked:
+    print_json(secret)
+    output.say(f"{name}: {output.plural(secret.characters, 'character')}, from the {secret.source}")
+    if not secret.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
 
 
@@ -99,7 +99,7 @@ def recipients(hosts: Iterable[str], *, python: bool) -> str:
     return "; ".join(receivers) or "nowhere"
 
 
-def _from(one: secrets.SecretRow) -> str:
-    if one.allowed is False:
+def _from(row: secrets.SecretRow) -> str:
+    if row.allowed is False:
         return "the command, if you allow it: covalt-git secret allow"
-    return f"the {one.source}" if one.source else "not set"
+    return f"the {row.source}" if row.source else "not set"

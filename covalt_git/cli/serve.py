@@ -81,6 +81,7 @@ def print_url(serving: ServedProject) -> None:
         return
     name = serving.root.name
     output.say(f"serving {name!r} until Ctrl-C; open in your browser:", err=True)
+    # Alone on stdout, so that a script can read it.
     click.echo(serving.url)
 
 

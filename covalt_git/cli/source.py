@@ -43,9 +43,9 @@ def list_sources(names: tuple[str, ...]) -> None:
 
     Example: covalt-git source list
     """
-    found = _listed(names)
-    print_json(found)
-    rows = [_line(one) for one in found.sources]
+    listing = _listed(names)
+    print_json(listing)
+    rows = [_line(source) for source in listing.sources]
     output.table(rows, titles=_TITLES, empty="no toolset declares an MCP server")
 
 
@@ -69,11 +69,11 @@ def refresh_sources(
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
         check_user(reason, "tools are accepted")
-    done = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
-    print_json(done, exit_code=int(any(one.failed for one in done.sources)))
-    if not done.sources:
+    result = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
+    print_json(result, exit_code=int(any(outcome.failed for outcome in result.sources)))
+    if not result.sources:
         output.say("no enabled toolset declares an MCP server")
-    failed = [_failed(one, check=check) for one in done.sources]
+    failed = [_failed(outcome, check=check) for outcome in result.sources]
     if any(failed):
         click.get_current_context().exit(1)
 
@@ -85,12 +85,12 @@ def diff(names: tuple[str, ...]) -> None:
 
     Example: covalt-git source diff files
     """
-    found = _listed(names)
-    print_json(found)
-    for source in found.sources:
+    listing = _listed(names)
+    print_json(listing)
+    for source in listing.sources:
         _print_differences(source, source.to_accept)
         _print_tasks(source)
-    if not any(one.to_accept for one in found.sources):
+    if not any(source.to_accept for source in listing.sources):
         output.say("all tools are accepted", err=True)
 
 
@@ -106,81 +106,87 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
 
     Example: covalt-git source accept files read_file
     """
-    found = _listed([name]).sources
-    if len(found) != 1:
-        known = ", ".join(one.shown_id for one in found) or "none"
-        raise WrongCallError(f"name one MCP server of {name!r}: {known}")
-    (source,) = found
+    matches = _listed([name]).sources
+    if len(matches) != 1:
+        names = ", ".join(match.shown_id for match in matches) or "none"
+        raise WrongCallError(f"name one MCP server of {name!r}: {names}")
+    (source,) = matches
     toolset_id, namespace = source.toolset_id, source.namespace
-    wanted = {one.name: one.digest for one in source.to_accept if not tools or one.name in tools}
+    digests = {
+        tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
+    }
     # A tool that is accepted already stays so; the operation refuses one that does not exist.
-    wanted |= dict.fromkeys(set(tools) - set(source.tool_names) - wanted.keys())
+    digests |= dict.fromkeys(set(tools) - set(source.tool_names) - digests.keys())
     for task in source.tasks:
         if task in tools:
             raise TaskOnlyError(f"{namespace}:{task}")
-    if wanted:
+    if digests:
         check_user(reason, "tools are accepted")
-    done = ask_to_print(
+    result = ask_to_print(
         sources.accept_tools,
         toolset_id=toolset_id,
         namespace=namespace,
-        tools=wanted,
+        tools=digests,
         reason=reason,
     )
-    for tool in done.changed:
-        gone = tool not in done.tool_names
+    for tool in result.changed:
+        gone = tool not in result.tool_names
         output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
-    _print_renamed(done.renamed)
-    if not done.changed:
-        what = "all other tools" if done.tasks else "all tools"
+    _print_renamed(result.renamed)
+    if not result.changed:
+        what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
-    _print_tasks(done)
+    _print_tasks(result)
 
 
 def _listed(names: Sequence[str]) -> sources.SourceList:
     if not names:
         return ask(sources.list_sources)
     parts = [name.partition("/") for name in names]
-    found = [ask(sources.list_sources, toolset_id=one, namespace=space) for one, _, space in parts]
-    return sources.SourceList(sources=tuple(row for one in found for row in one.sources))
+    listings = [
+        ask(sources.list_sources, toolset_id=toolset_id, namespace=space)
+        for toolset_id, _, space in parts
+    ]
+    return sources.SourceList(sources=tuple(row for listing in listings for row in listing.sources))
 
 
-def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
+def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     """Print the outcome of a server, and offer to accept its tools; return whether it has failed."""
-    if one.failure is not None:
-        output.say(f"{one.source}:", bold=True)
-        first, *others = one.failure.error_description.splitlines() or [""]
+    if outcome.failure is not None:
+        output.say(f"{outcome.source}:", bold=True)
+        first, *others = outcome.failure.error_description.splitlines() or [""]
         output.fact(first, err=True)
         output.quote("\n".join(others), err=True)  # of the server, such as its stderr
-        output.fact(f"  hint: {one.failure.hint}", err=True)
-    if one.refreshed is None:
+        output.fact(f"  hint: {outcome.failure.hint}", err=True)
+    if outcome.refreshed is None:
         return True
-    source = one.refreshed.source
-    _print_renamed(one.refreshed.renamed)
-    shown = one.refreshed.drift if check else source.to_accept
-    _print_differences(source, shown)
+    source = outcome.refreshed.source
+    _print_renamed(outcome.refreshed.renamed)
+    differences = outcome.refreshed.drift if check else source.to_accept
+    _print_differences(source, differences)
     _print_tasks(source)
-    counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
+    counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
     if source.offers:
         counted += f", {source.offers} resources, templates and prompts"
     rest = "all others" if source.tasks else "all"
-    if not shown:
+    if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
     elif not check and can_ask() and output.confirm("accept this?"):
-        digests = {tool.name: tool.digest for tool in shown}
+        # Of what was shown: a definition that changes during the question is not accepted.
+        digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
         output.say(f"{counted}, {rest} accepted")
         return False
     elif not check:
-        output.say(f"  hint: covalt-git source accept {one.source}", err=True)
-    return one.failed
+        output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)
+    return outcome.failed
 
 
 def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
-    for one in tools:
+    for tool in tools:
         output.say(
-            f"renamed {one.tool_id} for MCP hosts that reject dots: {one.old_name} -> {one.new_name}; "
+            f"renamed {tool.tool_id} for MCP hosts that reject dots: {tool.old_name} -> {tool.new_name}; "
             "change their allow lists"
         )
 
@@ -191,22 +197,24 @@ def _print_tasks(source: sources.SourceRow) -> None:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
 
 
-def _print_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:
-    for one in found:
-        mark, colour = _MARKS[one.kind]
-        output.fact(f"{mark} {source.namespace}:{one.name} is {one.kind}", fg=colour, bold=True)
-        if one.kind == "changed" and not one.kept:
+def _print_differences(
+    source: sources.SourceRow, differences: Sequence[sources.DifferingTool]
+) -> None:
+    for tool in differences:
+        mark, colour = _MARKS[tool.kind]
+        output.fact(f"{mark} {source.namespace}:{tool.name} is {tool.kind}", fg=colour, bold=True)
+        if tool.kind == "changed" and not tool.kept:
             output.say(f"  {_NOT_KEPT}", dim=True)
-        if one.kind != "gone":
-            parts = {part.name: (part.before, part.after) for part in one.parts}
+        if tool.kind != "gone":
+            parts = {part.name: (part.before, part.after) for part in tool.parts}
             for line in definition_lines(parts):
                 text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
                 output.fact(text, fg=_COLOURS.get(line.mark))
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:
-    kinds = [one.kind for one in source.to_accept]
+    kinds = [tool.kind for tool in source.to_accept]
     counts = [kinds.count(kind) for kind in ("new", "changed", "gone")]
-    shown = [str(one) if one else "-" for one in (source.tools, source.accepted, *counts)]
+    cells = [str(count) if count else "-" for count in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (disabled)"
-    return (source.shown_id + off, *shown, "yes" if source.asked else "never")
+    return (source.shown_id + off, *cells, "yes" if source.asked else "never")

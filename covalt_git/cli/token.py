@@ -54,10 +54,11 @@ def new(expires: str, **fields: str | None) -> None:
 
     Example: covalt-git token new --role agent --name claude-code
     """
-    made = ask_to_print(tokens.create_token, lasts=_duration(expires), **fields)
-    output.say(_in_words(made), err=True)
+    token = ask_to_print(tokens.create_token, lasts=_duration(expires), **fields)
+    output.say(_in_words(token), err=True)
     output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
-    click.echo(made.token)
+    # Alone on stdout, so that a script can store it.
+    click.echo(token.token)
 
 
 @command.command("list")
@@ -66,8 +67,8 @@ def list_tokens() -> None:
 
     Example: covalt-git token list
     """
-    found = ask_to_print(tokens.list_tokens)
-    rows = [_line(one) for one in found.tokens]
+    listing = ask_to_print(tokens.list_tokens)
+    rows = [_line(token) for token in listing.tokens]
     output.table(
         rows, titles=_TITLES, empty="no tokens; create one: covalt-git token new --role ROLE"
     )
@@ -88,8 +89,9 @@ def _duration(text: str) -> timedelta | None:
     """Return the lifetime of a token; None if it is unlimited."""
     if text == "never":
         return None
-    found = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
-    lasts = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta.max
+    # At most seven digits: timedelta cannot hold numbers of any size.
+    match = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
+    lasts = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else timedelta.max
     if lasts > timedelta(days=_MOST_DAYS):
         raise WrongCallError(
             f"--expires {text}: write 30d, 12h, 45m or never, at most {_MOST_DAYS}d"

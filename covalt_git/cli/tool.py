@@ -34,8 +34,8 @@ def list_tools(toolset: str | None) -> None:
 
     Example: covalt-git tool list
     """
-    found = ask_to_print(tools.list_tools, toolset_id=toolset or "")
-    rows = [tool for group in found.groups for tool in group.tools]
+    listing = ask_to_print(tools.list_tools, toolset_id=toolset or "")
+    rows = [tool for group in listing.groups for tool in group.tools]
     if rows:
         output.table([_line(tool) for tool in rows], titles=_TITLES)
     if all(tool.kind == "builtin" for tool in rows):
@@ -44,7 +44,7 @@ def list_tools(toolset: str | None) -> None:
             output.say(
                 "no toolset has tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
             )
-    for group in found.groups:
+    for group in listing.groups:
         if not group.sound:
             broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"
             output.say(broken, err=True)
@@ -61,8 +61,8 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int) -> None:
     """
     if role is not None:
         click.get_current_context().find_root().obj["role"] = role
-    found = ask_to_print(tools.search_tools, query=" ".join(query), limit=limit)
-    rows = [_line(tool) for tool in found.tools]
+    matches = ask_to_print(tools.search_tools, query=" ".join(query), limit=limit)
+    rows = [_line(tool) for tool in matches.tools]
     output.table(
         rows, titles=_TITLES, empty="no tool matches; list them with `covalt-git tool list`"
     )

@@ -36,43 +36,43 @@ def command(target: str, *, write: bool) -> None:
     Example: covalt-git tool describe data-lab
     """
     context(progress=Bar("tools"))
-    done = ask(descriptions.describe_tools, target=target, write=write)
-    code = 1 if done.failed else 0
-    print_json(done, exit_code=code)
-    for one in done.tools:
-        _show(one)
-    _sum_up(done, write=write)
+    result = ask(descriptions.describe_tools, target=target, write=write)
+    code = 1 if result.failed else 0
+    print_json(result, exit_code=code)
+    for tool in result.tools:
+        _show(tool)
+    _sum_up(result, write=write)
     raise SystemExit(code)
 
 
-def _show(one: DescribedTool) -> None:
-    output.say(f"{one.tool_id}: {_WORDS[one.verdict]}", fg=_COLOURS[one.verdict])
-    for difference in one.differences:
+def _show(tool: DescribedTool) -> None:
+    output.say(f"{tool.tool_id}: {_WORDS[tool.verdict]}", fg=_COLOURS[tool.verdict])
+    for difference in tool.differences:
         word = "wider" if difference.verdict == "widening" else "narrower"
         if not difference.certain:
             word = "wider or narrower"
         output.say(f"  {difference.schema}, {word}: {difference.message}")
-    if one.error is not None:
-        for line in [*str(one.error).splitlines(), *one.error.traceback.splitlines()]:
+    if tool.error is not None:
+        for line in [*str(tool.error).splitlines(), *tool.error.traceback.splitlines()]:
             output.say(f"  {line}")
-        if one.error.hint:
-            output.say(hint_text(one.error.hint))
+        if tool.error.hint:
+            output.say(hint_text(tool.error.hint))
 
 
-def _sum_up(done: ToolsDescribed, *, write: bool) -> None:
-    counts = {"the same": done.same, "different": done.differing, "failed": done.failed}
+def _sum_up(result: ToolsDescribed, *, write: bool) -> None:
+    counts = {"the same": result.same, "different": result.differing, "failed": result.failed}
     counted = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    number = output.plural(len(done.tools), "Python tool")
-    output.say(f"{number}: {counted}" if counted else f"{done.toolset_id} has no Python tools")
-    if done.written:
-        stored = sum(one.stored for one in done.tools)
+    number = output.plural(len(result.tools), "Python tool")
+    output.say(f"{number}: {counted}" if counted else f"{result.toolset_id} has no Python tools")
+    if result.written:
+        stored = sum(tool.stored for tool in result.tools)
         output.say(
-            f"wrote {done.written}: the schemas of {output.plural(stored, 'tool')}; check it in"
+            f"wrote {result.written}: the schemas of {output.plural(stored, 'tool')}; check it in"
         )
-    elif done.differing and not write:
-        output.say(hint_text(f"covalt-git tool describe {done.toolset_id} --write"))
-    if done.ended_grants:
+    elif result.differing and not write:
+        output.say(hint_text(f"covalt-git tool describe {result.toolset_id} --write"))
+    if result.ended_grants:
         output.say(
             "grants of the toolset have ended, because a file of it has changed", fg="yellow"
         )
-        output.say(hint_text(f"covalt-git grant add {done.toolset_id} --again"))
+        output.say(hint_text(f"covalt-git grant add {result.toolset_id} --again"))

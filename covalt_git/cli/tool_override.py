@@ -118,21 +118,21 @@ def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
     return tuple(OVERRIDES[word] for word in fields or OVERRIDES) if clear else ()
 
 
-def _print(found: ToolOverrides) -> None:
-    print_json(found)
-    if isinstance(found, ToolOverridden) and not found.changed:
-        output.say(f"{found.tool_id} already has these overrides")
+def _print(result: ToolOverrides) -> None:
+    print_json(result)
+    if isinstance(result, ToolOverridden) and not result.changed:
+        output.say(f"{result.tool_id} already has these overrides")
     by_us, by_toolset = (
-        one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
+        layer.model_dump(exclude_none=True) for layer in (result.project, result.toolset)
     )
     rows = [
         (word, _field_text(by_us, field), _field_text(by_toolset, field))
         for word, field in OVERRIDES.items()
         if field in by_us or field in by_toolset
     ]
-    output.table(rows, titles=_TITLES, empty=f"{found.tool_id} has no overrides")
-    if isinstance(found, ToolOverridden):
-        print_problems(found.warnings, context().project.root)
+    output.table(rows, titles=_TITLES, empty=f"{result.tool_id} has no overrides")
+    if isinstance(result, ToolOverridden):
+        print_problems(result.warnings, context().project.root)
 
 
 def _field_text(override: JsonObject, field: str) -> str:

@@ -34,39 +34,38 @@ def command(patterns: tuple[str, ...], *, keep: bool, strict: bool) -> None:
 
     Example: covalt-git tool test data-lab:summarize
     """
-    # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))
     with schema_warnings.reported(output.warn):
-        done = ask(examples.test_tools, patterns=patterns, keep=keep)
-    print_json(done)
-    wide = max([4, *(len(one.tool_id) for one in done.examples)])
-    if done.examples:
+        result = ask(examples.test_tools, patterns=patterns, keep=keep)
+    print_json(result)
+    wide = max([4, *(len(run.tool_id) for run in result.examples)])
+    if result.examples:
         output.say(f"{'TOOL':{wide}}  EXAMPLE  RESULT    MS", dim=True)
-    for one in done.examples:
-        _show(one, wide)
-    for toolset_id in done.broken:
+    for run in result.examples:
+        _show(run, wide)
+    for toolset_id in result.broken:
         output.say(f"the toolset {toolset_id!r} has errors, so its examples did not run", fg="red")
         output.say(f"  hint: covalt-git validate toolsets/{toolset_id}")
-    counts = {"ok": done.ok, "failed": done.failed, "skipped": done.skipped}
-    _sum_up(counts, done.without_examples)
-    if done.cancelled:
+    counts = {"ok": result.ok, "failed": result.failed, "skipped": result.skipped}
+    _sum_up(counts, result.without_examples)
+    if result.cancelled:
         raise SystemExit(130)
-    if done.failed or done.broken or (strict and done.skipped):
+    if result.failed or result.broken or (strict and result.skipped):
         raise SystemExit(1)
 
 
-def _show(one: ExampleRun, wide: int) -> None:
-    line = f"{one.tool_id:{wide}}  {one.number:<7}  {one.verdict:7}  {one.took_ms:4.0f}"
-    kept = f"  {one.chat_id}" if one.chat_id else ""
-    output.say(f"{line}{kept}", fg=_COLOURS[one.verdict])
-    if one.reason:
-        output.say(f"  {one.reason}")
-    for difference in one.differences:
-        now = "nothing" if difference.now is None else difference.now
+def _show(run: ExampleRun, wide: int) -> None:
+    line = f"{run.tool_id:{wide}}  {run.number:<7}  {run.verdict:7}  {run.took_ms:4.0f}"
+    kept = f"  {run.chat_id}" if run.chat_id else ""
+    output.say(f"{line}{kept}", fg=_COLOURS[run.verdict])
+    if run.reason:
+        output.say(f"  {run.reason}")
+    for difference in run.differences:
+        actual = "nothing" if difference.now is None else difference.now
         expected = "nothing" if difference.then is None else difference.then
-        output.say(f"  {difference.path}: expected {expected}, was {now}")
-    if one.hint:
-        output.say(hint_text(one.hint))
+        output.say(f"  {difference.path}: expected {expected}, was {actual}")
+    if run.hint:
+        output.say(hint_text(run.hint))
 
 
 def _sum_up(counts: dict[str, int], untested: tuple[str, ...]) -> None:

@@ -55,16 +55,16 @@ def list_toolsets() -> None:
 
     Example: covalt-git toolset list
     """
-    found = ask_to_print(toolsets.list_toolsets)
+    listing = ask_to_print(toolsets.list_toolsets)
     rows = [
         (
-            one.id,
-            one.version or "-",
-            str(one.tools),
-            _state(one),
-            one.description.replace("\n", " "),
+            row.id,
+            row.version or "-",
+            str(row.tools),
+            _state(row),
+            row.description.replace("\n", " "),
         )
-        for one in found.toolsets
+        for row in listing.toolsets
     ]
     empty = "no toolsets; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
     output.table(rows, titles=_TITLES, empty=empty)
@@ -77,23 +77,24 @@ def show_toolset(toolset_id: str) -> None:
 
     Example: covalt-git toolset show data-lab
     """
-    found = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
-    if found.version:
-        output.say(f"{found.id} {found.version}  {found.name}", bold=True)
-        output.say(found.description, prose=True)
-    output.say(f"state: {'enabled' if found.enabled else 'disabled'}, {found.digest}")
-    names = [tool.tool_id.partition(":")[2] for tool in found.tools]
+    toolset = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
+    if toolset.version:
+        output.say(f"{toolset.id} {toolset.version}  {toolset.name}", bold=True)
+        output.say(toolset.description, prose=True)
+    output.say(f"state: {'enabled' if toolset.enabled else 'disabled'}, {toolset.digest}")
+    names = [tool.tool_id.partition(":")[2] for tool in toolset.tools]
+    # The names are texts of the author, and may contain a token by mistake.
     output.say(f"tools: {masked(', '.join(names)) or 'none'}")
-    for title, declared in _declared(found).items():
+    for title, declared in _declared(toolset).items():
         if declared:
             output.say(f"{title}: {masked(', '.join(declared))}")
-    for lack in found.lacking:
+    for lack in toolset.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
-    for permission in found.not_trusted:
+    for permission in toolset.not_trusted:
         output.say(f"not trusted on this machine: {permission}", fg="yellow")
-    if found.not_trusted:
+    if toolset.not_trusted:
         output.say("  hint: covalt-git trust", fg="yellow")
-    print_problems(found.problems, context().project.root)
+    print_problems(toolset.problems, context().project.root)
 
 
 @command.command("enable")
@@ -133,26 +134,26 @@ def uninstall_toolset(toolset_id: str, *, force: bool) -> None:
 
 
 def _switch(toolset_id: str, *, enabled: bool) -> None:
-    done = ask_to_print(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
+    result = ask_to_print(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
     word = "enabled" if enabled else "disabled"
-    output.say(f"{toolset_id} is {word}" if done.changed else f"{toolset_id} was already {word}")
+    output.say(f"{toolset_id} is {word}" if result.changed else f"{toolset_id} was already {word}")
 
 
-def _declared(found: toolsets.ToolsetDetail) -> dict[str, list[str]]:
-    manifest = found.manifest or {}
+def _declared(toolset: toolsets.ToolsetDetail) -> dict[str, list[str]]:
+    manifest = toolset.manifest or {}
 
     def ids(key: str) -> list[str]:
-        return [one["id"] for one in manifest.get(key, ())]
+        return [item["id"] for item in manifest.get(key, ())]
 
     return {
-        "files": [file.path for file in found.files],
+        "files": [file.path for file in toolset.files],
         "prompts": ids("prompts"),
         "resources": ids("resources"),
         "MCP servers": ids("mcp_servers"),
-        "skills": [skill.name for skill in found.skills],
+        "skills": [skill.name for skill in toolset.skills],
         "sources": ids("sources"),
         "secrets": manifest.get("secrets", []),
-        "Python needs": list(found.python_packages),
+        "Python needs": list(toolset.python_packages),
     }
 
 

@@ -50,13 +50,13 @@ def update_command(source: str | None, *, signature: Path | None, **fields: Any)
     Example: covalt-git toolset update weather
     """
     if source is None and signature is None:
-        done = ask(toolset_imports.update_toolset, **fields)
+        update = ask(toolset_imports.update_toolset, **fields)
     else:
         fields |= {"source": source, "signature": signature}
-        done = ask(toolset_imports.update_toolset_from, **fields)
-    print_json(done, exit_code=int(is_unresolved(done)))
-    print_update(done, context().project.root)
-    if is_unresolved(done):
+        update = ask(toolset_imports.update_toolset_from, **fields)
+    print_json(update, exit_code=int(is_unresolved(update)))
+    print_update(update, context().project.root)
+    if is_unresolved(update):
         raise click.exceptions.Exit(1)
 
 
@@ -69,58 +69,60 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool) -> Non
 
     Example: covalt-git toolset diff weather
     """
-    found = ask_to_print(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
-    for one in found.files:
+    difference = ask_to_print(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
+    for file in difference.files:
         if names_only:
-            mark, colour = output.MARKS[one.kind]
-            output.say(f"  {mark} {one.path}", fg=colour)
+            mark, colour = output.MARKS[file.kind]
+            output.say(f"  {mark} {file.path}", fg=colour)
         else:
-            result_text.patch(one.patch)
-    if not found.files:
+            result_text.patch(file.patch)
+    if not difference.files:
         since = "the grant" if grant else "the import"
         output.say(f"{toolset_id} has not changed since {since}", err=True)
 
 
-def is_unresolved(done: toolset_imports.ToolsetUpdated) -> bool:
+def is_unresolved(update: toolset_imports.ToolsetUpdated) -> bool:
     """Return whether an update left conflicts or errors."""
-    return bool(done.conflicts or _errors(done))
+    return bool(update.conflicts or _errors(update))
 
 
-def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
+def print_update(update: toolset_imports.ToolsetUpdated, root: Path) -> None:
     """Print the result of an update or of its dry run."""
-    versions = " -> ".join(dict.fromkeys([done.old_version or "?", done.new_version or "?"]))
-    changed = [step for step in done.files if step.kind != "kept"]
+    versions = " -> ".join(dict.fromkeys([update.old_version or "?", update.new_version or "?"]))
+    changed = [step for step in update.files if step.kind != "kept"]
     if changed:
-        output.say(f"{done.toolset_id} {versions}: {output.plural(len(changed), 'file')}")
-        _print_steps(done)
+        output.say(f"{update.toolset_id} {versions}: {output.plural(len(changed), 'file')}")
+        _print_steps(update)
     else:
-        output.say(f"{done.toolset_id} {versions} is up to date")
-    if not done.conflicts:
-        print_problems(_errors(done), root)
+        output.say(f"{update.toolset_id} {versions} is up to date")
+    # A file with conflict markers cannot be read, so its problems would only repeat the conflicts.
+    if not update.conflicts:
+        print_problems(_errors(update), root)
 
 
-def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
-    for title, names in done.newly_wants.items():
+def _print_steps(update: toolset_imports.ToolsetUpdated) -> None:
+    # First: the user has to decide about these, and the list of files may be long.
+    for title, names in update.newly_wants.items():
         output.say(f"  newly requests {title}: {', '.join(names)}", fg="yellow")
-    for key, changed in done.ended.items():
+    for key, changed in update.ended.items():
         output.say(f"  the grant {key} ends: {'; '.join(changed)}", fg="yellow")
-    if not done.base_known:
+    if not update.base_known:
         output.say(
             "  the imported version is neither in Git nor in data/toolsets: every difference is a conflict",
             fg="yellow",
         )
-    for step in done.files:
+    for step in update.files:
         mark, colour = _MARKS[step.kind]
         words = step.words or _WORDS.get(step.kind, "")
         output.say(f"  {mark} {step.path}" + (f"  ({words})" if words else ""), fg=colour)
-    if done.replaced is not None:
-        output.say(f"  the previous files are in {done.replaced}")
-    if done.dry_run:
+    if update.replaced is not None:
+        output.say(f"  the previous files are in {update.replaced}")
+    if update.dry_run:
         output.say("nothing has changed")
-    elif done.conflicts:
-        output.say(f"resolve {output.plural(len(done.conflicts), 'conflict')}, then:")
-        output.say(f"  covalt-git validate toolsets/{done.toolset_id}")
+    elif update.conflicts:
+        output.say(f"resolve {output.plural(len(update.conflicts), 'conflict')}, then:")
+        output.say(f"  covalt-git validate toolsets/{update.toolset_id}")
 
 
-def _errors(done: toolset_imports.ToolsetUpdated) -> list[Problem]:
-    return [one for one in done.problems if one.severity == "error"]
+def _errors(update: toolset_imports.ToolsetUpdated) -> list[Problem]:
+    return [problem for problem in update.problems if problem.severity == "error"]

@@ -56,34 +56,35 @@ def command(*, lists: bool, withdraw: bool, below: Path | None, reason: str | No
                 output.say(f"  {text}")
     elif below is not None:
         check_user(reason)
-        done = ask(trust.trust_projects_below, folder=str(below.resolve()), reason=reason)
-        print_json(done)
-        output.say(f"trusted: every project in {done.folder}")
+        # Resolved here, because it is relative to the current folder, not to the project.
+        result = ask(trust.trust_projects_below, folder=str(below.resolve()), reason=reason)
+        print_json(result)
+        output.say(f"trusted: every project in {result.folder}")
     else:
         _trust(reason)
 
 
 def _trust(reason: str | None) -> None:
-    found = ask(trust.list_permissions)
-    new = [permission for permission in found.permissions if not permission.trusted]
+    listing = ask(trust.list_permissions)
+    new = [permission for permission in listing.permissions if not permission.trusted]
     if not new:
-        print_json(found)
+        print_json(listing)
         output.say("every permission of this project is trusted on this machine")
         return
     check_user(reason)
     if reason is None and not confirm_trust(new):
         raise SystemExit(1)
     digests = tuple(permission.digest for permission in new)
-    done = ask(trust.trust_project, permissions=digests, reason=reason)
-    print_json(done)
-    output.say(f"trusted: {output.plural(len(new), 'permission')} of {done.project}")
+    result = ask(trust.trust_project, permissions=digests, reason=reason)
+    print_json(result)
+    output.say(f"trusted: {output.plural(len(new), 'permission')} of {result.project}")
 
 
-def _print_list(found: TrustList) -> None:
-    print_json(found)
+def _print_list(listing: TrustList) -> None:
+    print_json(listing)
     rows = [
         (("no", "yes")[permission.trusted], line)
-        for permission in found.permissions
+        for permission in listing.permissions
         for line in permission.lines
     ]
     output.table(rows, titles=("TRUSTED", "PERMISSION"), empty="this project has no permissions")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def confirm_trust(permissions: Sequence[PermissionRow]) -> bool:
     """Print permissions that are not trusted, and return whether the user trusts them."""
+    # With --json, stdout has the result only.
     output.say("Not trusted on this machine:", err=wants_json())
     print_permissions(permissions)
     if output.confirm("trust them?", err=wants_json()):

@@ -61,6 +61,7 @@ def of_git(error: click.UsageError) -> click.UsageError:
     """Return the error of a command that only git has; other errors are returned unchanged."""
     unknown = _UNKNOWN_COMMAND.match(error.message)
     word = unknown["word"] if unknown else ""
+    # Not in other groups: for `token rm`, `chat delete` would be a dangerous hint.
     if word in _GIT_COMMANDS and error.ctx and _name(error.ctx) in {"", "chat"}:
         message = f"{word} is a command of git; use {_GIT_COMMANDS[word]}"
         return click.UsageError(message, error.ctx)
@@ -91,10 +92,10 @@ def _for_command(ctx: click.Context, word: str, argv: list[str]) -> str:
     path = ctx.command_path.split()[1:]
     at = _position(ctx, word, argv)
     rest = argv[at + 1 :]
-    before = argv[: _position(ctx, path[0], argv)] if path else argv[:at]
+    prefix = argv[: _position(ctx, path[0], argv)] if path else argv[:at]
 
     def pasted(*words: str) -> str:
-        return shlex.join([ctx.command_path.split()[0], *before, *words, *rest])
+        return shlex.join([ctx.command_path.split()[0], *prefix, *words, *rest])
 
     if elsewhere := _in_groups(word, path):
         return "\n".join(pasted(*command.split()) for command in elsewhere)
@@ -113,9 +114,11 @@ def _position(ctx: click.Context, word: str, argv: list[str]) -> int:
     takes_value: set[str] = set()
     above: click.Context | None = ctx
     while above is not None:
-        takes_value |= {name for one in _options(above) if not one.is_flag for name in one.opts}
+        takes_value |= {
+            name for option in _options(above) if not option.is_flag for name in option.opts
+        }
         above = above.parent
-    places = (i for i, one in enumerate(argv) if one == word)
+    places = (i for i, argument in enumerate(argv) if argument == word)
     return next((i for i in places if i == 0 or argv[i - 1] not in takes_value), len(argv))
 
 
@@ -127,32 +130,34 @@ def _in_groups(word: str, path: list[str]) -> list[str]:
         f"{group} {word}" for group, names in GROUP_COMMANDS.items() if word in names.split()
     ]
     commands += [word] * (word in COMMANDS)
-    found = [one for one in commands if one.split()[: len(path)] == path] or commands
-    depth = min((one.count(" ") for one in found), default=0)
-    return [one for one in found if one.count(" ") == depth]
+    matches = [command for command in commands if command.split()[: len(path)] == path] or commands
+    depth = min((command.count(" ") for command in matches), default=0)
+    return [command for command in matches if command.count(" ") == depth]
 
 
 def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
     """Return whether one of the words is an option of a subcommand, or one of its choices."""
     assert isinstance(ctx.command, click.Group)
-    has_option = any(one.startswith("-") for one in words)
+    has_option = any(word.startswith("-") for word in words)
     if not has_option and name in getattr(ctx.command, "places", ()):
         # Importing the modules of all commands takes longer than the rest of the answer.
         return False
     command = ctx.command.get_command(ctx, name)
-    known: set[str] = set()
-    for one in command.params if command else ():
-        known |= {*one.opts} - {"--json"}
-        if isinstance(one, click.Argument) and isinstance(one.type, click.Choice):
-            known |= {*one.type.choices}
-    return not known.isdisjoint(words)
+    choices: set[str] = set()
+    for parameter in command.params if command else ():
+        choices |= {*parameter.opts} - {"--json"}
+        if isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Choice):
+            choices |= {*parameter.type.choices}
+    return not choices.isdisjoint(words)
 
 
 def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
     """Return a hint for extra words: the last argument in quotes, the command's options, or a command line."""
-    arguments = [one.name for one in ctx.command.params if isinstance(one, click.Argument)]
+    arguments = [
+        parameter.name for parameter in ctx.command.params if isinstance(parameter, click.Argument)
+    ]
     if not arguments:
-        options = [_written(one, ctx) for one in _options(ctx) if not one.is_flag]
+        options = [_written(option, ctx) for option in _options(ctx) if not option.is_flag]
         return f"it takes options only: {', '.join(options)}" if options else ""
     words = [*(str(ctx.params[name]) for name in arguments), *extra]
     if len(extra) == 1 and (meant := _WITH_ONE_MORE.get(_name(ctx))):
@@ -178,7 +183,7 @@ def _for_option(ctx: click.Context, name: str) -> str:
         return meant
     above = ctx.parent
     while above is not None:
-        option = _option(above, name)
+        option = next((option for option in _options(above) if name in option.opts), None)
         if option is not None:
             later = ctx.command_path.removeprefix(above.command_path).split()
             return f"{above.command_path} {_written(option, above)} {' '.join(later)} ..."
@@ -186,12 +191,8 @@ def _for_option(ctx: click.Context, name: str) -> str:
     return ""
 
 
-def _option(ctx: click.Context, name: str) -> click.Option | None:
-    return next((one for one in _options(ctx) if name in one.opts), None)
-
-
 def _options(ctx: click.Context) -> Iterator[click.Option]:
-    return (one for one in ctx.command.params if isinstance(one, click.Option))
+    return (option for option in ctx.command.params if isinstance(option, click.Option))
 
 
 def _written(option: click.Option, ctx: click.Context) -> str:

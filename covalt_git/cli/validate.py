@@ -84,13 +84,13 @@ def command(
     if fix:
         _fix(paths)
     if update:
-        done = ask(validation.write_baseline, paths=paths, baseline=baseline)
-        output.say(f"{output.plural(done.problems, 'problem')} written to {baseline}")
+        result = ask(validation.write_baseline, paths=paths, baseline=baseline)
+        output.say(f"{output.plural(result.problems, 'problem')} written to {baseline}")
         return
-    found = ask(validation.validate, paths=paths, baseline=baseline, staged=staged)
-    _print(form, found, strict=strict, staged=staged)
-    _print_stale(found, baseline)
-    if _failing(found.problems, strict):
+    report = ask(validation.validate, paths=paths, baseline=baseline, staged=staged)
+    _print(form, report, strict=strict, staged=staged)
+    _print_stale(report, baseline)
+    if _failing(report.problems, strict):
         raise SystemExit(1)
 
 
@@ -111,6 +111,8 @@ def _located(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _start_at(paths: tuple[Path, ...]) -> None:
     """Find the project of the first path, unless the command line has ``--root``."""
+    # A hook runs in the root of a repository, and the project may be below it
+    # (test_the_hooks_run_for_the_files_of_a_project).
     given = click.get_current_context().find_root().obj
     if paths and paths[0].exists() and given["root"] == Path():
         given["root"] = paths[0] if paths[0].is_dir() else paths[0].parent
@@ -118,92 +120,95 @@ def _start_at(paths: tuple[Path, ...]) -> None:
 
 def _show_diff(paths: tuple[Path, ...], *, strict: bool) -> int:
     """Print what ``--fix`` would change; return the exit status."""
-    done = ask(validation.fix_files, paths=paths, write=False)
-    output.say(done.diff, nl=False)
-    if done.fixed:
-        output.say(f"{output.plural(len(done.fixed), 'problem')} would be fixed", err=True)
+    result = ask(validation.fix_files, paths=paths, write=False)
+    output.say(result.diff, nl=False)
+    if result.fixed:
+        output.say(f"{output.plural(len(result.fixed), 'problem')} would be fixed", err=True)
         return 1
-    found = ask(validation.validate, paths=paths)
-    if found.problems:
-        print_problems(found.problems, context().root)
+    report = ask(validation.validate, paths=paths)
+    if report.problems:
+        print_problems(report.problems, context().root)
         output.say("--fix changes nothing: it only renames misspelt keys", err=True)
     else:
         output.say("--fix changes nothing: there are no problems", err=True)
-    return int(_failing(found.problems, strict))
+    return int(_failing(report.problems, strict))
 
 
 def _fix(paths: tuple[Path, ...]) -> None:
     """Fix files, and report this on stderr, because stdout has the output format."""
     root = context().root
-    for one in ask(validation.fix_files, paths=paths).fixed:
-        here = os.path.relpath(root / one.path)
-        place = f"fixed {here}:{one.line}:{one.col}"
-        output.say(f"{place}: {one.code} {one.message}", err=True, fg="green")
+    for problem in ask(validation.fix_files, paths=paths).fixed:
+        here = os.path.relpath(root / problem.path)
+        place = f"fixed {here}:{problem.line}:{problem.col}"
+        output.say(f"{place}: {problem.code} {problem.message}", err=True, fg="green")
 
 
-def _failing(found: Sequence[Problem], strict: bool) -> bool:  # noqa: FBT001 - an option's value
-    return any(strict or one.severity == "error" for one in found)
+def _failing(problems: Sequence[Problem], strict: bool) -> bool:  # noqa: FBT001 - an option's value
+    return any(strict or problem.severity == "error" for problem in problems)
 
 
-def _print_stale(found: Validation, baseline: Path | None) -> None:
-    if not found.stale:
+def _print_stale(report: Validation, baseline: Path | None) -> None:
+    if not report.stale:
         return
-    for entry in found.stale:
+    for entry in report.stale:
         output.say(f"{baseline}: {entry.path}: {entry.code} {entry.message}", err=True)
-    count = output.plural(len(found.stale), "line")
+    count = output.plural(len(report.stale), "line")
     output.say(f"{count} of the baseline without a problem", err=True, fg="yellow")
     hint = f"covalt-git validate --baseline {baseline} --write-baseline"
     output.say(f"  hint: {hint}", err=True)
 
 
-def _print(form: str, found: Validation, *, strict: bool, staged: bool) -> None:
+def _print(form: str, report: Validation, *, strict: bool, staged: bool) -> None:
     root = context().root
     if form == "json":
-        output.as_json(found)
+        output.as_json(report)
     elif form == "sarif":
         from covalt_git.problems.sarif import sarif_log  # noqa: PLC0415 - only where it is wanted
 
-        click.echo(json.dumps(sarif_log(found.problems, repository_prefix(root)), indent=2))
+        click.echo(json.dumps(sarif_log(report.problems, repository_prefix(root)), indent=2))
     elif form == "junit":
         from covalt_git.problems.junit import junit_report  # noqa: PLC0415 - only where it is wanted
 
         failing = {"error", "warning"} if strict else {"error"}
-        click.echo(junit_report(found.problems, found.without_problems, failing))
+        click.echo(junit_report(report.problems, report.without_problems, failing))
     elif form == "github":
-        for problem in found.problems:
+        for problem in report.problems:
             click.echo(github_command(problem, repository_prefix(root)))
-        output.say(_summary(found))
+        output.say(_summary(report))
     else:
-        if found.problems:
-            print_problems(found.problems, root, excerpts=not staged)
-        output.say(_summary(found), fg="red" if _failing(found.problems, strict) else "green")
-        if found.unchecked:
-            files = ", ".join(os.path.relpath(root / one) for one in found.unchecked)
+        if report.problems:
+            # The file in the folder may differ from the staged one, so its lines would be wrong excerpts.
+            print_problems(report.problems, root, excerpts=not staged)
+        output.say(_summary(report), fg="red" if _failing(report.problems, strict) else "green")
+        if report.unchecked:
+            files = ", ".join(os.path.relpath(root / path) for path in report.unchecked)
             output.say(f"some checks did not run: fix {files}, then validate again", err=True)
-        for one in found.lacking:
-            output.say(f"not granted: {one.why}", err=True)
-            output.say(f"  hint: {one.command}", err=True)
-        if found.not_trusted:
-            count = output.plural(len(found.not_trusted), "permission")
+        for grant in report.lacking:
+            output.say(f"not granted: {grant.why}", err=True)
+            output.say(f"  hint: {grant.command}", err=True)
+        if report.not_trusted:
+            count = output.plural(len(report.not_trusted), "permission")
             output.say(f"not trusted on this machine: {count}", err=True)
             output.say("  hint: covalt-git trust", err=True)
-        if found.fixable:
-            output.say(f"{found.fixable} of them can be fixed: covalt-git validate --fix", err=True)
-        if staged and _failing(found.problems, strict):
-            output.say(f"stage what you fix: {_git_add(found.problems, root)}", err=True)
+        if report.fixable:
+            output.say(
+                f"{report.fixable} of them can be fixed: covalt-git validate --fix", err=True
+            )
+        if staged and _failing(report.problems, strict):
+            output.say(f"stage what you fix: {_git_add(report.problems, root)}", err=True)
 
 
-def _git_add(found: Sequence[Problem], root: Path) -> str:
+def _git_add(problems: Sequence[Problem], root: Path) -> str:
     """Return the command that stages the files of problems, as typed in the current folder."""
-    files = sorted({os.path.relpath(root / one.path) for one in found})
+    files = sorted({os.path.relpath(root / problem.path) for problem in problems})
     return shlex.join(["git", "add", *files])
 
 
-def _summary(found: Validation) -> str:
-    toolsets = output.plural(found.toolsets, "toolset")
-    tools = output.plural(found.tools, "tool")
-    files = output.plural(len({one.path for one in found.problems}), "file")
-    count = output.plural(len(found.problems), "problem")
-    result = f"{count} in {files}" if found.problems else "no problems"
-    hidden = f", {found.in_baseline} more in the baseline" if found.in_baseline else ""
+def _summary(report: Validation) -> str:
+    toolsets = output.plural(report.toolsets, "toolset")
+    tools = output.plural(report.tools, "tool")
+    files = output.plural(len({problem.path for problem in report.problems}), "file")
+    count = output.plural(len(report.problems), "problem")
+    result = f"{count} in {files}" if report.problems else "no problems"
+    hidden = f", {report.in_baseline} more in the baseline" if report.in_baseline else ""
     return f"{toolsets}, {tools}: {result}{hidden}"

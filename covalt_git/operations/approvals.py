@@ -142,6 +142,7 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
                 may_settle=_may_settle(context, row["tool_id"]),
             )
             for row in rows
+            # An approval has the arguments of its call, which a role that may not see the tool must not learn.
             if approvals.exists(row["tool_id"])
         ),
         damaged=DamagedChat.each(damaged),
@@ -159,17 +160,21 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
     chat = context.chat(approval.chat_id)
     waits = approval.state == "pending"
     tool_ids = _tool_ids(context, approval.tool_id)
+    # Of an alias, both tools have to be visible: a hidden target does not exist for the role
+    # (tests/security/test_hidden_targets.py).
     hidden = not all(map(context.visibility.sees, tool_ids))
-    found = None if hidden else _found(context, approval.tool_id)
-    same = found is not None and found.definition_digest == approval.definition_digest
+    entry = None if hidden else _entry(context, approval.tool_id)
+    same = entry is not None and entry.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
         approval,
-        alias_of=found.tool.tool_id if found is not None and found.alias is not None else None,
-        description=found.tool.description if found else "",
-        annotations=found.tool.annotations if found else Annotations(),
-        code=_code(context, found) if found and same else None,
-        may_settle=all(_may_settle(context, one) for one in tool_ids),
+        alias_of=entry.tool.tool_id if entry is not None and entry.alias is not None else None,
+        description=entry.tool.description if entry else "",
+        annotations=entry.tool.annotations if entry else Annotations(),
+        # The request was for another definition, so approving it does not run the current code.
+        code=_code(context, entry) if entry and same else None,
+        may_settle=all(_may_settle(context, tool_id) for tool_id in tool_ids),
         changes=_changes_since(chat, approval) if waits else (),
+        # Whether a hidden tool has changed would confirm that it exists.
         tool_changed=waits and not hidden and not same,
         active_branch=chat.active_branch(),
         replaces=_replaced(chat, approval),
@@ -199,7 +204,8 @@ def _decided(
     try:
         outcome = decide(request.execution_id, request.reason)
     finally:
-        context.update_index(chat)  # an error may also have closed the approval
+        # An error may also have closed the approval, for example because it had expired.
+        context.update_index(chat)
     return answer(chat, outcome.call)
 
 
@@ -210,7 +216,12 @@ def _may_settle(context: Context, tool_id: str) -> bool:
 def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
     """Return the approval that this one replaced, and the files that had changed."""
     older = next(
-        (one for one in chat.approvals() if one.superseded_by == approval.execution_id), None
+        (
+            candidate
+            for candidate in chat.approvals()
+            if candidate.superseded_by == approval.execution_id
+        ),
+        None,
     )
     if older is None:
         return None
@@ -219,15 +230,16 @@ def _replaced(chat: ChatStore, approval: Approval) -> ReplacedApproval | None:
 
 def _changes_since(chat: ChatStore, approval: Approval) -> list[FileChange]:
     """Return the changes from the files at the time of the request to the current ones."""
-    before = chat.state(approval.base).tree
+    old_tree = chat.state(approval.base).tree
+    # The workspace has the files of the active branch; of another branch, only the last commit is known.
     if chat.active_branch() != approval.branch:
-        now = chat.state(chat.branch(approval.branch).manifest_id).tree
-        return chat.tree_changes(before, now)
+        new_tree = chat.state(chat.branch(approval.branch).manifest_id).tree
+        return chat.tree_changes(old_tree, new_tree)
     with chat.scan_in_memory() as scan:
-        return chat.tree_changes(before, scan.tree)
+        return chat.tree_changes(old_tree, scan.tree)
 
 
-def _found(context: Context, tool_id: str) -> Found | None:
+def _entry(context: Context, tool_id: str) -> Found | None:
     """Return a tool that the role may see; None if it is removed or its toolset has errors."""
     try:
         return context.catalog.find_called(tool_id)
@@ -244,9 +256,10 @@ def _tool_ids(context: Context, tool_id: str) -> list[str]:
     return [tool_id] if alias_of is None else [tool_id, alias_of]
 
 
-def _code(context: Context, found: Found) -> ApprovedCode | None:
-    tool, toolset = found.tool, found.toolset
+def _code(context: Context, entry: Found) -> ApprovedCode | None:
+    tool, toolset = entry.tool, entry.toolset
     is_hidden = not context.visibility.sees_all_of(toolset.id, toolset.tool_ids)
+    # The place is a link to the toolset's files, which contain its hidden tools too.
     if is_hidden or tool.kind == "builtin" or toolset.id == REGISTRY_NAMESPACE:
         return None
     source = toolset.sources.get(tool.id.name)

@@ -86,8 +86,8 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
     # A hidden tool does not exist for the role, nor do the hosts that it may reach.
     everything = len(tools) == len(snapshot.tools())
     visible = None if everything else {tool.tool_id for tool in tools}
-    found = overview(snapshot, visible)
-    toolsets = tuple(one for one in found if toolset_id in (None, one.toolset_id))
+    overviews = overview(snapshot, visible)
+    toolsets = tuple(toolset for toolset in overviews if toolset_id in (None, toolset.toolset_id))
     return Authority(
         toolsets=toolsets,
         not_trusted=tuple(
@@ -96,6 +96,7 @@ def get_authority(context: Context, request: GetAuthority) -> Authority:
             for words in untrusted_words(
                 read_toolset(context.root, toolset.toolset_id), context.project.config
             )
+            # The permissions of a toolset name its hidden tools and their hosts too.
             if everything
         ),
     )
@@ -108,21 +109,23 @@ def compare_authority(context: Context, request: CompareAuthority) -> AuthorityC
     A change that cannot be decided counts as a widening.
     """
     base, head = _snapshots(context.root, request.revisions)
-    found = compare(base, head)
+    comparison = compare(base, head)
     return AuthorityCompared(
         base=base.commit,
         head=head.commit,
-        grown=found.grown,
-        changes=found.changes,
+        grown=comparison.grown,
+        changes=comparison.changes,
         problems=tuple(
             UnreadState.model_validate({"state": name} | problem.as_json())
-            for name, problem in found.problems
+            for name, problem in comparison.problems
         ),
     )
 
 
 def _snapshots(root: Path, revisions: str) -> tuple[ProjectSnapshot, ProjectSnapshot]:
     """Return the two snapshots that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
+    # Before `..`, which `...` contains. As in a pull request, what BASE got since the merge base is not a change by
+    # HEAD (test_three_dots_compare_with_the_merge_base).
     if "..." in revisions:
         base, _, head = revisions.partition("...")
         base = merge_base(root, base or "HEAD", head or "HEAD")

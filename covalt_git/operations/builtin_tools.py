@@ -46,9 +46,9 @@ class UnreadableError(CovaltError):
 
 
 def make_unrecorded_call(
-    context: Context, chat: ChatStore, request: CallRequest, found: Found
+    context: Context, chat: ChatStore, request: CallRequest, entry: Found
 ) -> CallOutcome:
-    """Make a call that is not recorded; ``found`` is the result of :meth:`.Engine.check`.
+    """Make a call that is not recorded; ``entry`` is the result of :meth:`.Engine.check`.
 
     Raises:
         CovaltError: ``needs_person``, if a rule of the project requires approval of it.
@@ -56,7 +56,7 @@ def make_unrecorded_call(
     """
 
     def check_no_approval() -> None:
-        reasons = confirmation(context.project.config, found.tool, request.args)
+        reasons = confirmation(context.project.config, entry.tool, request.args)
         if reasons:
             raise CovaltError(
                 f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",
@@ -65,9 +65,11 @@ def make_unrecorded_call(
                 http_status=403,
             )
 
+    # Checked again under the chat's lock: a rule may be written while the call waits
+    # (tests/security/test_rights_that_end_during_a_wait.py).
     context.require(check_no_approval)
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:
-        outcome = _run(context, chat, request, found.tool.tool_id)
+        outcome = _run(context, chat, request, entry.tool.tool_id)
         observed.set_outcome(outcome)
         return outcome
 
@@ -75,6 +77,8 @@ def make_unrecorded_call(
 def _run(context: Context, chat: ChatStore, request: CallRequest, tool_id: str) -> CallOutcome:
     branch, started_at = chat.active_branch(), commits.now()
     value = _TOOLS[tool_id](context, chat.id, request.args)
+    # Read after the call: a checkout first commits the user's edits to the branch that it leaves, and these are not
+    # its own changes.
     left = chat.store.read_ref(HEADS + branch)
     call = ToolCall(
         id=request.call_id or new_id(),
@@ -94,9 +98,9 @@ def _run(context: Context, chat: ChatStore, request: CallRequest, tool_id: str) 
 def list_files(context: Context, chat_id: str, args: JsonObject) -> JsonObject:
     """Return the paths of the files and the ids of their blobs."""
     manifest = args.get("manifest", "")
-    found = files.get_workspace_files(context, chat_id=chat_id, manifest=manifest)
-    listed = [{"path": one.path, "oid": one.oid} for one in found.files]
-    return {"files": listed, "empty_folders": [*found.empty_folders]}
+    listing = files.get_workspace_files(context, chat_id=chat_id, manifest=manifest)
+    listed = [{"path": file.path, "oid": file.oid} for file in listing.files]
+    return {"files": listed, "empty_folders": [*listing.empty_folders]}
 
 
 def read_file(context: Context, chat_id: str, args: JsonObject) -> JsonObject:
@@ -117,11 +121,11 @@ def diff(context: Context, chat_id: str, args: JsonObject) -> JsonObject:
     """Return the differences of two commits, with patches."""
     old, new = args.get("old"), args.get("new", "")
     if old is None and new:
-        shown = manifests.get_workspace_manifest(context, chat_id=chat_id, manifest=new)
-        old = shown.parents[0] if shown.parents else ""
+        manifest = manifests.get_workspace_manifest(context, chat_id=chat_id, manifest=new)
+        old = manifest.parents[0] if manifest.parents else ""
     old = "HEAD" if old is None else old
-    found = files.get_workspace_diff(context, chat_id=chat_id, old=old, new=new)
-    return {"changes": [*_with_patches(found.changes)]}
+    difference = files.get_workspace_diff(context, chat_id=chat_id, old=old, new=new)
+    return {"changes": [*_with_patches(difference.changes)]}
 
 
 def log(context: Context, chat_id: str, args: JsonObject) -> JsonObject:
@@ -135,8 +139,8 @@ def log(context: Context, chat_id: str, args: JsonObject) -> JsonObject:
     )
     heads = branches.list_branches(context, chat_id=chat_id).branches
     return {
-        "manifests": [manifest_facts(one) for one in page.manifests],
-        "branches": [{"name": one.name, "manifest_id": one.manifest_id} for one in heads],
+        "manifests": [manifest_facts(row) for row in page.manifests],
+        "branches": [{"name": head.name, "manifest_id": head.manifest_id} for head in heads],
         "active_branch": page.active_branch,
     }
 
@@ -168,7 +172,7 @@ def manifest_facts(manifest: ManifestRow) -> JsonObject:
 
 
 def _named(changes: Sequence[Change]) -> list[JsonObject]:
-    return [{"path": one.path, "kind": one.kind} for one in changes[:MOST_PATHS]]
+    return [{"path": change.path, "kind": change.kind} for change in changes[:MOST_PATHS]]
 
 
 def _with_patches(changes: Sequence[FileDiff]) -> Iterator[JsonObject]:

@@ -130,8 +130,8 @@ class ToolsetVerified(Result):
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Compare a toolset with its imported version, or with its version at a grant."""
     toolset = find_visible_toolset(context, request.toolset_id)
-    found = differences(context.project.root, toolset.id, request.grant)
-    return ToolsetDifference(toolset_id=toolset.id, files=tuple(found))
+    changes = differences(context.project.root, toolset.id, request.grant)
+    return ToolsetDifference(toolset_id=toolset.id, files=tuple(changes))
 
 
 @operation(errors=(404, 409, 416))
@@ -151,12 +151,13 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
     """Write a toolset to a ZIP file, and its signature to FILE.sig; neither file may exist."""
     toolset, content, placeholders = _packed(context, request)
     path, key = request.path or Path(bundle_name(toolset)), request.key
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(path)
-    with ExitStack() as made:
-        made.enter_context(atomic_write.create(path)).write(content)
+    with ExitStack() as stack:
+        stack.enter_context(atomic_write.create(path)).write(content)
         if key:
             # Renamed in reverse order, so that the bundle never exists without its signature.
-            made.enter_context(atomic_write.create(signature_path(path))).write(sign(content, key))
+            stack.enter_context(atomic_write.create(signature_path(path))).write(sign(content, key))
     return BundleWritten(
         toolset_id=toolset.id,
         version=toolset.manifest.version if toolset.manifest else "",
@@ -176,30 +177,32 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
     file = request.file
     if file.is_dir():
         raise CovaltError(f"{str(file)!r} is a directory, which cannot be signed or compared")
-    found = verify.verify_file(context.project.root, file, request.signature)
-    toolset, here = found.toolset, found.installed
+    verification = verify.verify_file(context.project.root, file, request.signature)
+    toolset, here = verification.toolset, verification.installed
     return BundleVerified.of(
-        found,
+        verification,
         toolset_id=toolset.id,
         version=toolset.manifest.version if toolset.manifest else "",
         digest=toolset.digest,
         installed=here is not None,
         changed_here=bool(here and here.state.imported and here.digest != here.state.digest),
         recorded=here and here.state,
-        problem=Failure.of_error(found.signer_changed) if found.signer_changed else None,
+        problem=Failure.of_error(verification.signer_changed)
+        if verification.signer_changed
+        else None,
     )
 
 
 @operation(errors=(404,), admin="verify toolsets")
 def verify_toolset(context: Context, request: ToolsetRequest) -> ToolsetVerified:
     """Compare a toolset with the digest recorded at its import, and with its grants."""
-    found = verify.verify_toolset(context.project.root, request.toolset_id)
+    verification = verify.verify_toolset(context.project.root, request.toolset_id)
     return ToolsetVerified.of(
-        found,
-        toolset_id=found.toolset.id,
-        digest=found.toolset.digest,
-        recorded=found.toolset.state,
-        accepted=found.locked,
+        verification,
+        toolset_id=verification.toolset.id,
+        digest=verification.toolset.digest,
+        recorded=verification.toolset.state,
+        accepted=verification.locked,
     )
 
 
@@ -212,6 +215,7 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     """
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
+    # The files of a toolset show its hidden tools too.
     if not catalog.sees_all_in(toolset):
         raise context.refusal(f"may not see all tools of {toolset.id!r}")
     return toolset
@@ -223,6 +227,7 @@ def _packed(
     toolset = find_visible_toolset(context, request.toolset_id)
     root = context.project.root
     placeholders: tuple[ReplacedCredential, ...] = ()
+    # A value of this machine's secrets may look like no credential, so only a comparison finds it in a file.
     secrets = SecretStore.of_this_machine().known()
     with ExitStack() as opened:
         if request.placeholders:

@@ -205,19 +205,19 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
 
 
 def make_call(
-    context: Context, chat: ChatStore, request: CallRequest, found: Found | None = None
+    context: Context, chat: ChatStore, request: CallRequest, entry: Found | None = None
 ) -> CallOutcome:
-    """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
+    """Make a call of any tool; ``entry`` is the result of :meth:`.Engine.check`, if that was called.
 
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
     if is_recorded(request.tool_id):
-        return context.engine().call(chat, request, found)
+        return context.engine().call(chat, request, entry)
     from covalt_git.operations import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
 
-    found = found or context.engine().check(request)
-    return builtin_tools.make_unrecorded_call(context, chat, request, found)
+    entry = entry or context.engine().check(request)
+    return builtin_tools.make_unrecorded_call(context, chat, request, entry)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -230,8 +230,9 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
     called = context.catalog.called(tool)
     problems: tuple[ArgumentProblem, ...] = ()
     try:
-        for one in called:
-            preconditions.check_arguments(one, request.args)
+        # An alias passes its arguments on, so they have to match the schemas of both tools.
+        for called_tool in called:
+            preconditions.check_arguments(called_tool, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
     reasons = approval_reasons(context.project.config, called, request.args)
@@ -260,7 +261,7 @@ def check_batch(context: Context, request: CheckBatch) -> Batch:
     )
     return Batch(
         calls=tuple(
-            BatchedCall.of(one.request, line=one.line, chat_id=one.chat_id) for one in calls
+            BatchedCall.of(call.request, line=call.line, chat_id=call.chat_id) for call in calls
         )
     )
 
@@ -272,6 +273,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
     It ends within a second; its record has the error ``cancelled``, and the files that it wrote are kept.
     """
     chat = context.chat(request.chat_id)
+    # A call may end just before the request to cancel it, so this is not an error. Only an unknown id is.
     if not _is_unfinished(context, chat, request.call_id):
         context.chat_index().sync_chat(chat)
         _find_call(context, chat, request.call_id)
@@ -285,15 +287,21 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     chat = context.chat(request.chat_id)
     index, catalog = context.chat_index(), context.catalog
     index.sync_chat(chat)
+    # The index accepts the id of a hidden call too, which would confirm that the call exists
+    # (test_what_a_role_may_not_see_is_unknown).
     if request.before is not None:
         _find_call(context, chat, request.before)
-    before, rest, calls = request.before, True, list[ToolCall]()
+    cursor, rest, calls = request.before, True, list[ToolCall]()
+    # Calls of hidden tools are left out after the index has counted a page, so one page may have too few.
     while rest and len(calls) <= request.limit:
-        found = index.calls(chat.id, limit=request.limit + 1, before=before)
-        calls += [call for call in found if catalog.sees(call.tool_id)]
-        rest = len(found) > request.limit
-        before = found[-1].id if found else None
-    rows = tuple(_call_row(call) for call in calls[: request.limit])
+        page = index.calls(chat.id, limit=request.limit + 1, before=cursor)
+        calls += [call for call in page if catalog.sees(call.tool_id)]
+        rest = len(page) > request.limit
+        cursor = page[-1].id if page else None
+    rows = tuple(
+        CallRow.of(call, renderer=call.render_plan.renderer if call.render_plan else None)
+        for call in calls[: request.limit]
+    )
     return CallList(calls=rows, more=len(calls) > request.limit)
 
 
@@ -311,7 +319,9 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     if call.post_manifest_id is not None:
         facts = _finished(chat, call.post_manifest_id)
         return CallAnswer.of(call, active_branch=active_branch, **facts)
-    waits = next((one for one in chat.calls() if one.id == call.id), None)
+    waits = next(
+        (pending_call for pending_call in chat.calls() if pending_call.id == call.id), None
+    )
     approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
     return CallAnswer.of(
         call,
@@ -331,7 +341,8 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
     update: JsonObject = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
-    if outcome.notes.lost:  # a restore notes them after its commit
+    # A restore notes what is lost after its commit, so the record of the commit lacks it.
+    if outcome.notes.lost:
         update["notes"] = Notes.of(outcome.notes)
     return answer(chat, outcome.call).model_copy(update=update)
 
@@ -369,16 +380,13 @@ def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     return call
 
 
-def _call_row(call: ToolCall) -> CallRow:
-    return CallRow.of(call, renderer=call.render_plan.renderer if call.render_plan else None)
-
-
 def as_request(request: CallTool) -> engine.CallRequest:
     """Return the engine's request of a call."""
     return engine.CallRequest(request.tool_id, request.args, request.message_id, request.call_id)
 
 
 def _converted(text: str, schema: Any) -> Any:
+    # `--arg id=007` for a string must not become the number 7.
     if isinstance(schema, dict) and schema.get("type") == "string":
         return text
     try:

@@ -109,11 +109,9 @@ class Context:
         return cls(project.root, lambda: project, waiting=waiting, follower=follower)
 
     def __enter__(self) -> Self:
-        """Return the context."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def close(self) -> None:
@@ -155,6 +153,7 @@ class Context:
 
     def require(self, check: Callable[[], None]) -> None:
         """Perform a check now, and again when a chat's lock was acquired: until then, ``covalt.yaml`` may change."""
+        # By this method, so that the check is repeated after each further wait too.
         self._required.append(partial(self.require, check))
         check()
 
@@ -254,6 +253,7 @@ class Context:
         """Return the error that the principal's role ``may not ...``, with the roles that may."""
         config, principal = self.project.config, self.project.principal
         hint = admin_roles(config)
+        # The role has the right, but a pull may have given it: other roles would be the wrong advice.
         if lacks_trust(config, principal):
             hint = "the user of this machine has not trusted this role to decide: covalt-git trust"
         return ForbiddenError(f"{acting(config, principal)} {what}", hint=hint)
@@ -319,10 +319,14 @@ class Context:
             ForbiddenError: if the role has lost a right while this waited for the lock.
         """
         with self.project.writing(chat, self.waiting) as writer:
+            # The configuration may have changed during the wait
+            # (test_an_operation_of_a_role_that_loses_the_right_meanwhile_changes_nothing).
             self.require_again()
             try:
                 yield writer
-            finally:  # the next write does not report these notes again
+            finally:
+                # Also after an error, because the next write does not report these notes again
+                # (tests/operations/test_notes.py).
                 if self._report_notes is not None:
                     self._report_notes(writer.fresh_notes())
         self.update_index(chat)
@@ -336,6 +340,7 @@ class Context:
         from covalt_git.catalog.current_config import current_config  # noqa: PLC0415 - most operations read only
 
         self.project = replace(self.project, config=current_config(self.project.root))
+        # Each check adds itself again, for the next wait.
         required, self._required = self._required, []
         for check in required:
             check()

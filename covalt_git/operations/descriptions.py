@@ -82,44 +82,51 @@ def describe_tools(context: Context, request: DescribeTools) -> ToolsDescribed:
     """
     if request.write:
         context.require_admin("change tools")
+    # The fork server tries the sandbox while the catalog is read here.
     sandbox_levels.begin()
     engine = context.engine()
-    found, done = _chosen(engine, request.target)
-    for number, one in enumerate(found):
-        context.progress(number, len(found))
-        done.append(run_schemas(engine, one))
-    context.progress(len(found), len(found))
-    toolset = done[0].found.toolset if done else engine.catalog.find_toolset(request.target)
+    tools, results = _chosen(engine, request.target)
+    for number, tool in enumerate(tools):
+        context.progress(number, len(tools))
+        results.append(run_schemas(engine, tool))
+    context.progress(len(tools), len(tools))
+    # Before anything is written: the new file ends grants, and the answer says so
+    # (test_writing_the_file_reports_that_grants_have_ended).
+    toolset = results[0].found.toolset if results else engine.catalog.find_toolset(request.target)
     root, may = context.project.root, granted(toolset.id, toolset.state, toolset.digest)
     stored: list[str] = []
     written, ended_grants = None, False
     if request.write:
-        ran = {one.found.tool.id.name: one for one in done if one.ran is not None}
+        ran = {result.found.tool.id.name: result for result in results if result.ran is not None}
         stored, contradicting = store_schemas(root, toolset.id, ran)
-        done = [
-            one._replace(error=contradicting[one.found.tool.id.name])
-            if one.found.tool.id.name in contradicting
-            else one
-            for one in done
+        # One example that contradicts a schema must not stop the storage of the others
+        # (test_a_schema_that_an_example_does_not_match_is_not_stored_and_does_not_stop_the_others).
+        results = [
+            result._replace(error=contradicting[result.found.tool.id.name])
+            if result.found.tool.id.name in contradicting
+            else result
+            for result in results
         ]
         written = f"toolsets/{toolset.id}/{SCHEMAS}" if stored else None
-        now = read_toolset(root, toolset.id)
-        ended_grants = granted(now.id, now.state, now.digest).stale != may.stale
+        new_toolset = read_toolset(root, toolset.id)
+        ended_grants = (
+            granted(new_toolset.id, new_toolset.state, new_toolset.digest).stale != may.stale
+        )
         context.update_toolset_index()
-    verdicts = [_verdict(one) for one in done]
+    verdicts = [_verdict(result) for result in results]
     return ToolsDescribed(
         toolset_id=toolset.id,
         tools=tuple(
             DescribedTool(
-                tool_id=one.found.tool_id,
-                verdict=_verdict(one),
-                differences=one.differences,
-                input_schema=one.ran.input_schema if one.ran else None,
-                output_schema=one.ran.output_schema if one.ran else None,
-                error=one.error,
-                stored=one.found.tool.id.name in stored,
+                tool_id=result.found.tool_id,
+                verdict=_verdict(result),
+                differences=result.differences,
+                input_schema=result.ran.input_schema if result.ran else None,
+                output_schema=result.ran.output_schema if result.ran else None,
+                error=result.error,
+                stored=result.found.tool.id.name in stored,
             )
-            for one in sorted(done, key=lambda one: one.found.tool_id)
+            for result in sorted(results, key=lambda result: result.found.tool_id)
         ),
         same=verdicts.count("same"),
         differing=verdicts.count("differs"),
@@ -138,23 +145,27 @@ def _chosen(engine: Engine, target: str) -> tuple[list[Found], list[ToolSchemas]
     if ":" in target:
         return [find_described(engine, target)], []
     toolset = engine.catalog.find_toolset(target)
-    found: list[Found] = []
+    tools: list[Found] = []
     disabled: list[ToolSchemas] = []
     for tool in engine.catalog.visible(toolset.tools):
         if tool.kind != "python":
             continue
         try:
-            found.append(find_described(engine, tool.tool_id))
+            tools.append(find_described(engine, tool.tool_id))
         except DisabledToolError as error:
+            # No code of a disabled toolset runs; a disabled tool of an enabled one fails alone
+            # (test_a_disabled_tool_of_an_enabled_toolset_fails_alone).
             if not toolset.enabled:
                 raise
             reason = CallError(code=error.code, message=error.message, hint=error.hint)
+            # An example that contradicts a wrongly read schema is an error of the toolset, and describing the tool is
+            # the cure.
             named = engine.catalog.find(tool.tool_id, despite=REPAIRED)
             disabled.append(ToolSchemas(named, None, error=reason))
-    return found, disabled
+    return tools, disabled
 
 
-def _verdict(one: ToolSchemas) -> Literal["same", "differs", "failed"]:
-    if one.ran is None or one.error is not None:
+def _verdict(result: ToolSchemas) -> Literal["same", "differs", "failed"]:
+    if result.ran is None or result.error is not None:
         return "failed"
-    return "differs" if one.differences else "same"
+    return "differs" if result.differences else "same"

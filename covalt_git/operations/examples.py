@@ -57,31 +57,32 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
     A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
     """
+    # The fork server tries the sandbox while the index is read here.
     sandbox_levels.begin()
     tools, broken = _chosen(context, request.patterns)
     jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
-    done: list[ExampleRun] = []
+    runs: list[ExampleRun] = []
     with _chats(context, keep=request.keep) as chats:
         for tool, number in jobs:
-            context.progress(len(done), len(jobs))
-            one = run_example(context.engine(), chats, tool, number)
-            if request.keep and one.chat_id is not None:
-                with chats.open(one.chat_id) as chat:
+            context.progress(len(runs), len(jobs))
+            run = run_example(context.engine(), chats, tool, number)
+            if request.keep and run.chat_id is not None:
+                with chats.open(run.chat_id) as chat:
                     context.update_index(chat)
-            chat_id = one.chat_id if request.keep else None
-            done.append(dataclasses.replace(one, took_ms=round(one.took_ms, 1), chat_id=chat_id))
-            if one.cancelled:
+            chat_id = run.chat_id if request.keep else None
+            runs.append(dataclasses.replace(run, took_ms=round(run.took_ms, 1), chat_id=chat_id))
+            if run.cancelled:
                 break
     context.progress(len(jobs), len(jobs))
-    verdicts = [one.verdict for one in done]
+    verdicts = [run.verdict for run in runs]
     return ToolsTested(
-        examples=tuple(done),
+        examples=tuple(runs),
         ok=verdicts.count("ok"),
         failed=verdicts.count("failed"),
         skipped=verdicts.count("skipped"),
         without_examples=tuple(tool.tool_id for tool in tools if not tool.examples),
         broken=broken,
-        cancelled=any(one.cancelled for one in done),
+        cancelled=any(run.cancelled for run in runs),
     )
 
 
@@ -101,19 +102,21 @@ def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tu
         path = pattern.replace(":", ".", 1)
         path = path if "." in path else f"{path}.**"
         # The tools of a toolset's servers have namespaces of their own.
-        found = {
+        tool_ids = {
             tool.tool_id
             for tool in visible
             if pattern in {*EVERYTHING, tool.toolset_id} or matches(path, tool.path)
         }
         # The index may have no tools of a broken toolset.
-        named = {one for one in unsound if matches_text(path.partition(".")[0], one)}
-        if patterns and not found | named:
-            known = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
-            near = nearest_name(pattern, known)
+        named = {
+            toolset_id for toolset_id in unsound if matches_text(path.partition(".")[0], toolset_id)
+        }
+        if patterns and not tool_ids | named:
+            names = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
+            near = nearest_name(pattern, names)
             suggestion = f"; did you mean {near!r}?" if near else ""
             raise WrongCallError(f"{pattern!r} matches no tool{suggestion}")
-        chosen |= found
+        chosen |= tool_ids
         broken |= named
     broken |= {tool.toolset_id for tool in visible if tool.tool_id in chosen}.intersection(unsound)
     return [
@@ -129,6 +132,7 @@ def _chats(context: Context, *, keep: bool) -> Iterator[Chats]:
     if keep:
         yield context.project.chats
         return
+    # These chats are deleted at the end, so that nothing in them has to survive a power cut.
     workspace = context.project.config.workspace.model_copy(update={"durability": "fast"})
     with tempfile.TemporaryDirectory(prefix="covalt-examples-") as folder:
         yield Chats(Path(folder) / "chats", workspace)

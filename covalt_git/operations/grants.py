@@ -157,8 +157,8 @@ class GrantsRevoked(Result):
 @operation(errors=(404,), admin="list grants")
 def list_grants(context: Context, request: ListGrants) -> GrantList:
     """List the grants of all toolsets or of one, and whether each is still valid."""
-    found = decisions.grants(context.project.root, request.toolset_id)
-    return GrantList(grants=tuple(_row(*one) for one in found))
+    rows = decisions.grants(context.project.root, request.toolset_id)
+    return GrantList(grants=tuple(_row(*row) for row in rows))
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
@@ -174,8 +174,8 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
         raise invalid_field("name", f"name the {_NAMED[request.kind]}")
     if request.kind == "network" and not request.hosts:
         raise invalid_field("hosts", "name at least one host")
-    wanted = WantedGrant(request.kind, request.name or "", request.hosts)
-    (row,) = _add(context, request, lambda _: [wanted], _review(request)).grants
+    grant = WantedGrant(request.kind, request.name or "", request.hosts)
+    (row,) = _add(context, request, lambda _: [grant], _review(request)).grants
     return row
 
 
@@ -208,26 +208,26 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     """
     root = context.project.root
     if request.all:
-        done = decisions.revoke_all(root, request.toolset_id)
+        revocation = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
         raise invalid_field("key", "name a grant, or use all: true")
     else:
-        done = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
+        revocation = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
     context.update_toolset_index()
     return GrantsRevoked(
         toolset_id=request.toolset_id,
-        revoked=done.keys,
-        left=done.left,
-        withdrawn=done.withdrawn,
+        revoked=revocation.keys,
+        left=revocation.left,
+        withdrawn=revocation.withdrawn,
     )
 
 
 def typed_permissions(
-    context: Context, toolset_id: str, wanted: WantedGrant, shown: Collection[str]
+    context: Context, toolset_id: str, grant: WantedGrant, form_digests: Collection[str]
 ) -> tuple[str, ...]:
     """Return the digests of what a grant permits, after a form has shown all of it but the hosts, which its user typed.
 
-    ``shown`` are the digests of the form's plan, which is for :data:`.plans.ANY_HOST`.  Both plans are made from one
+    ``form_digests`` are the digests of the form's plan, which is for :data:`.plans.ANY_HOST`.  Both plans are made from one
     reading of the toolset, so that they differ in nothing but the hosts.
 
     Raises:
@@ -235,9 +235,9 @@ def typed_permissions(
         CovaltError: as :func:`.plans.plan_grants`.
     """
     toolset, config = find_toolset(context.root, toolset_id), context.project.config
-    of_form = plan_grants(toolset, config, [wanted._replace(hosts=(ANY_HOST,))])
-    Review(permissions=shown).check_plan(toolset, of_form)
-    plan = plan_grants(toolset, config, [wanted])
+    of_form = plan_grants(toolset, config, [grant._replace(hosts=(ANY_HOST,))])
+    Review(permissions=form_digests).check_plan(toolset, of_form)
+    plan = plan_grants(toolset, config, [grant])
     return tuple(permission.digest for permission in plan.permissions)
 
 
@@ -260,7 +260,7 @@ def _texts(toolset: Toolset, grant: Grant) -> dict[str, str]:
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return {}
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    server = next((one for one in servers if one.id == grant.server), None)
+    server = next((server for server in servers if server.id == grant.server), None)
     if server is None:
         return {}
     return dict(sorted((server.env if grant.kind == "process" else server.headers).items()))

@@ -53,7 +53,8 @@ class EnableTool(ToolRequest):
 def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
     """Return the overrides of a tool by its toolset and by this project."""
     if not context.is_admin:
-        context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
+        # A hidden tool does not exist for the role, so it has no overrides either.
+        context.catalog.find(request.tool_id)
     return overrides.overrides(context.project.root, request.tool_id)
 
 
@@ -61,6 +62,8 @@ def _decision(context: Context, request: OverrideTool) -> str:
     """Return what a user decides by a change, if it waives an approval or removes the one of this project."""
     own = overrides.overrides(context.project.root, request.tool_id).project
     changes = request.model_dump(include={"requires_confirmation"})
+    # By what the change does: clearing an override that a tool does not have waives nothing
+    # (test_to_clear_an_override_that_a_tool_does_not_have_trusts_nothing).
     return _WAIVING if overrides.waives_approval(own, changes, request.clear) else ""
 
 
@@ -89,6 +92,6 @@ def _overridden(
     reason: str | None = None,
 ) -> ToolOverridden:
     root = context.project.root
-    found = overrides.override_tool(root, tool_id, values, clear, reason=reason)
+    result = overrides.override_tool(root, tool_id, values, clear, reason=reason)
     context.update_toolset_index()
-    return found
+    return result

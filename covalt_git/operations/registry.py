@@ -117,8 +117,8 @@ class Result(BaseModel):
     def of(cls, source: object, /, **fields: object) -> Self:
         """Return a result with some fields, and the others from the attributes of ``source``."""
         names = cls.model_fields.keys() - fields.keys()
-        found = {name: getattr(source, name) for name in names if hasattr(source, name)}
-        return cls(**found, **fields)
+        attributes = {name: getattr(source, name) for name in names if hasattr(source, name)}
+        return cls(**attributes, **fields)
 
 
 class ResultFile(NamedTuple):
@@ -270,6 +270,8 @@ class Operation(Generic[RequestT, ResultT]):
             return self.run(context, request)
         from covalt_git.toolsets.update_lock import checked_after_wait  # noqa: PLC0415 - lists read only
 
+        # The role may lose the right while a change waits for the lock of the toolsets
+        # (test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_made).
         with checked_after_wait(context.require_again):
             return self.run(context, request)
 
@@ -335,10 +337,11 @@ def every_operation() -> dict[str, Operation[Any, Any]]:
     """Return all operations by name; this imports all modules of this package."""
     package = import_module("covalt_git.operations")
     modules = (
-        import_module(one.name) for one in walk_packages(package.__path__, f"{package.__name__}.")
+        import_module(module.name)
+        for module in walk_packages(package.__path__, f"{package.__name__}.")
     )
     values = (value for module in modules for value in vars(module).values())
-    return {one.name: one for one in values if isinstance(one, Operation)}
+    return {value.name: value for value in values if isinstance(value, Operation)}
 
 
 def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:
@@ -353,7 +356,8 @@ def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> Reques
         return request.model_validate(fields)
     except ValidationError as error:
         problems = [
-            _problem(request, one["loc"], one["type"], one["msg"]) for one in error.errors()
+            _problem(request, detail["loc"], detail["type"], detail["msg"])
+            for detail in error.errors()
         ]
         raise invalid(*problems) from None
 

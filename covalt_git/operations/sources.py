@@ -183,8 +183,8 @@ def list_sources(context: Context, request: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, with their tools that are not accepted."""
     root = context.project.root
     name = "/".join(filter(None, (request.toolset_id, request.namespace)))
-    found = refresh.find_sources(root, name) if name else refresh.sources(root)
-    return SourceList(sources=tuple(_row(context, one) for one in found))
+    sources = refresh.find_sources(root, name) if name else refresh.sources(root)
+    return SourceList(sources=tuple(_row(context, source) for source in sources))
 
 
 @operation(changes=True, errors=(404, 409, 502), admin="refresh sources")
@@ -194,9 +194,9 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     If the server is not granted, it is not contacted, and the error is ``grant_needed``.
     """
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
-    found = _refresh(context, source, check=request.check)
+    result = _refresh(context, source, check=request.check)
     context.update_toolset_index()
-    return found
+    return result
 
 
 @operation(
@@ -211,10 +211,10 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
         raise invalid_field("accept", "it cannot be combined with check")
     root = context.project.root
     if request.sources:
-        chosen = [one for name in request.sources for one in refresh.find_sources(root, name)]
+        chosen = [source for name in request.sources for source in refresh.find_sources(root, name)]
     else:
-        chosen = [one for one in refresh.sources(root) if one.enabled]
-    outcomes = tuple(_outcome(context, one, request) for one in chosen)
+        chosen = [source for source in refresh.sources(root) if source.enabled]
+    outcomes = tuple(_outcome(context, source, request) for source in chosen)
     context.update_toolset_index()
     return SourcesRefreshed(sources=outcomes)
 
@@ -228,15 +228,17 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
-    before = _host_names(context)
-    found = refresh.accept(
+    # Before the change: users have these names in the allow lists of hosts, and a further tool with a similar name
+    # changes them.
+    old_names = _host_names(context)
+    source = refresh.accept(
         root, request.toolset_id, request.namespace, request.tools, reason=request.reason
     )
     context.update_toolset_index()
     return ToolsAccepted.of(
-        _row(context, found),
+        _row(context, source),
         changed=tuple(sorted(request.tools)),
-        renamed=_renamed(context, before),
+        renamed=_renamed(context, old_names),
     )
 
 
@@ -244,6 +246,8 @@ def trust_toolset(
     context: Context, toolset: Toolset, reason: str | None
 ) -> tuple[RefreshOutcome, ...]:
     """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
+    # With the digest that was imported: if a file has changed since, nothing is granted. A server is contacted only
+    # with its grant, so this comes first.
     add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
     enable_toolset(context, toolset_id=toolset.id, enabled=True)
     if toolset.manifest is None or not toolset.manifest.mcp_servers:
@@ -254,9 +258,9 @@ def trust_toolset(
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
     """Return the connections to an MCP server in this process, including failed ones."""
     return [
-        ConnectionRow.of(one)
-        for one in mcp_calls.health(root)
-        if (one.toolset_id, one.server_id) == (toolset_id, server_id)
+        ConnectionRow.of(connection)
+        for connection in mcp_calls.health(root)
+        if (connection.toolset_id, connection.server_id) == (toolset_id, server_id)
     ]
 
 
@@ -264,14 +268,14 @@ def _outcome(
     context: Context, source: refresh.ToolSource, request: RefreshSources
 ) -> RefreshOutcome:
     try:
-        found = _refresh(
+        result = _refresh(
             context, source, request.reason, check=request.check, accept=request.accept
         )
     except CovaltError as error:
         failure = Failure.of_error(error)
         return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
-    failed = bool(found.drift if request.check else found.source.to_accept)
-    return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=found, failure=None)
+    failed = bool(result.drift if request.check else result.source.to_accept)
+    return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=result, failure=None)
 
 
 def _refresh(
@@ -286,16 +290,18 @@ def _refresh(
     command = SecretCommand.of(root, context.project.config.secret_command)
     ask = partial(list_tools, root=root, command=command, report=context.report)
     # A tool that the server no longer lists is not called by its name any more, so others may get it at once.
-    before = {} if check else _host_names(context)
-    found = refresh.refresh(root, source, ask, write=not check)
-    now = found.source
-    if accept and now.to_accept:
-        shown = {one.name: one.digest for one in now.to_accept}
-        now = refresh.accept(root, now.toolset.id, now.namespace, shown, reason=reason)
+    old_names = {} if check else _host_names(context)
+    result = refresh.refresh(root, source, ask, write=not check)
+    new_source = result.source
+    if accept and new_source.to_accept:
+        digests = {tool.name: tool.digest for tool in new_source.to_accept}
+        new_source = refresh.accept(
+            root, new_source.toolset.id, new_source.namespace, digests, reason=reason
+        )
     return SourceRefreshed(
-        source=_row(context, now),
-        drift=_differing(found.drift),
-        renamed=() if check else _renamed(context, before),
+        source=_row(context, new_source),
+        drift=_differing(result.drift),
+        renamed=() if check else _renamed(context, old_names),
     )
 
 
@@ -305,16 +311,18 @@ def _host_names(context: Context) -> dict[str, str]:
     with project.tool_index() as index:
         index.sync_toolsets()
         tools = project.catalog.visible(index.tools())
-    known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
-    return tool_names.host_names(project.root, known)
+    callable_tools = {
+        tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed
+    }
+    return tool_names.host_names(project.root, callable_tools)
 
 
-def _renamed(context: Context, before: Mapping[str, str]) -> tuple[RenamedTool, ...]:
-    """Return the tools that have another name than ``before``."""
+def _renamed(context: Context, old_names: Mapping[str, str]) -> tuple[RenamedTool, ...]:
+    """Return the tools that have another name than in ``old_names``."""
     return tuple(
-        RenamedTool(tool_id=tool_id, old_name=before[tool_id], new_name=name)
+        RenamedTool(tool_id=tool_id, old_name=old_names[tool_id], new_name=name)
         for tool_id, name in _host_names(context).items()
-        if before.get(tool_id, name) != name
+        if old_names.get(tool_id, name) != name
     )
 
 
@@ -336,15 +344,15 @@ def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
     )
 
 
-def _differing(found: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:
+def _differing(differences: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:
     return tuple(
         DifferingTool.of(
-            one,
-            kept=one.kind == "new" or one.before is not None,
+            difference,
+            kept=difference.kind == "new" or difference.before is not None,
             parts=tuple(
                 DifferingPart.model_validate({"name": name, "before": old, "after": new})
-                for name, (old, new) in one.fields.items()
+                for name, (old, new) in difference.fields.items()
             ),
         )
-        for one in found
+        for difference in differences
     )

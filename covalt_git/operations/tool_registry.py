@@ -105,7 +105,9 @@ def list_registered_tools(context: Context, request: ListRegisteredTools) -> Reg
         digest=toolset.digest,
         # The tools of these entries are unknown, so only an admin is sure to may see them.
         problems=tuple(
-            one for one in toolset.problems if context.is_admin and one.severity == "error"
+            problem
+            for problem in toolset.problems
+            if context.is_admin and problem.severity == "error"
         ),
         tools=tuple(
             _row(context, entry, toolset, tools.get(_full_id(entry.tool_id)))
@@ -198,7 +200,7 @@ def _full_id(tool_id: str) -> str:
 def _visible_entries(context: Context) -> dict[str, ToolEntry]:
     sees = context.visibility.sees
     entries = tool_registry.registered_entries(context.project.root)
-    return {name: one for name, one in entries.items() if sees(_full_id(name))}
+    return {name: entry for name, entry in entries.items() if sees(_full_id(name))}
 
 
 def _find(context: Context, tool_id: str) -> RegisteredTool:
@@ -222,7 +224,10 @@ def _toolset(context: Context) -> Toolset:
 
 def _accepts(entry: ToolEntry, protocol: str) -> bool:
     """Return whether a tool accepts a protocol, which may be named without its version."""
-    return any(protocol in {one, one.partition("/")[0]} for one in entry.protocols)
+    return any(
+        protocol in {accepted_protocol, accepted_protocol.partition("/")[0]}
+        for accepted_protocol in entry.protocols
+    )
 
 
 def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None) -> RegisteredTool:
@@ -235,7 +240,8 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
     request, stored = entry.request, entry.stored()
     target = entry.alias_of
     if target is not None and not context.visibility.sees(target):
-        target = None  # it does not exist for the role
+        # A hidden target does not exist for the role (tests/security/test_hidden_targets.py).
+        target = None
         del stored["protocol_meta"]["mcp"]["tool"]
     return RegisteredTool.of(
         entry,

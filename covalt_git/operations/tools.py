@@ -174,9 +174,9 @@ def list_tools(context: Context, request: ListTools) -> ToolGroups:
     With ``q``, only tools whose id, name or description contains all of its words.
     """
     tools = context.catalog.visible(context.toolset_index().tools(request.toolset_id or None))
-    found = matching(tools, request.q)
+    matches = matching(tools, request.q)
     return ToolGroups(
-        groups=grouped(context, found, with_empty=not request.q and not request.toolset_id)
+        groups=grouped(context, matches, with_empty=not request.q and not request.toolset_id)
     )
 
 
@@ -229,8 +229,8 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
 @operation(errors=(404, 409))
 def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
-    found = context.catalog.find(request.tool_id)
-    tool, toolset = context.catalog.with_target(found.tool), found.toolset
+    entry = context.catalog.find(request.tool_id)
+    tool, toolset = context.catalog.with_target(entry.tool), entry.toolset
     schema_from: Literal["manifest", "stored", "source", "server", "builtin"] = "source"
     if tool.kind == "builtin":
         schema_from = "builtin"
@@ -245,7 +245,7 @@ def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
         tool,
         **_facts(context, tool, why_not),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
-        alias_of=context.catalog.target(found.tool),
+        alias_of=context.catalog.target(entry.tool),
         recorded=builtin_tools.is_recorded(tool.tool_id),
         schema_from=schema_from,
         arguments_are_unread=tool.arguments_are_unread,
@@ -319,11 +319,13 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
         return decision.reason
     try:
         check_runnable(tool, state)
+        # Only these can lack trust. Lists ask about each tool, so a toolset is not read without need.
         if tool.kind != "builtin" and (state.grants or state.accepted or state.overrides):
             from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - few tools need it
 
             toolset = read_toolset(context.project.root, tool.toolset_id)
             check_trusted(toolset, tool, context.project.config)
+        # An alias gives no access to its target (test_an_alias_gives_no_access_to_its_tool).
         if tool.alias_of is not None:
             target = context.catalog.find_callable(tool.tool_id)
             check_runnable(target.tool, target.toolset.state)
@@ -353,7 +355,7 @@ def _has(tool: Tool, words: list[str]) -> bool:
 def _servers(context: Context) -> list[ToolGroup]:
     """Return the MCP servers whose tools were never listed."""
     tools = context.toolset_index().tools()
-    known = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
+    listed_servers = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
     return [
         ToolGroup(
             kind="mcp_server",
@@ -365,6 +367,6 @@ def _servers(context: Context) -> list[ToolGroup]:
             tools=(),
         )
         for row in context.toolset_index().mcp_servers()
-        if (row["toolset_id"], row["id"]) not in known
+        if (row["toolset_id"], row["id"]) not in listed_servers
         and context.visibility.sees_one_of(row["id"], ())
     ]

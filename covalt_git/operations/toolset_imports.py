@@ -48,7 +48,6 @@ from covalt_git.operations.trust import PermissionRow
 if TYPE_CHECKING:
     from covalt_git.installs.importing import ImportedToolset
     from covalt_git.installs.updating import Update
-    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
@@ -124,6 +123,8 @@ def _decision(_: Context, request: UpdateOptions) -> str:
     if request.dry_run:
         return ""
     adds_signer = isinstance(request, ImportToolsetFrom) and request.trusted_signer is not None
+    # Another signer may replace the code of a toolset that is enabled and has grants
+    # (tests/security/test_decisions_need_a_user.py).
     if adds_signer or request.accept_signer:
         return "signers are trusted"
     return TRUSTING if isinstance(request, ImportOptions) and request.trust is not None else ""
@@ -287,8 +288,8 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
 
     ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
     """
-    found = source_at(context, request.source)
-    source = bundle_at(context, found, request.signature, request.source_format)
+    location = source_at(context, request.source)
+    source = bundle_at(context, location, request.signature, request.source_format)
     signature = source.signature if isinstance(source, Bundle) else None
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):
@@ -330,6 +331,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     Without ``force``, its files must be committed, so that git can restore them.
     """
     project = context.project
+    # Before the removal, after which git has nothing to name.
     undo = uninstall.undo_command(project.root, request.toolset_id)
     gone = uninstall.uninstall(project.root, request.toolset_id, force=request.force)
     context.update_toolset_index()
@@ -378,21 +380,25 @@ def import_bundle(
         dry_run=dry_run,
         force=force,
         reason=reason,
+        # Compared under the lock, with the staged files: a folder may change after its review
+        # (test_an_import_with_trust_checks_the_files_that_it_imports).
         reviewed=None if dry_run else trust,
     )
     try:
-        found = install(bundle, accept_signer=accept_signer)
+        imported_toolset = install(bundle, accept_signer=accept_signer)
     except UnknownSignerError as error:
+        # The signature was verified with this key, so the key did sign what the user reviews; only whose key it is
+        # stays open.
         if not dry_run or not error.public_key or not isinstance(bundle, Bundle):
             raise
-        found = install(replace(bundle, signature=None), accept_signer=True)
-        return _import_result(context, found, bundle, dry_run=True, unknown=error)
+        imported_toolset = install(replace(bundle, signature=None), accept_signer=True)
+        return _import_result(context, imported_toolset, bundle, dry_run=True, unknown=error)
     if not dry_run:
         context.update_toolset_index()
-    result = _import_result(context, found, bundle, dry_run=dry_run)
+    result = _import_result(context, imported_toolset, bundle, dry_run=dry_run)
     if trust is None or dry_run:
         return result
-    sources = trust_toolset(context, found.toolset, reason)
+    sources = trust_toolset(context, imported_toolset.toolset, reason)
     return result.model_copy(update={"trusted": True, "sources": sources})
 
 
@@ -418,18 +424,14 @@ def trust_signer(
         CovaltError: if the line is invalid, and as :func:`import_bundle`.
     """
     assert bundle.signature is not None
-    _check_signer_line(line)
-    verify(bundle.content, bundle.signature, [line])
-    import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
-    if not dry_run:
-        add_signer(context.project.root, line, reason)
-
-
-def _check_signer_line(line: str) -> None:
     try:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
         raise CovaltError(f"the `signers` entry {line!r} {error.reason}", hint=error.hint) from None
+    verify(bundle.content, bundle.signature, [line])
+    import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
+    if not dry_run:
+        add_signer(context.project.root, line, reason)
 
 
 def _update(
@@ -440,10 +442,10 @@ def _update(
 ) -> ToolsetUpdated:
     options = {name: getattr(request, name) for name in UpdateOptions.model_fields}
     root, toolset_id = context.project.root, request.toolset_id
-    found = updating.update(root, toolset_id, source, signature=signature, **options)
+    update = updating.update(root, toolset_id, source, signature=signature, **options)
     if not request.dry_run:
         context.update_toolset_index()
-    return _update_result(context, found, dry_run=request.dry_run)
+    return _update_result(context, update, dry_run=request.dry_run)
 
 
 def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
@@ -451,7 +453,7 @@ def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
     manifest = toolset.manifest
     if manifest is None:
         return {}
-    hosts = [one.host for one in requested(toolset) if one.kind == "network" and one.host]
+    hosts = [grant.host for grant in requested(toolset) if grant.kind == "network" and grant.host]
     wants = {
         "hosts": (*hosts, *(f"the value of {text}" for text in variable_base_urls(toolset))),
         "secrets": tuple(manifest.secrets),
@@ -461,12 +463,12 @@ def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
     return {title: names for title, names in wants.items() if names}
 
 
-def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
-    before = _wants(found.before)
+def _newly_wants(update: Update) -> dict[str, tuple[str, ...]]:
+    old_needs = _wants(update.before)
     # If the manifest has a conflict, only the needs of the newer version are known.
-    after = found.toolset if found.toolset.manifest else found.theirs
+    after = update.toolset if update.toolset.manifest else update.theirs
     new = {
-        title: tuple(name for name in names if name not in before.get(title, ()))
+        title: tuple(name for name in names if name not in old_needs.get(title, ()))
         for title, names in _wants(after).items()
     }
     return {title: names for title, names in new.items() if names}
@@ -474,17 +476,17 @@ def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
 
 def _import_result(
     context: Context,
-    found: ImportedToolset,
+    imported_toolset: ImportedToolset,
     bundle: Bundle | Path,
     *,
     dry_run: bool,
     unknown: UnknownSignerError | None = None,
 ) -> ToolsetImported:
-    toolset = found.toolset
+    toolset = imported_toolset.toolset
     manifest = toolset.manifest
     assert manifest is not None  # otherwise the bundle is rejected
     return ToolsetImported.of(
-        found,
+        imported_toolset,
         toolset_id=toolset.id,
         name=manifest.name,
         version=manifest.version,
@@ -493,32 +495,37 @@ def _import_result(
         signer_problem=Failure.of_error(unknown) if unknown else None,
         digest=toolset.digest,
         **content(toolset, manifest.mcp_servers),
-        tools=tuple(_tool(context, tool) for tool in toolset.tools),
+        tools=tuple(
+            ImportedTool.of(
+                tool, requires_confirmation=confirmation(context.project.config, tool, {})
+            )
+            for tool in toolset.tools
+        ),
         wants=_wants(toolset),
         grants=_grants_to_add(toolset),
         permissions=planned_permissions(context, toolset, requested_grants),
-        warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
+        warnings=tuple(problem for problem in toolset.problems if problem.severity == "warning"),
         update=None
-        if found.update is None
-        else _update_result(context, found.update, dry_run=dry_run),
+        if imported_toolset.update is None
+        else _update_result(context, imported_toolset.update, dry_run=dry_run),
         conversion=bundle.notes if isinstance(bundle, Bundle) else (),
         dry_run=dry_run,
     )
 
 
-def _update_result(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
+def _update_result(context: Context, update: Update, *, dry_run: bool) -> ToolsetUpdated:
     root = context.project.root
     return ToolsetUpdated.of(
-        found,
-        toolset_id=found.toolset.id,
-        digest=found.toolset.digest,
-        files=found.steps,
-        conflicts=tuple(one.path for one in found.conflicts),
-        ended_grants=tuple(found.ended_grants),
-        ended=found.ended_grants,
-        replaced=found.replaced and found.replaced.relative_to(root).as_posix(),
-        newly_wants=_newly_wants(found),
-        problems=found.toolset.problems,
+        update,
+        toolset_id=update.toolset.id,
+        digest=update.toolset.digest,
+        files=update.steps,
+        conflicts=tuple(conflict.path for conflict in update.conflicts),
+        ended_grants=tuple(update.ended_grants),
+        ended=update.ended_grants,
+        replaced=update.replaced and update.replaced.relative_to(root).as_posix(),
+        newly_wants=_newly_wants(update),
+        problems=update.toolset.problems,
         dry_run=dry_run,
     )
 
@@ -526,13 +533,10 @@ def _update_result(context: Context, found: Update, *, dry_run: bool) -> Toolset
 def _grants_to_add(toolset: Toolset) -> tuple[GrantToAdd, ...]:
     """Return the grants that a toolset requests and lacks."""
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    digests = {one.id: grant_facts(one, toolset.files.hashes)["digest"] for one in servers}
+    # By the server alone, because a server may have the id network
+    # (test_a_grant_of_hosts_is_for_the_files_also_beside_a_server_named_network).
+    digests = {server.id: grant_facts(server, toolset.files.hashes)["digest"] for server in servers}
     return tuple(
-        GrantToAdd.of(one, digest=digests.get(one.server, toolset.digest))
-        for one in missing_grants(toolset)
+        GrantToAdd.of(grant, digest=digests.get(grant.server, toolset.digest))
+        for grant in missing_grants(toolset)
     )
-
-
-def _tool(context: Context, tool: Tool) -> ImportedTool:
-    reasons = confirmation(context.project.config, tool, {})
-    return ImportedTool.of(tool, requires_confirmation=reasons)

@@ -198,7 +198,8 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     for row in visible_toolsets(context):
         tools = visible[row["id"]]
         everything = tools == row["tools"]
-        if not row["sound"]:  # the index has its last valid tools
+        # The index has the last valid tools of a toolset with errors, and may count others than its files now have.
+        if not row["sound"]:
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
         rows.append(ToolsetRow(**_shared_fields(row, everything=everything), tools=tools))
     return ToolsetList(toolsets=tuple(rows))
@@ -214,17 +215,20 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     toolset = catalog.find_toolset(request.toolset_id)
     tools = toolset.tools if toolset.manifest else context.toolset_index().tools(toolset.id)
     row = context.toolset_index().toolset_row(toolset.id) or {}
+    # If the files have errors, the index has the last valid version; these fields are those of the files.
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    shown = [one for one in servers if catalog.sees_one_of(one.id, ())]
+    visible_servers = [server for server in servers if catalog.sees_one_of(server.id, ())]
     may_plan = everything and toolset.sound
     hidden = dict.fromkeys(ToolsetContent.model_fields, ())
     return ToolsetDetail(
         **_shared_fields(row, everything=everything),
-        **(content(toolset, shown) if everything else hidden),
-        came=_import_facts(toolset),
+        **(content(toolset, visible_servers) if everything else hidden),
+        came=toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
+        if toolset.state.imported
+        else {},
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
         skills=toolset.skills if everything else (),
         grants=_grants(context, toolset) if everything else {},
@@ -235,7 +239,9 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if may_plan
         else (),
         ended_permissions=planned_permissions(context, toolset, ended_grants) if may_plan else (),
-        manifest=_manifest(toolset) if everything else None,
+        manifest=toolset.manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        if toolset.manifest is not None and everything
+        else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
     )
@@ -246,12 +252,12 @@ def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
     """Create a toolset from a template: Python, HTTP, an MCP server, or a page for results."""
     project = context.project
     toolset_id = request.toolset_id
-    made = new_toolset.create_toolset(
+    paths = new_toolset.create_toolset(
         project.root, toolset_id, template=request.template, name=request.name
     )
     chats = project.chats.ids()
     steps = first_steps(read_toolset(project.root, toolset_id), chats[0] if chats else None)
-    return ToolsetCreated(toolset_id=toolset_id, made=tuple(made), next=tuple(steps))
+    return ToolsetCreated(toolset_id=toolset_id, made=tuple(paths), next=tuple(steps))
 
 
 @operation(changes=True, errors=(404,), admin="enable or disable toolsets")
@@ -278,12 +284,6 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _manifest(toolset: Toolset) -> JsonObject | None:
-    if toolset.manifest is None:
-        return None
-    return toolset.manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
-
 def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
     changes_by_key = {
         key: shown_changes(toolset, key, grant) for key, grant in _grants(context, toolset).items()
@@ -298,22 +298,24 @@ def planned_permissions(
     return offer(context, toolset, choose(toolset)).permissions
 
 
-def typed_offer(context: Context, toolset: Toolset, wanted: WantedGrant) -> GrantOffer:
+def typed_offer(context: Context, toolset: Toolset, grant: WantedGrant) -> GrantOffer:
     """Return what a form would trust that adds a grant for hosts that its user has still to type."""
-    return _offer(context, toolset, [wanted._replace(hosts=(ANY_HOST,))], hidden=ANY_HOST)
+    return _offer(context, toolset, [grant._replace(hosts=(ANY_HOST,))], hidden=ANY_HOST)
 
 
-def offer(context: Context, toolset: Toolset, wanted: Iterable[WantedGrant]) -> GrantOffer:
+def offer(context: Context, toolset: Toolset, grants: Iterable[WantedGrant]) -> GrantOffer:
     """Return what a button that adds these grants would trust, or why they cannot be added."""
-    return _offer(context, toolset, wanted)
+    return _offer(context, toolset, grants)
 
 
 def _offer(
-    context: Context, toolset: Toolset, wanted: Iterable[WantedGrant], *, hidden: str | None = None
+    context: Context, toolset: Toolset, grants: Iterable[WantedGrant], *, hidden: str | None = None
 ) -> GrantOffer:
     try:
-        plan = plan_grants(toolset, context.project.config, wanted)
+        plan = plan_grants(toolset, context.project.config, grants)
     except CovaltError as error:
+        # All lines or the error: a button with some of its lines would hide the rest
+        # (test_the_error_is_in_place_of_a_button_that_cannot_grant).
         return GrantOffer(error=error)
     lacking = {part.key for part in Consents.of(context.root).lacking(plan.permissions)}
     rows = tuple(
@@ -327,13 +329,6 @@ def _offer(
         for line in permission.lines
     )
     return GrantOffer(rows, lines)
-
-
-def _import_facts(toolset: Toolset) -> JsonObject:
-    """Return the import facts in a toolset's state."""
-    if not toolset.state.imported:
-        return {}
-    return toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
 
 
 def content(toolset: Toolset, servers: Iterable[McpServer]) -> JsonObject:

@@ -114,9 +114,9 @@ def trust_project(context: Context, request: TrustProject) -> TrustList:
     """
     root = context.root
     permissions = _permissions(root)
-    known = {permission.digest for permission, _ in permissions}
-    reviewed = known if request.permissions is None else set(request.permissions)
-    if not reviewed <= known:
+    digests = {permission.digest for permission, _ in permissions}
+    reviewed = digests if request.permissions is None else set(request.permissions)
+    if not reviewed <= digests:
         raise StaleError(
             "the permissions of the project have changed since your review",
             hint="review them again: covalt-git trust",
@@ -144,7 +144,8 @@ def distrust_project(context: Context, _: EmptyRequest) -> TrustList:
     forbid_all(root)
     try:
         return list_permissions(context)
-    except CovaltError:  # the trust ends also if the files cannot be read
+    except CovaltError:
+        # The trust is withdrawn, also if the project can no longer be read to list it.
         return TrustList(project=str(root.resolve()), permissions=())
 
 
@@ -163,7 +164,8 @@ def _permissions(root: Path) -> list[tuple[Permission, bool]]:
     """
     from covalt_git.runtime import sandbox_levels  # noqa: PLC0415 - it loads the runtime
 
-    check_links(root)  # before data/ is made, which may be a link to another folder
+    # Before data/ is created: it may be a link to another folder (tests/security/test_links_of_a_clone.py).
+    check_links(root)
     config = read_config(root)
     consents = Consents.of(root)
     permissions = config_permissions(config)

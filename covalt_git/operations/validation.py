@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading
     from covalt_git.toolsets.toolset import Toolset
 
-    Wanted = Callable[[str], bool]
+    PathFilter = Callable[[str], bool]
 
 
 class Validate(Request):
@@ -113,48 +113,57 @@ class FilesFixed(Result):
 @operation(local=True)
 def validate(context: Context, request: Validate) -> Validation:
     """Check covalt.yaml, all toolsets and the state files, without running any of their code."""
-    wanted = _path_filter(context.root, request.paths)
+    path_filter = _path_filter(context.root, request.paths)
     if not request.staged:
-        return _validation(context, context.root, request, wanted)
+        return _validation(context, context.root, request, path_filter)
     from covalt_git.git_store.outer_repository import write_staged  # noqa: PLC0415 - only hooks need it
 
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        # Only what is read here: a repository may have many other files.
         write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
-        return _validation(context, Path(name), request, wanted)
+        return _validation(context, Path(name), request, path_filter)
 
 
-def _validation(context: Context, root: Path, request: Validate, wanted: Wanted) -> Validation:
+def _validation(
+    context: Context, root: Path, request: Validate, path_filter: PathFilter
+) -> Validation:
     """Check the project whose files are in ``root``."""
     reading = read_project(root, context.progress)
-    found = _problems(reading, wanted)
-    known: Counter[ProblemKey] = Counter()
+    problems = _problems(reading, path_filter)
+    baseline: Counter[ProblemKey] = Counter()
     if request.baseline is not None:
         entries = read_baseline(request.baseline)
-        known = Counter({entry: entries[entry] for entry in entries if wanted(entry.path)})
-    compared = compare(found, known)
+        baseline = Counter({entry: entries[entry] for entry in entries if path_filter(entry.path)})
+    compared = compare(problems, baseline)
     broken = {problem.path for problem in compared.new}
-    manifests = [CONFIG, *(_manifest(one) for one in reading.toolsets)]
+    manifests = [CONFIG, *(_manifest(toolset) for toolset in reading.toolsets)]
     return Validation(
         problems=tuple(compared.new),
         toolsets=len(reading.toolsets),
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
-        unchecked=tuple(one for one in _unreadable(reading) if wanted(one)),
+        unchecked=tuple(path for path in _unreadable(reading) if path_filter(path)),
         lacking=_lacking(context, reading),
+        # Trust is for the project's own folder, also while staged files are checked in another one.
         not_trusted=_not_trusted(context.root, reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
         fixable=_fixable(root, compared.new),
-        without_problems=tuple(one for one in manifests if wanted(one) and one not in broken),
+        without_problems=tuple(
+            path for path in manifests if path_filter(path) and path not in broken
+        ),
     )
 
 
 @operation(changes=True, local=True)
 def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
     """Write the problems of a project to a baseline; entries of other files are kept."""
-    wanted = _path_filter(context.root, request.paths)
-    found = _problems(read_project(context.root, context.progress), wanted)
-    before = read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
-    entries = update(found, before, wanted)
+    path_filter = _path_filter(context.root, request.paths)
+    problems = _problems(read_project(context.root, context.progress), path_filter)
+    old_entries = (
+        read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
+    )
+    entries = update(problems, old_entries, path_filter)
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(request.baseline)
     atomic_write.replace(request.baseline, baseline_text(entries))
     return BaselineWritten(problems=entries.total())
@@ -164,15 +173,15 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
 def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     """Rename misspelt keys in the files."""
     root = context.root
-    found = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
+    problems = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
     fixed: list[Problem] = []
     diffs: list[str] = []
-    for path, before, after in _fixes(root, found):
+    for path, old_text, after in _fixes(root, problems):
         fixed += after.problems
-        diffs.append(line_diff.unified(before, after.text, (f"a/{path}", f"b/{path}")))
+        diffs.append(line_diff.unified(old_text, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
             continue
-        if (root / path).read_bytes() != before.encode():
+        if (root / path).read_bytes() != old_text.encode():
             raise CovaltError(
                 f"another program changed {path!r} meanwhile, so it was not fixed",
                 hint="covalt-git validate --fix",
@@ -181,7 +190,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     return FilesFixed(fixed=tuple(fixed), diff="".join(diffs))
 
 
-def _path_filter(root: Path, paths: Sequence[Path]) -> Wanted:
+def _path_filter(root: Path, paths: Sequence[Path]) -> PathFilter:
     """Return a predicate: whether to report on a file, by its path in the project."""
     if not paths:
         return lambda _path: True
@@ -194,12 +203,15 @@ def _path_filter(root: Path, paths: Sequence[Path]) -> Wanted:
         parts = path.resolve().relative_to(root.resolve()).parts
         within.append("/".join(parts))
         if parts[:1] == ("toolsets",) and len(parts) > 2:  # noqa: PLR2004 - toolsets, its id, a file
+            # A change of this file, such as a renamed function, may be an error of the manifest.
             within.append(f"toolsets/{parts[1]}/toolset.yaml")
-    return lambda path: any(not one or path == one or path.startswith(f"{one}/") for one in within)
+    return lambda path: any(
+        not prefix or path == prefix or path.startswith(f"{prefix}/") for prefix in within
+    )
 
 
-def _problems(reading: ProjectReading, wanted: Wanted) -> list[Problem]:
-    return [problem for problem in reading.problems if wanted(problem.path)]
+def _problems(reading: ProjectReading, path_filter: PathFilter) -> list[Problem]:
+    return [problem for problem in reading.problems if path_filter(problem.path)]
 
 
 def _manifest(toolset: CheckedToolset) -> str:
@@ -209,7 +221,7 @@ def _manifest(toolset: CheckedToolset) -> str:
 def _unreadable(reading: ProjectReading) -> list[str]:
     """Return the files that do not match their models, so that only their structure is checked."""
     config = [CONFIG] if reading.config is None else []
-    return config + [_manifest(one) for one in reading.toolsets if one.tool_ids is None]
+    return config + [_manifest(toolset) for toolset in reading.toolsets if toolset.tool_ids is None]
 
 
 def _not_trusted(root: Path, reading: ProjectReading) -> tuple[str, ...]:
@@ -229,7 +241,11 @@ def _lacking(context: Context, reading: ProjectReading) -> tuple[GrantLacking, .
 
     A registered tool is left out if the role may not see it, or the tool to which it forwards its calls.
     """
-    used = [one for one in reading.toolsets if one.sound and one.enabled and one.requests_grants]
+    used = [
+        toolset
+        for toolset in reading.toolsets
+        if toolset.sound and toolset.enabled and toolset.requests_grants
+    ]
     if not used:
         return ()
     from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few toolsets need a grant
@@ -254,26 +270,29 @@ def _shows_target(context: Context, toolset: Toolset, grant: MissingGrant) -> bo
     return all(visibility.sees(tool_id) for tool_id in ids if tool_id is not None)
 
 
-def _fixable(root: Path, found: Sequence[Problem]) -> int:
-    places = {(one.path, one.line, one.col, one.code) for one in found}
+def _fixable(root: Path, problems: Sequence[Problem]) -> int:
+    places = {(problem.path, problem.line, problem.col, problem.code) for problem in problems}
     return sum(
-        (one.path, one.line, one.col, one.code) in places
-        for _, _, fixed in _fixes(root, found)
-        for one in fixed.problems
+        (problem.path, problem.line, problem.col, problem.code) in places
+        for _, _, fixed in _fixes(root, problems)
+        for problem in fixed.problems
     )
 
 
-def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
+def _fixes(root: Path, problems: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
     """Yield the path of each fixable file, its text, and the fixed text."""
-    if not found:
+    if not problems:
         return
     from covalt_git.manifests.fixes import fix_text, fixable_files  # noqa: PLC0415 - few have any
 
-    for path in fixable_files(found):
+    for path in fixable_files(problems):
         file = root / path
         if file.is_symlink():
-            continue  # the target of a link is not part of this project
-        before = file.read_bytes().decode("utf-8")
-        fixed = fix_text(before, path)
+            # The target of a link is not part of this project
+            # (test_fixes_keep_to_the_given_paths_and_leave_links_alone).
+            continue
+        # Not read_text, which converts line ends: then `fix_files` would find the file changed meanwhile.
+        old_text = file.read_bytes().decode("utf-8")
+        fixed = fix_text(old_text, path)
         if fixed.problems:
-            yield path, before, fixed
+            yield path, old_text, fixed

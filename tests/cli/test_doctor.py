@@ -50,7 +50,7 @@ def test_the_machine_and_each_level_are_shown(cli: Cli) -> None:
 def test_a_probe_that_got_through_is_an_error(
     level: SandboxLevel, verdict: Verdict, effective: SandboxLevel, code: int
 ) -> None:
-    found: doctor.Found = {level: [finding("refused"), finding(verdict)]}
+    found: doctor.Findings = {level: [finding("refused"), finding(verdict)]}
 
     assert doctor.exit_code(found, effective=effective) == code
 

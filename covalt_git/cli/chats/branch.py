@@ -25,7 +25,6 @@ class _Branches(Group):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the usage."""
         return ["CHAT [NAME] | COMMAND CHAT ..."]
 
 
@@ -51,10 +50,10 @@ def list_branches(chat_id: str, *, deleted: bool) -> None:
     if deleted:
         _list_deleted(chat_id)
         return
-    found = ask_to_print(branches.list_branches, chat_id=chat_id)
-    for one in found.branches:
-        at = one.manifest_id[: output.SHORT] if one.manifest_id else "no commit yet"
-        output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
+    listing = ask_to_print(branches.list_branches, chat_id=chat_id)
+    for branch in listing.branches:
+        at = branch.manifest_id[: output.SHORT] if branch.manifest_id else "no commit yet"
+        output.say(f"{'*' if branch.active else ' '} {branch.name}  {at}", bold=branch.active)
 
 
 @command.command("new")
@@ -71,8 +70,8 @@ def new_branch(chat_id: str, name: str, start: str | None) -> None:
 
     Example: covalt-git chat branch c1 idea
     """
-    made = ask_to_print(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
-    output.say(f"{name} is at {made.manifest_id[: output.SHORT]}")
+    branch = ask_to_print(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
+    output.say(f"{name} is at {branch.manifest_id[: output.SHORT]}")
     output.say(f"switch to it: covalt-git chat checkout {chat_id} {name}", dim=True)
 
 
@@ -123,15 +122,15 @@ def checkout(chat_id: str, name: str) -> None:
 
     Example: covalt-git chat checkout c1 idea
     """
-    done = ask_to_print(branches.switch_branch, chat_id=chat_id, branch=name)
+    switch = ask_to_print(branches.switch_branch, chat_id=chat_id, branch=name)
     output.say(f"on {name}")
-    output.changes(done.changes)
+    output.changes(switch.changes)
 
 
 def _list_deleted(chat_id: str) -> None:
-    found = ask_to_print(branches.list_deleted_branches, chat_id=chat_id)
-    for one in found.branches:
-        output.say(f"{one.name}  {one.manifest_id[: output.SHORT]}")
-        output.say(f"    restore it: {one.back}", dim=True)
-    if not found.branches:
+    listing = ask_to_print(branches.list_deleted_branches, chat_id=chat_id)
+    for branch in listing.branches:
+        output.say(f"{branch.name}  {branch.manifest_id[: output.SHORT]}")
+        output.say(f"    restore it: {branch.back}", dim=True)
+    if not listing.branches:
         output.say("no deleted branch has commits that no branch has")

@@ -23,17 +23,18 @@ def du(chat_id: str, *, limit: int) -> None:
 
     Example: covalt-git chat du c1
     """
-    found = ask_to_print(disk_usage.get_disk_usage, chat_id=chat_id, limit=limit)
-    output.say(f"{chat_id}: {output.size(found.size)}", bold=True)
-    paths = [(output.size(one.size), display.in_line(one.path)) for one in found.paths]
+    usage = ask_to_print(disk_usage.get_disk_usage, chat_id=chat_id, limit=limit)
+    output.say(f"{chat_id}: {output.size(usage.size)}", bold=True)
+    paths = [(output.size(row.size), display.in_line(row.path)) for row in usage.paths]
     output.table(paths, titles=("STORED", "PATH"))
     commits = [
-        (output.size(one.size), one.manifest_id[: output.SHORT], one.title) for one in found.commits
+        (output.size(commit.size), commit.manifest_id[: output.SHORT], commit.title)
+        for commit in usage.commits
     ]
     output.table(commits, titles=("STORED", "COMMIT", "TITLE"))
-    if found.warning:
-        output.say(found.warning, fg="yellow", err=True)
-    for folder in found.large_folders:
+    if usage.warning:
+        output.say(usage.warning, fg="yellow", err=True)
+    for folder in usage.large_folders:
         output.say(
             f"{display.in_line(folder.path)} has {output.size(folder.size)}; to exclude it from later commits, "
             f"write this under workspace in covalt.yaml:\n  {folder.ignore}",

@@ -17,6 +17,9 @@ from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
 
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+"""Kinds of files that cannot be uploaded; every other one is a device."""
+
 
 @click.command("files", cls=JsonCommand)
 @chat_argument
@@ -26,9 +29,9 @@ def files(chat_id: str, commit: str) -> None:
 
     Example: covalt-git chat files c1 HEAD~1
     """
-    found = ask_to_print(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
-    for one in found.files:
-        output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
+    listing = ask_to_print(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
+    for file in listing.files:
+        output.say(f"{file.sha256[: output.SHORT]}  {display.in_line(file.path)}")
 
 
 @click.command("diff", cls=JsonCommand)
@@ -50,7 +53,7 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, binary: bool) ->
     """
     if not new and ".." in old and "..." not in old:
         old, new = (end or "HEAD" for end in old.split("..", 1))
-    found = ask(
+    difference = ask(
         workspace_files.get_commit_diff,
         chat_id=chat_id,
         old=old,
@@ -58,15 +61,17 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, binary: bool) ->
         patches=not only_names,
         binary=binary,
     )
-    print_json(found)
+    print_json(difference)
     if only_names:
-        output.changes(found.changes)
+        output.changes(difference.changes)
         return
-    inexact = [display.in_line(change.path) for change in found.changes if not change.exact]
+    inexact = [display.in_line(change.path) for change in difference.changes if not change.exact]
     if sys.stdout.isatty():
-        result_text.patch("".join(change.patch or "" for change in found.changes))
-    else:  # for programs, so nothing is escaped, and git can apply all of it
-        patch = "".join(change.patch or "" for change in found.changes if change.exact)
+        result_text.patch("".join(change.patch or "" for change in difference.changes))
+    else:
+        # For programs: an escaped character, or a patch that git refuses, would make all of it useless
+        # (test_a_diff_in_a_pipe_is_a_patch_for_git).
+        patch = "".join(change.patch or "" for change in difference.changes if change.exact)
         click.echo(patch.encode(), nl=False)
     if inexact:
         left_out = "git cannot apply" if sys.stdout.isatty() else "left out"
@@ -91,44 +96,39 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str) -> None:
     Example: covalt-git chat upload c1 report.md
     """
     with ExitStack() as opened:
-        done = ask(
+        result = ask(
             workspace_edits.upload_files,
             chat_id=chat_id,
             folder=folder,
             files=[_upload(opened, path) for path in paths],
             portable=False,
         )
-    print_json(done)
-    for one in done.files:
-        path = display.in_line(one.path)
-        taken = f" ({display.in_line(one.renamed_from)} exists)" if one.renamed_from else ""
-        if one.was_there:
+    print_json(result)
+    for file in result.files:
+        path = display.in_line(file.path)
+        taken = f" ({display.in_line(file.renamed_from)} exists)" if file.renamed_from else ""
+        if file.was_there:
             output.say(f"  = {path} exists already{taken}", dim=True)
         else:
             output.say(f"  + {path}{taken}", fg="green")
-    if not done.changed:
+    if not result.changed:
         output.say("nothing new: the workspace has these files already")
 
 
 def _upload(opened: ExitStack, path: Path) -> RequestFile:
     """Open a file that the command line names, unless it is another kind of file."""
-    shown = str(path)
+    name = str(path)
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # before it is opened: opening a named pipe blocks
-            raise WrongCallError(f"{shown!r} is {_kind(mode)}; only files are uploaded")
+        # Before it is opened, because opening a named pipe blocks until there is a writer.
+        if not stat.S_ISREG(mode):
+            raise WrongCallError(
+                f"{name!r} is {_KINDS.get(stat.S_IFMT(mode), 'a device')}; only files are uploaded"
+            )
         return RequestFile(
             path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR)
         )
     except FileNotFoundError:
-        raise WrongCallError(f"{shown!r} does not exist") from None
+        raise WrongCallError(f"{name!r} does not exist") from None
     except OSError as error:
-        raise WrongCallError(
-            f"{shown!r} cannot be read: {(error.strerror or '').lower()}"
-        ) from None
-
-
-def _kind(mode: int) -> str:
-    """Return the kind of a file that cannot be uploaded."""
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
+        raise WrongCallError(f"{name!r} cannot be read: {(error.strerror or '').lower()}") from None

@@ -27,8 +27,8 @@ def new_chat(chat_id: str | None, title: str) -> None:
 
     Example: covalt-git chat new --id c1 --title "Sales report"
     """
-    made = ask_to_print(chats.create_chat, chat_id=chat_id, title=title)
-    output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
+    chat = ask_to_print(chats.create_chat, chat_id=chat_id, title=title)
+    output.say(f"{chat.id}: work in {os.path.relpath(chat.workspace)}")
 
 
 @click.command("list", cls=JsonCommand)
@@ -37,10 +37,10 @@ def list_chats() -> None:
 
     Example: covalt-git chat list
     """
-    found = ask_to_print(chats.list_chats)
-    for damaged in found.damaged:
+    listing = ask_to_print(chats.list_chats)
+    for damaged in listing.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
-    rows = [_line(one) for one in found.chats]
+    rows = [_line(chat) for chat in listing.chats]
     output.table(rows, titles=_TITLES, empty="no chats yet; create one: covalt-git chat new")
 
 
@@ -64,34 +64,34 @@ def status(chat_id: str) -> None:
     Example: covalt-git chat status c1
     """
     chat = ask_to_print(chats.get_chat, chat_id=chat_id)
-    heads = {one.name: one.manifest_id for one in chat.branches}
+    heads = {branch.name: branch.manifest_id for branch in chat.branches}
     at = chat.active_manifest_id
     output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no commit yet'}")
-    now = chat.status
-    if now.switching_to is not None:
-        to = (heads.get(now.switching_to) or "nothing")[: output.SHORT]
+    state = chat.status
+    if state.switching_to is not None:
+        to = (heads.get(state.switching_to) or "nothing")[: output.SHORT]
         output.say(
-            f"a checkout of {now.switching_to}, at {to}, was interrupted: the next command completes it",
+            f"a checkout of {state.switching_to}, at {to}, was interrupted: the next command completes it",
             fg="yellow",
         )
-    output.say("changes that the next command commits:" if now.changes else "nothing to commit")
-    output.changes(now.changes)
-    output.notes(now.workspace)
-    if now.ignored:
-        ignored = ", ".join(map(display.in_line, now.ignored))
+    output.say("changes that the next command commits:" if state.changes else "nothing to commit")
+    output.changes(state.changes)
+    output.notes(state.workspace)
+    if state.ignored:
+        ignored = ", ".join(map(display.in_line, state.ignored))
         output.say(f"ignored, and kept by every checkout: {ignored}", dim=True)
-    if now.conflicts:
+    if state.conflicts:
         output.say(f"conflicts, to resolve with covalt-git chat resolve {chat.id} PATH:")
-        output.conflicts(now.conflicts)
-    if now.stopped_merge is not None:
+        output.conflicts(state.conflicts)
+    if state.stopped_merge is not None:
         output.say(
-            f"conflicts stopped the merge of {now.stopped_merge}; list and resolve them: "
+            f"conflicts stopped the merge of {state.stopped_merge}; list and resolve them: "
             f"covalt-git chat resolve {chat.id}",
             fg="yellow",
         )
-    if now.store_warning:
-        output.say(now.store_warning, fg="yellow")
-    for call in now.waiting:
+    if state.store_warning:
+        output.say(state.store_warning, fg="yellow")
+    for call in state.waiting:
         if call.status == "running":
             output.say(f"running: {call.tool_id} (call {call.call_id}, since {call.started_at})")
         else:

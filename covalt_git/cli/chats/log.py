@@ -66,23 +66,24 @@ def log(
     if not everything and (commit is not None or not graph):
         which |= {"manifest": commit or "HEAD", "first_parents": not graph}
     try:
-        found = _page(chat_id, max_count, **which)
+        page = _page(chat_id, max_count, **which)
     except UnknownCommitError as error:
+        # Users of git write a path in the place of a commit, which git accepts.
         if commit and path is None and _page(chat_id, 1, manifest="HEAD", path=commit).manifests:
             error.hint = f"covalt-git chat log {chat_id} -- {shlex.quote(commit)}"
         raise
-    print_json(found)
-    if not found.manifests and path is not None:
+    print_json(page)
+    if not page.manifests and path is not None:
         output.say(f"no commit has changed {path!r}")
-    elif not found.manifests:
-        _print_empty(chat_id, found.active_branch)
+    elif not page.manifests:
+        _print_empty(chat_id, page.active_branch)
     elif graph:
-        _draw(found, has_all=everything or commit is None, oneline=oneline)
+        _draw(page, has_all=everything or commit is None, oneline=oneline)
     else:
-        for one in found.manifests:
-            _print_manifest(one, found.active_branch)
+        for manifest in page.manifests:
+            _print_manifest(manifest, page.active_branch)
             if not oneline:
-                output.say(f"    {_facts(one)}", dim=True)
+                output.say(f"    {_facts(manifest)}", dim=True)
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
@@ -111,33 +112,33 @@ def _print_empty(chat_id: str, branch: str) -> None:
     )
 
 
-def _draw(found: ManifestPage, *, has_all: bool, oneline: bool) -> None:
+def _draw(page: ManifestPage, *, has_all: bool, oneline: bool) -> None:
     """Print commits next to the graph of their history, with the active branch in the first lane.
 
     ``has_all``: whether it is the history of all branches, which includes the active one.
     """
-    active, head = found.active_branch, found.active_manifest_id
-    trunk = head if has_all or head in [one.id for one in found.manifests] else None
-    rows = layout(((one.id, one.parents) for one in found.manifests), trunk=trunk)
-    for row, manifest in zip(rows, found.manifests, strict=True):
+    active, head = page.active_branch, page.active_manifest_id
+    trunk = head if has_all or head in [manifest.id for manifest in page.manifests] else None
+    rows = layout(((manifest.id, manifest.parents) for manifest in page.manifests), trunk=trunk)
+    for row, manifest in zip(rows, page.manifests, strict=True):
         first, below = history_graph.graph_rows(row)
         for line in first[:-1]:
             output.say(line)
-        _print_manifest(manifest, active, before=f"{first[-1]}  ")
+        _print_manifest(manifest, active, prefix=f"{first[-1]}  ")
         facts = "" if oneline else f"{below.ljust(len(first[-1]))}  {_facts(manifest)}"
         if facts or below.strip("│ "):  # it joins or leaves lanes
             output.say(facts or below, dim=True)
 
 
-def _print_manifest(manifest: ManifestRow, active: str, *, before: str = "") -> None:
+def _print_manifest(manifest: ManifestRow, active: str, *, prefix: str = "") -> None:
     line = (
-        f"{before}{manifest.id[: output.SHORT]}{branch_names(manifest, active)}  {manifest.title}"
+        f"{prefix}{manifest.id[: output.SHORT]}{branch_names(manifest, active)}  {manifest.title}"
     )
     output.say(line, fg="red" if manifest.status == "error" else None)
 
 
 def _facts(manifest: ManifestRow) -> str:
-    marked = [f"{output.MARKS[one.kind][0]}{one.path}" for one in manifest.changes or ()]
+    marked = [f"{output.MARKS[change.kind][0]}{change.path}" for change in manifest.changes or ()]
     more = f" and {len(marked) - _MOST_NAMES} more" if len(marked) > _MOST_NAMES else ""
     changes = ", ".join(marked[:_MOST_NAMES]) + more or "no file changed"
     return f"{manifest.created_at}  {changes}"

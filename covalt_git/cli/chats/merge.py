@@ -64,16 +64,16 @@ def merge(
     """
     if keep_both and prefer:
         raise WrongCallError("--keep-both and --prefer cannot be combined")
-    done = ask(
+    result = ask(
         merges.merge_branch,
         conflicts="both" if keep_both else prefer,
         resolutions=[_resolution(pair) for pair in pairs],
         fast_forward=not no_ff,
         **fields,
     )
-    has_conflicts = done.status == "conflicts"
-    print_json(done, exit_code=int(has_conflicts))
-    _print_merge(fields["chat_id"], done, dry_run=fields["dry_run"])
+    has_conflicts = result.status == "conflicts"
+    print_json(result, exit_code=int(has_conflicts))
+    _print_merge(fields["chat_id"], result, dry_run=fields["dry_run"])
     if has_conflicts:
         raise SystemExit(1)
 
@@ -125,59 +125,59 @@ def resolve(
         if waits.stopped is not None:
             _print_merge(chat_id, waits.stopped, dry_run=False)
         return
-    done = ask_to_print(
+    result = ask_to_print(
         merges.resolve_conflict,
         chat_id=chat_id,
         path=posixpath.normpath(path),
         **(_content(file) if file else {"decision": chosen[0]}),
     )
-    output.changes(done.changes)
-    output.conflicts(done.conflicts)
-    output.say(f"{done.manifest_id[: output.SHORT]} on {done.branch}", dim=True)
+    output.changes(result.changes)
+    output.conflicts(result.conflicts)
+    output.say(f"{result.manifest_id[: output.SHORT]} on {result.branch}", dim=True)
 
 
-def _print_taken_back(chat_id: str, done: Merged) -> None:
-    if done.taken_back_by is not None:
+def _print_taken_back(chat_id: str, result: Merged) -> None:
+    if result.taken_back_by is not None:
         output.say(
-            f"{done.taken_back_by[: output.SHORT]} took back changes of {done.branch} that were merged before; "
-            f"to merge them again: covalt-git chat merge {chat_id} {done.branch} --again"
+            f"{result.taken_back_by[: output.SHORT]} took back changes of {result.branch} that were merged before; "
+            f"to merge them again: covalt-git chat merge {chat_id} {result.branch} --again"
         )
 
 
-def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
-    at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
-    match done.status:
+def _print_merge(chat_id: str, result: Merged, *, dry_run: bool) -> None:
+    at = result.manifest_id[: output.SHORT] if result.manifest_id else ""
+    match result.status:
         case "already_merged":
-            output.say(f"already up to date: {done.into} has all commits of {done.branch}")
-            _print_taken_back(chat_id, done)
+            output.say(f"already up to date: {result.into} has all commits of {result.branch}")
+            _print_taken_back(chat_id, result)
             return
         case "conflicts":
             would = "would be" if dry_run else "was"
-            output.say(f"nothing {would} merged: {done.branch} and {done.into} have conflicts")
+            output.say(f"nothing {would} merged: {result.branch} and {result.into} have conflicts")
         case "fast_forward":
             moves = "would move" if dry_run else "moves"
-            output.say(f"fast-forward: {done.into} {moves} to {done.branch}")
+            output.say(f"fast-forward: {result.into} {moves} to {result.branch}")
         case "merged":
             merged = "would be merged" if dry_run else "merged"
-            output.say(f"{done.branch} {merged} into {done.into}")
-    output.changes(done.changes)
-    _print_taken_back(chat_id, done)
-    if done.status == "merged":
-        output.notes(done.workspace, printed=done.notes)
-    for conflict in done.conflicts:
+            output.say(f"{result.branch} {merged} into {result.into}")
+    output.changes(result.changes)
+    _print_taken_back(chat_id, result)
+    if result.status == "merged":
+        output.notes(result.workspace, printed=result.notes)
+    for conflict in result.conflicts:
         output.say(f"  ! {display.in_line(_about(conflict))}", fg="yellow")
         output.conflicting_lines(conflict.lines)
     resolve = f"covalt-git chat resolve {chat_id} PATH --ours|--theirs|--union|--with FILE"
-    if done.status == "conflicts":
-        again = f"covalt-git chat merge {chat_id} {done.branch}" + " --again" * done.again
+    if result.status == "conflicts":
+        again = f"covalt-git chat merge {chat_id} {result.branch}" + " --again" * result.again
         if not dry_run:
             output.say(f"resolve one, and keep both versions of the others:  {resolve}")
         output.say(f"resolve all:  {again} --prefer ours|theirs|union")
         output.say(f"keep both versions of all:  {again} --keep-both")
-    elif any(conflict.saved_as for conflict in done.conflicts) and not dry_run:
+    elif any(conflict.saved_as for conflict in result.conflicts) and not dry_run:
         output.say(f"resolve them:  {resolve}")
     elif at and not dry_run:
-        output.say(f"{at} on {done.into}", dim=True)
+        output.say(f"{at} on {result.into}", dim=True)
 
 
 def _about(conflict: Conflict) -> str:
@@ -188,8 +188,9 @@ def _about(conflict: Conflict) -> str:
 
 
 def _resolution(pair: str) -> dict[str, Any]:
-    path, found, how = pair.rpartition("=")
-    if not found or not path or not how:
+    # From the right, because a path may contain `=`.
+    path, separator, how = pair.rpartition("=")
+    if not separator or not path or not how:
         raise WrongCallError(f"--resolve takes PATH=CHOICE, not {pair!r}")
     decided = {"decision": how} if how in _CHOICES else _content(Path(how))
     return {"path": posixpath.normpath(path), **decided}
@@ -199,4 +200,5 @@ def _content(file: Path) -> dict[str, Any]:
     """Return the decision for the content of a file."""
     if not file.is_file():
         raise WrongCallError(f"{str(file)!r} does not exist")
+    # Bytes, because the content may not be UTF-8.
     return {"decision": "content", "content_base64": base64.b64encode(file.read_bytes())}

@@ -64,18 +64,20 @@ def list_messages(chat_id: str) -> None:
 
     Example: covalt-git chat message list c1
     """
-    found = ask_to_print(messages.list_messages, chat_id=chat_id)
-    if not found.messages:
+    listing = ask_to_print(messages.list_messages, chat_id=chat_id)
+    if not listing.messages:
         output.say(f"no messages yet; add one: covalt-git chat message add {chat_id} TEXT")
-    active = found.active_branch
+    active = listing.active_branch
     depths: dict[str | None, int] = {None: 0}
-    for one in found.messages:
-        depths[one.id] = depths[one.parent_id] + (one.siblings > 1 and one.parent_id is not None)
-        at = one.manifest_id[: output.SHORT]
-        names = ", ".join(f"*{name}" if name == active else name for name in one.branches)
+    for message in listing.messages:
+        depths[message.id] = depths[message.parent_id] + (
+            message.siblings > 1 and message.parent_id is not None
+        )
+        at = message.manifest_id[: output.SHORT]
+        names = ", ".join(f"*{name}" if name == active else name for name in message.branches)
         ends = f"  ({names})" if names else ""
-        row = f"{one.id[-output.SHORT :]}  {at}  {_INDENT * depths[one.id]}{_title(one)}{ends}"
-        output.say(row, dim=not one.active)
+        row = f"{message.id[-output.SHORT :]}  {at}  {_INDENT * depths[message.id]}{_title(message)}{ends}"
+        output.say(row, dim=not message.active)
 
 
 @command.command("show")
@@ -86,16 +88,16 @@ def show(chat_id: str, message: str | None) -> None:
 
     Example: covalt-git chat message show c1 app-77
     """
-    found = ask_to_print(messages.get_message, chat_id=chat_id, message=message)
-    output.say(found.id, bold=True)
-    output.say(f"{found.role}{number(found)}, {found.created_at}, by {found.by}")
-    if found.ref is not None:
-        output.say(f"the application's id: {found.ref}")
-    output.say(f"its files: {found.manifest_id[: output.SHORT]}")
-    output.changes(found.changes)
-    if found.text is not None:
+    detail = ask_to_print(messages.get_message, chat_id=chat_id, message=message)
+    output.say(detail.id, bold=True)
+    output.say(f"{detail.role}{number(detail)}, {detail.created_at}, by {detail.by}")
+    if detail.ref is not None:
+        output.say(f"the application's id: {detail.ref}")
+    output.say(f"its files: {detail.manifest_id[: output.SHORT]}")
+    output.changes(detail.changes)
+    if detail.text is not None:
         output.say()
-        output.say(found.text, prose=True)
+        output.say(detail.text, prose=True)
 
 
 @command.command("retry")

@@ -54,10 +54,10 @@ def command(
             reason, "a call is approved or denied", elsewhere="open /approvals of the server"
         )
     approve = yes or reason is not None
-    done = _replay(approve=approve, chat_id=chat_id, call_id=call, keep=keep, reason=reason)
-    print_json(done, exit_code=int(not done.same))
-    _print_replay(chat_id, done)
-    if not done.same:
+    replay = _replay(approve=approve, chat_id=chat_id, call_id=call, keep=keep, reason=reason)
+    print_json(replay, exit_code=int(not replay.same))
+    _print_replay(chat_id, replay)
+    if not replay.same:
         raise SystemExit(1)
 
 
@@ -71,6 +71,8 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
         try:
             return ask(replays.replay_call, **which, approve=approve, approved=approved)
         except ReplayNeedsApprovalError as error:
+            # stdout has the JSON only, so a question would be a part of it
+            # (test_a_replay_that_needs_approval_asks_only_without_json).
             if wants_json() or not can_ask():
                 raise
             if approved is not None:
@@ -80,35 +82,39 @@ def _replay(*, approve: bool, **which: str | None) -> Replayed:
             output.fact(f"arguments: {display.arguments(arguments)}")
             if not output.confirm("run it again?"):
                 raise
+            # What HEAD means, or the code, may change while the user reads, so the answer repeats what was shown
+            # (test_a_replay_asks_again_if_another_call_is_named_meanwhile).
             approve, approved = True, error.digest
 
 
-def _print_replay(chat_id: str, done: Replayed) -> None:
-    result = "another result" if done.differences else "the same result"
-    others = bool(done.changes or done.empty_folders)
+def _print_replay(chat_id: str, replay: Replayed) -> None:
+    result = "another result" if replay.differences else "the same result"
+    others = bool(replay.changes or replay.empty_folders)
     files = "other files" if others else "the same files"
-    output.say(f"{done.tool_id}: {result}, {files}", fg="green" if done.same else "red")
-    for one in done.differences:
+    output.say(f"{replay.tool_id}: {result}, {files}", fg="green" if replay.same else "red")
+    for difference in replay.differences:
         output.say(
-            f"  {display.in_line(one.path)}: {one.then or 'nothing'} before, {one.now or 'nothing'} now"
+            f"  {display.in_line(difference.path)}: {difference.then or 'nothing'} before, {difference.now or 'nothing'} now"
         )
-    output.changes(done.changes)
-    for path in done.empty_folders:
+    output.changes(replay.changes)
+    for path in replay.empty_folders:
         output.say(f"  only one of the two has the empty folder {display.in_line(path)}")
-    if not done.printed_the_same:
+    if not replay.printed_the_same:
         output.say("its output differs", dim=True)
-    if done.toolset_changed:
-        output.say(f"the toolset has changed: {_code(done.then)} before, {_code(done.now)} now")
-    if done.then.sandbox != done.now.sandbox:
-        output.say(f"the sandbox level was {done.then.sandbox} before, {done.now.sandbox} now")
-    for note in done.missing:
+    if replay.toolset_changed:
+        output.say(f"the toolset has changed: {_code(replay.then)} before, {_code(replay.now)} now")
+    if replay.then.sandbox != replay.now.sandbox:
+        output.say(f"the sandbox level was {replay.then.sandbox} before, {replay.now.sandbox} now")
+    for note in replay.missing:
         output.say(
             f"  ! {display.in_line(note.path)} is missing, because no commit contains it: {note.reason}",
             fg="yellow",
         )
-    if done.branch is not None:
-        short = done.original_manifest_id[: output.SHORT]
-        output.say(f"{done.branch} keeps it: covalt-git chat diff {chat_id} {short} {done.branch}")
+    if replay.branch is not None:
+        short = replay.original_manifest_id[: output.SHORT]
+        output.say(
+            f"{replay.branch} keeps it: covalt-git chat diff {chat_id} {short} {replay.branch}"
+        )
 
 
 def _code(ran: RanAs) -> str:

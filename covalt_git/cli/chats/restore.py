@@ -34,12 +34,12 @@ def restore(*, keep_files: bool, **fields: Any) -> None:
 
     Example: covalt-git chat restore c1 HEAD~2 report.md
     """
-    done = ask_to_print(workspace_edits.restore_workspace, keep_files=keep_files, **fields)
+    result = ask_to_print(workspace_edits.restore_workspace, keep_files=keep_files, **fields)
     if keep_files:
-        output.changes(done.changes)
-        output.say(f"on {done.branch}, at {_at(done)}, with the files as they were")
+        output.changes(result.changes)
+        output.say(f"on {result.branch}, at {_at(result)}, with the files as they were")
     else:
-        _print(done)
+        _print(result)
 
 
 @click.command(cls=JsonCommand)
@@ -67,15 +67,15 @@ def redo(chat_id: str) -> None:
     _print(ask_to_print(workspace_edits.redo_change, chat_id=chat_id))
 
 
-def _print(done: WorkspaceRestored) -> None:
-    output.changes(done.changes)
-    if done.made:
-        output.say(f"{_at(done)} on {done.branch}", dim=True)
-        if done.hint:
-            output.say(f"  hint: {done.hint}")
+def _print(result: WorkspaceRestored) -> None:
+    output.changes(result.changes)
+    if result.made:
+        output.say(f"{_at(result)} on {result.branch}", dim=True)
+        if result.hint:
+            output.say(f"  hint: {result.hint}")
     else:
         output.say("nothing to restore: the files are as in that commit")
 
 
-def _at(done: WorkspaceRestored) -> str:
-    return done.manifest_id[: output.SHORT] if done.manifest_id else "no commit"
+def _at(result: WorkspaceRestored) -> str:
+    return result.manifest_id[: output.SHORT] if result.manifest_id else "no commit"

@@ -25,25 +25,25 @@ def show(chat_id: str, commit: str) -> None:
 
     Example: covalt-git chat show c1 HEAD~1
     """
-    shown = ask_to_print(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
-    output.say(f"{shown.id}{branch_names(shown, shown.active_branch)}", bold=True)
-    output.say(f"{shown.title}, {shown.created_at}, by {shown.by}")
-    if len(shown.parents) > 1:
-        joined = " and ".join(oid[: output.SHORT] for oid in shown.parents)
+    manifest = ask_to_print(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
+    output.say(f"{manifest.id}{branch_names(manifest, manifest.active_branch)}", bold=True)
+    output.say(f"{manifest.title}, {manifest.created_at}, by {manifest.by}")
+    if len(manifest.parents) > 1:
+        joined = " and ".join(oid[: output.SHORT] for oid in manifest.parents)
         output.say(f"merges {joined}")
-    if shown.chat_made_by is not None:
-        output.say(f"in a chat that {shown.chat_made_by} created")
-    if shown.forked_from is not None:
-        output.say(f"forked here from {shown.forked_from.chat_id}")
-    if shown.message_id is not None:
-        output.say(f"for the message {shown.message_id}")
-    output.changes(shown.changes)
-    if shown.record:  # it is hidden with the tool of a call
-        _print_record(chat_id, shown)
+    if manifest.chat_made_by is not None:
+        output.say(f"in a chat that {manifest.chat_made_by} created")
+    if manifest.forked_from is not None:
+        output.say(f"forked here from {manifest.forked_from.chat_id}")
+    if manifest.message_id is not None:
+        output.say(f"for the message {manifest.message_id}")
+    output.changes(manifest.changes)
+    if manifest.record:  # it is hidden with the tool of a call
+        _print_record(chat_id, manifest)
 
 
-def _print_record(chat_id: str, shown: ManifestDetail) -> None:
-    record = CommitRecord.model_validate(shown.record)
+def _print_record(chat_id: str, manifest: ManifestDetail) -> None:
+    record = CommitRecord.model_validate(manifest.record)
     output.notes(record.workspace)
     if record.message is not None:
         output.say(f"message {record.id}")
@@ -52,4 +52,4 @@ def _print_record(chat_id: str, shown: ManifestDetail) -> None:
         if record.message.text is not None:
             output.say(f"{record.message.role}: {record.message.text}", prose=True)
     if record.call is not None:
-        result_text.call(chat_id, shown.id, record.call)
+        result_text.call(chat_id, manifest.id, record.call)

@@ -43,12 +43,12 @@ def fork(chat_id: str, **fields: str | None) -> None:
 
     Example: covalt-git chat fork c1 --title "Another way"
     """
-    made = ask_to_print(chats.fork_chat, chat_id=chat_id, **fields)
-    start = made.forked_from.manifest_id if made.forked_from else None
+    chat = ask_to_print(chats.fork_chat, chat_id=chat_id, **fields)
+    start = chat.forked_from.manifest_id if chat.forked_from else None
     where = f" at {start[: output.SHORT]}" if start else ""
-    output.say(f"{made.id}: forked from {chat_id}{where}")
-    _print_not_copied(made.lacks)
-    output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
+    output.say(f"{chat.id}: forked from {chat_id}{where}")
+    _print_not_copied(chat.lacks)
+    output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
 
 
 @click.command(cls=JsonCommand)
@@ -89,23 +89,26 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, of_conversati
         return
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
-    done = ask_to_print(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
-    output.say(f"{path}: {', '.join(done.branches)}, {output.size(done.size)}")
-    _print_not_copied(done.lacks)
+    bundle = ask_to_print(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
+    output.say(f"{path}: {', '.join(bundle.branches)}, {output.size(bundle.size)}")
+    _print_not_copied(bundle.lacks)
     output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
 
 
 def _export_conversation(chat_id: str, path: Path | None, branch: str | None) -> None:
     path = Path(f"{chat_id}.cjson.json") if path is None else path
-    found = ask_to_print(conversation_export.export_conversation, chat_id=chat_id, branch=branch)
-    text = json.dumps(found.conversation, indent=2, ensure_ascii=False)
+    conversation = ask_to_print(
+        conversation_export.export_conversation, chat_id=chat_id, branch=branch
+    )
+    text = json.dumps(conversation.conversation, indent=2, ensure_ascii=False)
     if str(path) == "-":
         click.echo(text)
         return
+    # A clone may have a link here, which leads outside of the project.
     check_output(path)
     atomic_write.replace(path, f"{text}\n")
-    messages = output.plural(found.messages, "message")
-    output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")
+    messages = output.plural(conversation.messages, "message")
+    output.say(f"{path}: {messages}, {output.plural(conversation.calls, 'call')}")
 
 
 @click.command("import", cls=JsonCommand)
@@ -121,20 +124,20 @@ def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
 
     Example: covalt-git chat import c1.bundle
     """
-    found = ask_to_print(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
-    chat = found.chat
-    taken = f" ({found.was} exists)" if found.was not in {None, chat.id} else ""
+    result = ask_to_print(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
+    chat = result.chat
+    taken = f" ({result.was} exists)" if result.was not in {None, chat.id} else ""
     commits = output.plural(chat.manifests, "commit")
-    output.say(f"{chat.id}{taken}: {commits} on {', '.join(found.branches)}")
-    for note in found.unportable[:_MOST_NOTES]:
+    output.say(f"{chat.id}{taken}: {commits} on {', '.join(result.branches)}")
+    for note in result.unportable[:_MOST_NOTES]:
         output.say(f"  ! {display.in_line(note.path)} is not portable: {note.reason}", fg="yellow")
-    for note in found.ignored[:_MOST_NOTES]:
+    for note in result.ignored[:_MOST_NOTES]:
         output.say(
             f"  ! {display.in_line(note.path)} will not be in later commits: {note.reason}",
             fg="yellow",
         )
-    if found.left_out:
-        output.say(f"left out: {', '.join(found.left_out[:_MOST_NOTES])}", dim=True)
+    if result.left_out:
+        output.say(f"left out: {', '.join(result.left_out[:_MOST_NOTES])}", dim=True)
     output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
 
 
@@ -159,8 +162,8 @@ def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
         return
     every = ask(chats.collect_all_garbage, now=now)
     print_json(every, exit_code=int(bool(every.failed)))
-    for one in every.collected:
-        _print_collected(one)
+    for result in every.collected:
+        _print_collected(result)
     for failed in every.failed:
         hint = f"\n  hint: {failed.hint}" if failed.hint else ""
         output.say(f"{failed.message}{hint}", err=True)
@@ -178,6 +181,7 @@ def delete(chat_id: str, *, yes: bool) -> None:
     """
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
+        # The input of a script is not the answer of a user (test_deleting_a_chat_asks_for_confirmation).
         if wants_json() or not sys.stdin.isatty():
             raise WrongCallError(
                 f"{chat_id} would be deleted for good: {lost}",
@@ -205,16 +209,17 @@ def _report(step: str) -> None:
         output.say(step, err=True, dim=True)
 
 
-def _print_collected(done: GarbageCollected) -> None:
-    before, after = done.before, done.after
-    freed = max(0, before.size - after.size)
+def _print_collected(result: GarbageCollected) -> None:
+    old_usage, new_usage = result.before, result.after
+    freed = max(0, old_usage.size - new_usage.size)
     output.say(
-        f"{done.chat_id}: {output.size(freed)} freed, {output.size(after.size)} left; "
-        f"objects {before.objects} → {after.objects}, packs {before.packs} → {after.packs}"
+        f"{result.chat_id}: {output.size(freed)} freed, {output.size(new_usage.size)} left; "
+        f"objects {old_usage.objects} → {new_usage.objects}, packs {old_usage.packs} → {new_usage.packs}"
     )
-    if done.forgotten:
+    if result.forgotten:
         output.say(
-            f"  deleted branches that were removed for good: {', '.join(done.forgotten)}", dim=True
+            f"  deleted branches that were removed for good: {', '.join(result.forgotten)}",
+            dim=True,
         )
 
 

@@ -23,21 +23,25 @@ PATIENCE_S: Final = 2.0
 @contextmanager
 def cancelling(cancel: threading.Event, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Make Ctrl-C set ``cancel`` instead of raising; after that, it is ignored for a while."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    handler = signal.getsignal(signal.SIGINT)
+    # Python sets handlers in the main thread only. A process that was started to ignore Ctrl-C, such as a background
+    # job, has to ignore it here too.
+    if handler is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def cancel_it(*_: Any) -> None:
-        pass_over(patience_s)  # first, so that a second signal does not interrupt `set`
+        # First, so that a second signal does not interrupt `set`.
+        pass_over(patience_s)
         cancel.set()
 
     signal.signal(signal.SIGINT, cancel_it)
     try:
         yield
     finally:
+        # After a cancellation, keys are ignored until the call is recorded.
         if not cancel.is_set():
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, handler)
 
 
 def pass_over(patience_s: float = PATIENCE_S) -> None:

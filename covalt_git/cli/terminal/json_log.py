@@ -33,8 +33,8 @@ class JsonLines(logging.Formatter):
         }
         call = current_call()
         if call is not None:
-            known = {"chat_id": call.chat_id, "call_id": call.call_id}
-            line |= {name: value for name, value in known.items() if value}
+            ids = {"chat_id": call.chat_id, "call_id": call.call_id}
+            line |= {name: value for name, value in ids.items() if value}
         line |= getattr(record, "facts", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
@@ -49,9 +49,11 @@ def install() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.getLogger().addHandler(handler)
-    for name in _OURS:  # only our loggers: info records of others may contain URLs with secrets
+    # Only our loggers, because info records of libraries may contain URLs with secrets.
+    for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
-    _logger.setLevel(logging.DEBUG)  # for debug logs of tools
+    # Tools may log at the level debug.
+    _logger.setLevel(logging.DEBUG)
     logging.captureWarnings(capture=True)
     sys.excepthook = _broken
     threading.excepthook = lambda args: _broken(args.exc_type, args.exc_value, args.exc_traceback)

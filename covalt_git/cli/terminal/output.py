@@ -57,6 +57,7 @@ def _write(text: str, **style: Any) -> None:
     if style.get("err") and lines is not None:
         lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
         return
+    # The status line has to stay the last one: text printed on it would continue it.
     below = "".join(_moving)
     move()
     click.secho(text, color=_color(), **style)
@@ -68,9 +69,9 @@ def fact(text: str, **style: Any) -> None:
 
     Line breaks are escaped, and on a terminal a long line is divided, as by :func:`quote`.
     """
-    shown = display.in_line(text)
+    line = display.in_line(text)
     is_terminal = (sys.stderr if style.get("err") else sys.stdout).isatty()
-    for part in divided(shown) if is_terminal else [shown]:
+    for part in divided(line) if is_terminal else [line]:
         _write(part, **style)
 
 
@@ -106,11 +107,11 @@ def confirm(question: str, *, abort: bool = False, err: bool = False) -> bool:
     *above, last = divided(display.in_line(question))
     for line in above:
         _write(line, err=err)
+    # The only call of click.confirm: questions may have names from files of others, which are escaped here.
     return click.confirm(last, abort=abort, err=err)
 
 
 def warn(text: str) -> None:
-    """Print a warning to stderr."""
     say(text, err=True, fg="yellow")
 
 
@@ -118,12 +119,14 @@ def move(text: str = "") -> None:
     """Show a text in the status line below all output; without text, remove the line."""
     if not is_watched() or not (text or _moving):
         return
+    # A full line would wrap, and only its last row would be cleared.
     room = shutil.get_terminal_size((80, 24)).columns - 1
-    shown = display.in_line(text.replace("\n", " "))[:room]
-    _moving[:] = [shown] if shown else []
-    click.echo(_BACK, err=True, nl=False, color=True)  # not a color, so NO_COLOR does not apply
-    if shown:
-        click.secho(shown, err=True, nl=False, dim=True, color=_color())
+    line = display.in_line(text.replace("\n", " "))[:room]
+    _moving[:] = [line] if line else []
+    # Always: this moves the cursor, and NO_COLOR is about colors only.
+    click.echo(_BACK, err=True, nl=False, color=True)
+    if line:
+        click.secho(line, err=True, nl=False, dim=True, color=_color())
 
 
 def _color() -> bool | None:
@@ -151,10 +154,13 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str], empty: str = 
     if not rows and empty:
         say(empty)
         return
-    shown = [[display.in_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[at]) for row in [list(titles), *shown]) for at in range(len(titles))]
+    escaped_rows = [[display.in_line(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(row[at]) for row in [list(titles), *escaped_rows]) for at in range(len(titles))
+    ]
+    # Programs that read the table need complete cells.
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
-    for number, row in enumerate([list(titles), *shown]):
+    for number, row in enumerate([list(titles), *escaped_rows]):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.secho(display.shorten("  ".join(cells).rstrip(), room), dim=number == 0)
 
@@ -171,22 +177,25 @@ def error(problem: CovaltError, *, as_json: bool) -> None:
     click.echo(display.in_lines(str(problem)), err=True)
 
 
-def changes(found: Iterable[FileChange | Change]) -> None:
+def changes(differences: Iterable[FileChange | Change]) -> None:
     """Print changed paths, each with its mark."""
-    for change in found:
+    for change in differences:
         mark, colour = MARKS[change.kind]
         fact(f"  {mark} {change.path}", fg=colour)
 
 
-def notes(found: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> None:
+def notes(workspace_notes: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> None:
     """Print the paths that are not stored or not portable, except those already ``printed``."""
-    known = () if printed is None else (*printed.not_stored, *printed.unportable)
-    for kind, noted in (("stored", found.not_stored), ("portable", found.unportable)):
+    printed_notes = () if printed is None else (*printed.not_stored, *printed.unportable)
+    for kind, noted in (
+        ("stored", workspace_notes.not_stored),
+        ("portable", workspace_notes.unportable),
+    ):
         for note in noted:
-            if note not in known:
+            if note not in printed_notes:
                 text = f"  ! {display.in_line(note.path)} is not {kind}: {note.reason}"
                 say(text, fg="yellow", err=True)
-    for note in found.lost:
+    for note in workspace_notes.lost:
         if printed is None or note not in printed.lost:
             say(f"  ! {display.in_line(note.path)} {note.reason}", fg="yellow", err=True)
 
@@ -198,16 +207,16 @@ def damaged(chat_id: str, message: str, hint: str) -> None:
         say(f"  hint: {hint}", err=True)
 
 
-def conflicts(found: Sequence[WaitingConflict]) -> None:
+def conflicts(unresolved: Sequence[WaitingConflict]) -> None:
     """Print the unresolved conflicts."""
-    if not found:
+    if not unresolved:
         say("no conflicts")
-    for one in found:
+    for conflict in unresolved:
         say(
-            f"  ! {display.in_line(f'{one.path}: {one.about}; the other version is {one.saved_as}')}",
+            f"  ! {display.in_line(f'{conflict.path}: {conflict.about}; the other version is {conflict.saved_as}')}",
             fg="yellow",
         )
-        conflicting_lines(one.lines)
+        conflicting_lines(conflict.lines)
 
 
 def conflicting_lines(text: str | None) -> None:

@@ -63,8 +63,8 @@ def _kind(root: JsonObject, schema: JsonObject, steps: int = 0) -> str:
         return shorten(" | ".join(map(str, values)))
     branches, kinds = _branches(schema), schema.get("type", "any")
     if steps < _MAX_DEPTH and branches:
-        found = [_kind(root, _resolved(root, one), steps + 1) for one in branches]
-        return " or ".join(dict.fromkeys(found))
+        parts = [_kind(root, _resolved(root, branch), steps + 1) for branch in branches]
+        return " or ".join(dict.fromkeys(parts))
     kinds = kinds if isinstance(kinds, list) else [kinds]
     words = " or ".join(f"{kind}{_limits(schema, str(kind))}" for kind in kinds)
     if steps < _MAX_DEPTH and kinds == ["array"] and "items" in schema:

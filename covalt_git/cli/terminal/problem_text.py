@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 
-def print_problems(found: Iterable[Problem], root: Path, *, excerpts: bool = True) -> None:
+def print_problems(problems: Iterable[Problem], root: Path, *, excerpts: bool = True) -> None:
     """Print problems with paths relative to the current folder, which terminals can open.
 
     Without ``excerpts``, the lines of the files are not shown on a terminal either.
     """
     watched = sys.stdout.isatty() and excerpts
+    # The line of a problem may contain a credential (test_no_excerpt_shows_a_credential).
     sources = Sources(root, blotted)
     room = shutil.get_terminal_size((_WIDTH, 24)).columns
-    for problem in found:
-        shown = replace(problem, path=os.path.relpath(root / problem.path))
+    for problem in problems:
+        relative_problem = replace(problem, path=os.path.relpath(root / problem.path))
         if not watched:
-            click.echo(display.in_lines(str(shown)))
+            click.echo(display.in_lines(str(relative_problem)))
             continue
-        click.echo(_head(shown))
+        click.echo(_head(relative_problem))
         margin = len(str(problem.line)) + 3
         excerpt = sources.excerpt(problem, max(room - margin - 1, 20))
         if excerpt:

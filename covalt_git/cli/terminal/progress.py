@@ -73,12 +73,15 @@ class FollowedCalls:
             return
         try:
             self._show(event)
-        except BrokenPipeError:  # as in `call --follow 2>&1 | head`
+        except BrokenPipeError:
+            # The reader of stderr has ended, as in `call --follow 2>&1 | head`. The call is cancelled, so that it is
+            # still recorded (test_a_call_whose_follower_has_gone_is_cancelled).
             self.follower.cancel.set_as("its output was closed")
 
     def _show(self, event: Installing | Progress | Log) -> None:
         name = f"{self.name}: " if self.name else ""
-        if isinstance(event, Log) and self._printed_size < MOST_STORED:  # more is not in the record
+        # The record has no more than this, so `rest` need not look for more.
+        if isinstance(event, Log) and self._printed_size < MOST_STORED:
             self._printed.append(event)
             self._printed_size += len(event.message)
         if output.lines is not None:
@@ -102,8 +105,8 @@ def following(
         asks: Whether the user answers elicitation requests.
         cancel: Set by Ctrl-C, to cancel several calls.
     """
-    shown = output.is_watched() if wanted is None else wanted
-    return FollowedCalls(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
+    is_shown = output.is_watched() if wanted is None else wanted
+    return FollowedCalls(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=is_shown)
 
 
 def _text(event: Installing | Progress) -> str:

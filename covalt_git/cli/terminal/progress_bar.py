@@ -28,11 +28,11 @@ class Bar:
         if done == total:
             self.clear()
             return
-        now = time.monotonic()
+        clock_s = time.monotonic()
         if self._next is None:
-            self._next = now + self._patience_s
-        if now >= self._next:
-            self._next, self._is_shown = now + _BETWEEN_S, True
+            self._next = clock_s + self._patience_s
+        if clock_s >= self._next:
+            self._next, self._is_shown = clock_s + _BETWEEN_S, True
             output.move(f"{bar(done, total)} {self._noun}")
 
     def clear(self) -> None:

@@ -42,29 +42,31 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
         plan(chat_id, manifest_id, RenderPlan.model_validate(record.render_plan))
 
 
-def error(found: CallError, rest: str, *, label: str = "", err: bool = False) -> None:
+def error(call_error: CallError, rest: str, *, label: str = "", err: bool = False) -> None:
     """Print the error of a call; ``rest`` is the command that prints all of it, ``err`` prints it to stderr."""
-    lines = f"{label}{found}".splitlines()
+    lines = f"{label}{call_error}".splitlines()
     _view([lines], rest, indent="", err=err, fg="red")
-    _view([found.traceback.splitlines()], rest, err=err, dim=True)
-    if found.hint:
-        output.say(hint_text(found.hint), err=err)
+    _view([call_error.traceback.splitlines()], rest, err=err, dim=True)
+    if call_error.hint:
+        output.say(hint_text(call_error.hint), err=err)
 
 
-def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
+def plan(chat_id: str, manifest_id: str, render_plan: RenderPlan) -> None:
     """Print the result of a render plan, with the files of the call's commit."""
-    output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
-    if shown.error:
-        output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
-    config, rest = dict(shown.config), show_command(chat_id, manifest_id)
+    output.say(f"-- {render_plan.renderer} {'-' * 40}", dim=True)
+    if render_plan.error:
+        output.say(
+            f"cannot be shown as configured: {display.in_line(render_plan.error)}", fg="yellow"
+        )
+    config, rest = dict(render_plan.config), show_command(chat_id, manifest_id)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
         _file(chat_id, manifest_id, path.removeprefix("workspace:"))
     elif "content" in config:
         content = config.pop("content")
         _text(content if isinstance(content, str) else json.dumps(content, indent=2), rest)
-    elif shown.renderer == "html":
-        size = f", {shown.artifact.size} bytes" if shown.artifact else ""
+    elif render_plan.renderer == "html":
+        size = f", {render_plan.artifact.size} bytes" if render_plan.artifact else ""
         output.say(display.in_line(f"page: {config.get('artifact', 'the result')}{size}"))
         output.say("its data, as window.__TOOL_DATA__:")
         _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), rest, most=_FEW_LINES)
@@ -99,6 +101,7 @@ def _file(chat_id: str, manifest_id: str, path: str) -> None:
         output.say(f"{len(content)} bytes that are not text")
         return
     store = f"data/chats/{chat_id}/store.git"
+    # `chat show` prints no content of files, but stock git does.
     rest = shlex.join(["git", "--git-dir", store, "show", f"{manifest_id[: output.SHORT]}:{path}"])
     _text(content.decode("utf-8", "replace"), rest)
 

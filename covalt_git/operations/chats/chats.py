@@ -314,14 +314,14 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         context.require_export(chat)
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
-        made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
+        fork = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
         lacks = writer.snapshot.unstored()
-    with made:
-        with context.writing(made) as of_fork:  # this creates the folder
+    with fork:
+        with context.writing(fork) as of_fork:  # this creates the folder
             pass
         notes = writer.fresh_notes()
         notes = notes.model_copy(update={"lost": (*notes.lost, *of_fork.fresh_notes().lost)})
-        return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
+        return ChatForked(**dict(_row(context, fork)), lacks=lacks, notes=notes)
 
 
 @operation(errors=(404,))
@@ -332,6 +332,7 @@ def export_chat(context: Context, request: ExportChat) -> ResultFile:
     changes (see ``save_edits``), pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
+    # The caller closes the file after it was sent; an error here closes it at once.
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
         size = exporting.export(chat, file, branch=request.branch).size
@@ -352,14 +353,17 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     with context.writing(chat) as writer:
         context.require_export(chat)
         writer.commit_changes()
+        # The workspace has only files of the active branch, so its untracked files belong to no other export.
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.snapshot.unstored() if of_folder else ()
+    # A clone may have a link here, which leads outside of the project.
     check_output(request.path)
     with atomic_write.create(request.path) as file:
-        done = exporting.export(chat, file, branch=request.branch, progress=context.progress)
-        context.require_export(chat)  # the export may contain a call that ended meanwhile
+        bundle = exporting.export(chat, file, branch=request.branch, progress=context.progress)
+        # Again, because the export may contain a call that ended meanwhile.
+        context.require_export(chat)
     notes = writer.fresh_notes()
-    return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
+    return ChatExported.of(bundle, file=str(request.path), lacks=lacks, notes=notes)
 
 
 @operation(
@@ -372,10 +376,10 @@ def import_chat(context: Context, request: ImportChat) -> ChatImported:
     the bundle is run.  Its commits count as made elsewhere, so the chat has no calls or messages yet.
     """
     (file,) = request.file
-    found = importing.import_bundle(
+    imported_chat = importing.import_bundle(
         context.project.chats, file.stream, chat_id=request.chat_id or None, title=request.title
     )
-    return _imported(context, found)
+    return _imported(context, imported_chat)
 
 
 @operation(changes=True, errors=(409,), local=True, needs=(MANAGE_CHATS,))
@@ -384,19 +388,19 @@ def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
 
     The checks are those of ``import_chat``.
     """
-    chats, wanted = context.project.chats, request.chat_id
-    found = importing.import_path(chats, request.path, chat_id=wanted, title=request.title)
-    return _imported(context, found)
+    chats, chat_id = context.project.chats, request.chat_id
+    imported_chat = importing.import_path(chats, request.path, chat_id=chat_id, title=request.title)
+    return _imported(context, imported_chat)
 
 
-def _imported(context: Context, found: importing.ImportedChat) -> ChatImported:
-    chat = context.chat(found.chat_id)
+def _imported(context: Context, imported_chat: importing.ImportedChat) -> ChatImported:
+    chat = context.chat(imported_chat.chat_id)
     with context.writing(chat) as writer:
         ignored = importing.left_out(writer)
     return ChatImported.of(
-        found,
+        imported_chat,
         chat=_row(context, chat),
-        unportable=found.unportable[:_MOST_NOTES],
+        unportable=imported_chat.unportable[:_MOST_NOTES],
         ignored=ignored[:_MOST_NOTES],
     )
 
@@ -427,8 +431,8 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
         context.report(f"{chat_id}: {step}")
 
     with context.project.chats.open(chat_id) as chat, context.writing(chat) as writer:
-        done = collecting.collect(writer, everything=now, progress=progress)
-    return GarbageCollected.of(done, chat_id=chat_id)
+        collection = collecting.collect(writer, everything=now, progress=progress)
+    return GarbageCollected.of(collection, chat_id=chat_id)
 
 
 @operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
@@ -437,6 +441,8 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)
+    # The role may lose the right to this while it waits for the chat's lock
+    # (tests/security/test_rights_that_end_during_a_wait.py).
     gone = chats.delete(
         chat_id, timeout_s=_BUSY_S, waiting=context.waiting, check=context.require_again
     )
@@ -458,6 +464,8 @@ def _chat_row(context: Context, row: JsonObject) -> ChatRow:
 
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
     folder = WorkingFolder(chat)
+    # Files that an interrupted checkout has placed are not edits
+    # (test_status_distinguishes_an_interrupted_checkout_from_edits).
     begun = folder.announced()
     with chat.scan_in_memory() as scan:
         changes = folder.edits(scan.tree, begun)
@@ -466,7 +474,10 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
         return ChatStatus(
             changes=changes,
             ignored=scan.paths(IGNORED),
+            # The notes of a call start with its own begin, so they lack what was deleted between calls
+            # (test_the_status_names_what_was_not_stored_and_is_gone).
             workspace=scan.with_gone(stored, chat.workspace).notes,
+            # A redo is refused once files have changed since the undo, and uncommitted changes are such a change.
             redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, scan),

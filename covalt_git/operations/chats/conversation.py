@@ -101,19 +101,20 @@ def read_conversation(context: Context, request: ReadConversation) -> Conversati
     context.chat_index().sync_chat(chat)
     if request.message is None:
         rows, more = _rows(context, chat, request, branch.manifest_id)
-        waiting = [one for one in chat.calls() if one.branch == branch.name]
+        waiting = [call for call in chat.calls() if call.branch == branch.name]
     else:
         rows, more = _message_rows(context, chat, request.message), False
-        waiting = [one for one in chat.calls() if one.message_id == request.message]
+        waiting = [call for call in chat.calls() if call.message_id == request.message]
     return ConversationPage(
         chat_id=chat.id,
         branch=branch.name,
         manifest_id=branch.manifest_id,
         turns=tuple(_turns(context, chat, rows)),
         unfinished=tuple(
-            _unfinished(context, chat, one)
-            for one in (() if request.before else waiting)
-            if context.visibility.sees(one.tool_id) and not _is_committed(context, chat, one)
+            _unfinished(context, chat, call)
+            # An unfinished call has no commit, so its place is after the newest one: older pages have none.
+            for call in (() if request.before else waiting)
+            if context.visibility.sees(call.tool_id) and not _is_committed(context, chat, call)
         ),
         more=more,
         before=rows[0].id if rows and more else None,
@@ -132,8 +133,9 @@ def _rows(
     page = index.manifests(chat.id, head=head, limit=request.limit, first_parents=True)
     if request.without is None:
         return list(reversed(page.rows)), page.more
-    known = index.first_parents(chat.id, chat.branch(request.without).manifest_id)
-    rows = list(takewhile(lambda row: row.id not in known, page.rows))
+    other_commits = index.first_parents(chat.id, chat.branch(request.without).manifest_id)
+    # Both branches have the same history from their first common commit on, so the rest of the page is shared.
+    rows = list(takewhile(lambda row: row.id not in other_commits, page.rows))
     return list(reversed(rows)), page.more and len(rows) == len(page.rows)
 
 
@@ -154,6 +156,8 @@ def _turns(context: Context, chat: ChatStore, rows: list[HistoryRow]) -> list[Tu
         if message is not None:
             groups.append((message, of_message.setdefault(message.id, [row])))
         elif row.message_id in of_message:
+            # A call may run after other messages were added. If its own message is on another page, it stays where it
+            # happened (test_calls_are_below_their_message_and_others_where_they_happened).
             of_message[row.message_id].append(row)
         elif groups and groups[-1][0] is None:
             groups[-1][1].append(row)
@@ -195,8 +199,8 @@ def _message(context: Context, chat: ChatStore, row: HistoryRow) -> TurnMessage 
 
 def _is_committed(context: Context, chat: ChatStore, call: PendingCall) -> bool:
     """Return whether the call ended, but its process has not yet removed it from the unfinished calls."""
-    found = context.chat_index().call(chat.id, call.id)
-    return found is not None and found.post_manifest_id is not None
+    indexed_call = context.chat_index().call(chat.id, call.id)
+    return indexed_call is not None and indexed_call.post_manifest_id is not None
 
 
 def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> UnfinishedCall:

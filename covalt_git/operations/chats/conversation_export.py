@@ -48,12 +48,12 @@ def export_conversation(context: Context, request: ExportConversation) -> Conver
         commits: Collection[str] = chat.reachable()
     else:
         commits = list(_first_parents(chat, chat.branch(request.branch).manifest_id))
-    found = Conversation(chat)
-    messages = [one for oid, one in found.messages.items() if oid in commits]
+    tree = Conversation(chat)
+    messages = [message for oid, message in tree.messages.items() if oid in commits]
     calls = [
-        one
-        for one in _calls(chat, found, commits, request.branch)
-        if context.visibility.sees(one.call.tool_id)
+        logged_call
+        for logged_call in _calls(chat, tree, commits, request.branch)
+        if context.visibility.sees(logged_call.call.tool_id)
     ]
     document = conversation(chat.card(), messages, calls, of_branch=of_branch)
     return ConversationExported(conversation=document, messages=len(messages), calls=len(calls))
@@ -74,17 +74,20 @@ def _calls(
         call_id: str, message_id: str | None, oid: str | None, call: CallRecord | PendingCall
     ) -> LoggedCall:
         approval = chat.approval(call.execution_id) if call.execution_id else None
-        before = tree.message_of(oid)
-        owner = message_id or (before.id if before is not None else None)
+        message = tree.message_of(oid)
+        owner = message_id or (message.id if message is not None else None)
         return LoggedCall(call_id, owner, call, approval)
 
-    found: dict[str, LoggedCall] = {}
+    calls: dict[str, LoggedCall] = {}
     for call in chat.calls():
         if branch in {None, call.branch}:
-            found[call.id] = logged(call.id, call.message_id, call.base, call)
+            calls[call.id] = logged(call.id, call.message_id, call.base, call)
     for oid in commits:
         manifest = chat.manifest(oid)
         record = manifest.record
         if record.call is not None:
-            found[record.id] = logged(record.id, manifest.message_id, oid, record.call)
-    return sorted(found.values(), key=lambda one: (one.call.started_at, one.id))
+            calls[record.id] = logged(record.id, manifest.message_id, oid, record.call)
+    # Unfinished calls have no commit, and branches no common order, so the time of the start decides.
+    return sorted(
+        calls.values(), key=lambda logged_call: (logged_call.call.started_at, logged_call.id)
+    )

@@ -55,25 +55,26 @@ class ChatDiskUsage(Result):
 def get_disk_usage(context: Context, request: GetDiskUsage) -> ChatDiskUsage:
     """Return the stored bytes of a chat by path, and by the commit that first stored them."""
     chat = context.chat(request.chat_id)
-    found = disk_usage.disk_usage(chat)
+    usage = disk_usage.disk_usage(chat)
+    # After the walk through the store, so that the index has a row for each commit that the walk has seen.
     context.chat_index().sync_chat(chat)
     return ChatDiskUsage(
-        size=found.size,
+        size=usage.size,
         paths=tuple(
-            PathUsage(path=path, size=size) for path, size in _largest(found.paths, request.limit)
+            PathUsage(path=path, size=size) for path, size in _largest(usage.paths, request.limit)
         ),
         commits=tuple(
             _commit(context, chat.id, oid, size)
-            for oid, size in _largest(found.commits, request.limit)
+            for oid, size in _largest(usage.commits, request.limit)
         ),
         warning=disk_usage.large_store(chat),
         large_folders=tuple(
             LargeFolder(
                 path=path,
-                size=found.paths[path],
+                size=usage.paths[path],
                 ignore=disk_usage.ignore_line(chat.config.ignore, path),
             )
-            for path in found.large_folders()
+            for path in usage.large_folders()
         ),
     )
 
@@ -84,4 +85,4 @@ def _commit(context: Context, chat_id: str, oid: str, size: int) -> CommitUsage:
 
 
 def _largest(sizes: dict[str, int], limit: int) -> list[tuple[str, int]]:
-    return sorted(sizes.items(), key=lambda one: (-one[1], one[0]))[:limit]
+    return sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:limit]

@@ -139,6 +139,7 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
         head = chat.branch(request.branch).manifest_id
     elif request.manifest is not None:
         head = context.commit_id(chat, request.manifest)
+    # To the index, no head means all branches; a branch without commits has an empty history instead.
     if head is None and (request.branch or request.manifest) is not None:
         return ManifestPage(manifests=(), more=False, **facts)
     context.chat_index().sync_chat(chat)
@@ -168,18 +169,19 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     manifest = chat.manifest(_manifest_id(context, chat, request))
     context.chat_index().sync_chat(chat)
     rows = context.chat_index().manifests(chat.id, head=manifest.id, limit=1).rows
-    if not rows:  # the store still has the commit of a deleted branch
+    # The index has only commits that a branch leads to, but the store still has those of deleted branches.
+    if not rows:
         list_with = f"covalt-git chat branch list {chat.id} --deleted"
         raise UnknownCommitError(chat.id, manifest.id, list_with=list_with)
     row = manifest_row(context, rows[0])
-    shown = manifest.record.call is None or row.call is not None
+    is_visible = manifest.record.call is None or row.call is not None
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
     starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
     return ManifestDetail.of(
         row,
         changes=changes,
-        record=manifest.record.model_dump(mode="json", exclude_defaults=True) if shown else {},
+        record=manifest.record.model_dump(mode="json", exclude_defaults=True) if is_visible else {},
         active_branch=chat.active_branch(),
         chat_made_by=card.made_by,
         forked_from=card.forked_from if starts_here else None,
@@ -209,25 +211,29 @@ def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[
         return trees.find_entry(chat.store, tree, path)
 
     def changed(row: HistoryRow) -> bool:
+        # Messages and many calls change no file. The index knows that, so their trees need not be read.
         if not row.changed_files:
             return False
+        # As in git, a merge that took a file unchanged from one of its parents did not change it
+        # (test_the_history_of_a_path_has_the_commits_that_changed_it).
         parents = row.parents[:1] if first_parents else row.parents
-        before = [entry(chat.store.read_commit(oid).tree) for oid in parents]
-        return entry(row.tree_id) not in (before or [None])
+        parent_entries = [entry(chat.store.read_commit(oid).tree) for oid in parents]
+        return entry(row.tree_id) not in (parent_entries or [None])
 
     return changed
 
 
 def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = None) -> ManifestRow:
     """Return a row, with its changes if there is a ``chat``."""
+    # The title of a call names its tool and what it works on (test_the_history_does_not_name_a_hidden_tool).
     by_tool = row.source == "tool_run" or row.tool_id is not None
-    shown = not by_tool or context.visibility.sees(row.tool_id or "")
+    is_visible = not by_tool or context.visibility.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
-    is_call = shown and row.tool_id is not None
+    is_call = is_visible and row.tool_id is not None
     return ManifestRow.of(
         row,
-        title=row.title if shown else _HIDDEN,
-        status=ended if shown else None,
+        title=row.title if is_visible else _HIDDEN,
+        status=ended if is_visible else None,
         call=CallLine.of(row, id=row.source_ref) if is_call else None,
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
@@ -243,9 +249,10 @@ def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifes
     for message in Conversation(chat).messages.values():
         if request.message_id in {message.id, message.ref}:
             return message.manifest_id
-    index.sync_chat(chat)  # only the index finds the application's id of a message in calls
-    found = index.message_manifest(chat.id, request.message_id)
-    if found is None:
+    # Only the index finds the application's id of a message that exists only in calls.
+    index.sync_chat(chat)
+    manifest_id = index.message_manifest(chat.id, request.message_id)
+    if manifest_id is None:
         list_with = f"covalt-git chat log {chat.id} --all"
         raise UnknownNameError("message", request.message_id, (), list_with=list_with)
-    return found
+    return manifest_id

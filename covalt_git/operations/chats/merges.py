@@ -168,10 +168,12 @@ class ConflictResolved(Result):
 
 def _written(request: MergeBranch) -> Iterator[EquivalentCall]:
     """Yield calls that write the texts of resolutions."""
-    for one in request.resolutions:
-        for content in _contents(one):
+    for resolution in request.resolutions:
+        for content in _contents(resolution):
+            # A text of the request itself is a write: a role that may only restore could put any text into a file by
+            # it (tests/security/test_operations_by_role.py).
             text = content.decode(errors="replace")
-            yield EquivalentCall("workspace:write_file", {"path": one.path, "content": text})
+            yield EquivalentCall("workspace:write_file", {"path": resolution.path, "content": text})
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_written)
@@ -184,27 +186,31 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     """
     chat = context.chat(request.chat_id)
     rest = {None: Choice(request.conflicts)} if request.conflicts else {}
-    choices: Choices = rest | {one.path: _choice(one) for one in request.resolutions}
+    choices: Choices = rest | {
+        resolution.path: _choice(resolution) for resolution in request.resolutions
+    }
     if request.dry_run:
-        done = branch_merge.preview(
+        merge = branch_merge.preview(
             chat,
             request.branch,
             choices,
             fast_forward=request.fast_forward,
             again=request.again,
         )
-        return _merged(done, WorkspaceNotes())
+        return _merged(merge, WorkspaceNotes())
     with context.writing(chat) as writer:
-        done = branch_merge.merge(
+        merge = branch_merge.merge(
             writer,
             request.branch,
             choices,
             message=request.message,
             fast_forward=request.fast_forward,
             again=request.again,
+            # The role chooses the branch's name, which becomes a part of this path
+            # (test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict).
             check_path=partial(_check_path, context),
         )
-    return _merged(done, writer.fresh_notes())
+    return _merged(merge, writer.fresh_notes())
 
 
 @operation(errors=(404,))
@@ -218,6 +224,8 @@ def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
 
 def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
     """Yield a call that writes the file; the other version may have changed since the merge, and be any text."""
+    # No arguments, so that any rule about write_file counts
+    # (test_a_changed_other_version_is_not_put_into_a_file_that_a_rule_keeps).
     if request.decision != "ours":
         yield EquivalentCall("workspace:write_file", None)
 
@@ -259,10 +267,10 @@ def _stopped(chat: ChatStore) -> Merged | None:
     if merge is None:
         return None
     try:
-        done = branch_merge.preview(chat, merge.branch, again=merge.again)
+        preview = branch_merge.preview(chat, merge.branch, again=merge.again)
     except CovaltError:  # its branch is deleted, for example
         return None
-    return _merged(done, WorkspaceNotes()) if done.status == "conflicts" else None
+    return _merged(preview, WorkspaceNotes()) if preview.status == "conflicts" else None
 
 
 def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict, ...]:
@@ -270,12 +278,12 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(
-            one,
-            about=_about(one, ours, one.branch),
-            decisions=resolving.possible(chat, one, scan.tree),
-            lines=resolving.lines(chat, one, scan.tree),
+            conflict,
+            about=_about(conflict, ours, conflict.branch),
+            decisions=resolving.possible(chat, conflict, scan.tree),
+            lines=resolving.lines(chat, conflict, scan.tree),
         )
-        for one in resolving.waiting(chat, chat.head(), scan.tree)
+        for conflict in resolving.waiting(chat, chat.head(), scan.tree)
     )
 
 
@@ -302,18 +310,18 @@ def _about(conflict: MergeConflict, ours: str, theirs: str) -> str:
     return _ABOUT[conflict.kind]
 
 
-def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
+def _merged(merge: Merge, fresh: WorkspaceNotes) -> Merged:
     return Merged.of(
-        done,
+        merge,
         conflicts=tuple(
             Conflict.of(
-                one,
-                about=_about(one, done.into, done.branch),
-                decisions=done.possible.get(one.path, ()),
-                lines=done.lines.get(one.path),
+                conflict,
+                about=_about(conflict, merge.into, merge.branch),
+                decisions=merge.possible.get(conflict.path, ()),
+                lines=merge.lines.get(conflict.path),
             )
-            for one in done.conflicts
+            for conflict in merge.conflicts
         ),
-        workspace=done.notes,
+        workspace=merge.notes,
         notes=fresh,
     )

@@ -118,9 +118,9 @@ class MessagePlace(Result):
 def list_messages(context: Context, request: ChatRequest) -> MessageList:
     """List a chat's messages as a tree; retries and edits make siblings."""
     chat = context.chat(request.chat_id)
-    found = Conversation(chat).messages.values()
+    all_messages = Conversation(chat).messages.values()
     return MessageList(
-        messages=tuple(MessageRow.of(one, title=_title(one)) for one in found),
+        messages=tuple(MessageRow.of(message, title=_title(message)) for message in all_messages),
         active_branch=chat.active_branch(),
     )
 
@@ -129,14 +129,16 @@ def list_messages(context: Context, request: ChatRequest) -> MessageList:
 def get_message(context: Context, request: GetMessage) -> MessageDetail:
     """Return one message: its text, its place in the tree, and the changes by its calls."""
     chat = context.chat(request.chat_id)
-    found = Conversation(chat).find(request.message)
-    began = chat.outline(found.own_manifest_id).parent_id
-    changes = chat.changes(began, found.manifest_id)
-    return MessageDetail.of(found, title=_title(found), changes=changes)
+    message = Conversation(chat).find(request.message)
+    began = chat.outline(message.own_manifest_id).parent_id
+    changes = chat.changes(began, message.manifest_id)
+    return MessageDetail.of(message, title=_title(message), changes=changes)
 
 
 def _added(request: AddMessage) -> list[EquivalentCall]:
     """Return calls that do the same; with a parent or a branch, the message may start a branch."""
+    # Whether a branch starts depends on the messages that exist once the chat is locked, so any call of the two tools
+    # counts (test_a_message_switches_the_branch_only_for_a_role_that_may_switch).
     starts_branch = request.parent is not None or request.branch is not None
     return [EquivalentCall(tool_id, None) for tool_id in _STARTS_BRANCH] if starts_branch else []
 

@@ -58,7 +58,7 @@ def replay_call(context: Context, request: ReplayCall) -> Replayed:
     chat = context.chat(request.chat_id)
     engine = context.engine()
     try:
-        done = replay.replay(
+        result = replay.replay(
             engine,
             chat,
             request.call_id,
@@ -69,4 +69,6 @@ def replay_call(context: Context, request: ReplayCall) -> Replayed:
         )
     finally:
         context.update_index(chat)
-    return Replayed.of(done, toolset_changed=done.then.toolset.digest != done.now.toolset.digest)
+    return Replayed.of(
+        result, toolset_changed=result.then.toolset.digest != result.now.toolset.digest
+    )

@@ -173,11 +173,14 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
+        # Under the lock: another branch may be checked out while a user edits
+        # (test_an_edit_is_made_only_on_the_branch_that_it_names).
         _check_branch(chat, request.branch)
         base = request.base
+        # The version on the disk may be in no commit yet; it is replaced, and has to stay in the history.
         if request.overwrite:
-            found = chat.find_file(writer.commit_changes(), request.path)
-            base = None if found is None else found.oid
+            file = chat.find_file(writer.commit_changes(), request.path)
+            base = None if file is None else file.oid
         oid = edits.edit_file(writer, request.path, request.content.encode(), before=base)
     head = chat.head()
     changed = oid != base
@@ -224,24 +227,27 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     files = [file for file in request.files if file.name]
     if not files:
         raise InvalidRequestError("the request has no file", hint="choose one")
-    for file in files:  # before any of them is read
+    # All sizes first, so that a large file is refused before any file is read into memory.
+    for file in files:
         check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
         file.stream.seek(0)
     sent = [_upload(file, below, portable=request.portable) for file in files]
 
+    # Only under the lock is it known which name a file gets: beside another app.yaml, it is app_1.yaml
+    # (test_a_rule_about_a_path_holds_for_the_name_that_an_upload_gets).
     def check(path: str, file: NewFile) -> None:
         args = {"path": path, "content": file.content.decode(errors="replace")}
         context.require_tool("workspace:write_file", args)
 
     with context.writing(chat) as writer:
-        before = writer.commit_changes()
+        old_head = writer.commit_changes()
         placed = uploads.upload(
             writer, sent, folder=request.folder, portable=request.portable, check=check
         )
     return FilesUploaded(
         manifest_id=chat.head(),
         files=placed,
-        changed=chat.head() != before,
+        changed=chat.head() != old_head,
         notes=writer.fresh_notes(),
     )
 
@@ -251,15 +257,17 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     """Commit the uncommitted changes of the workspace, if there are any."""
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
-        before = chat.head()
+        old_head = chat.head()
         after = writer.commit_changes()
-    return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
+    return EditsSaved(manifest_id=after, changed=after != old_head, notes=writer.fresh_notes())
 
 
 def _restored(request: RestoreWorkspace) -> Iterator[EquivalentCall]:
     """Yield calls that restore the same; a new branch is made and checked out."""
     args = {"manifest": request.manifest, "paths": list(request.paths)}
     yield EquivalentCall("workspace:restore", args)
+    # Else a role with workspace:restore alone could make and check out branches
+    # (test_a_request_that_does_more_needs_the_tools_that_do_it).
     if request.keep_files:
         yield EquivalentCall("workspace:branch", None)
         yield EquivalentCall("workspace:checkout", None)
@@ -280,12 +288,13 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
         raise InvalidRequestError("a branch requires keep_files")
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
+        # Under the lock, because each call that ends moves names such as HEAD~1.
         oid = commit_names.resolve(chat, request.manifest)
         if request.keep_files:
-            done = restoring.keep_files(writer, oid, branch=request.branch)
+            result = restoring.keep_files(writer, oid, branch=request.branch)
         else:
-            done = restoring.restore(writer, oid, request.paths)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+            result = restoring.restore(writer, oid, request.paths)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
@@ -296,16 +305,16 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     further back.  Commits that changed no file, such as messages, are skipped.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = restoring.undo(writer)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+        result = restoring.undo(writer)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
 def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
     """Revert the last undo, in a new commit; refused if files have changed since."""
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = restoring.redo(writer)
-    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+        result = restoring.redo(writer)
+    return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 
 def _below(folder: str) -> str:

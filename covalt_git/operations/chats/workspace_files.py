@@ -160,15 +160,16 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFil
     content = _content(context, chat, request.path, request.manifest)
     if content is None:
         with _state(context, chat, request.manifest) as (_, tree, _folders):
-            known = [readable(path) for path in trees.files(chat.store, tree)]
+            paths = [readable(path) for path in trees.files(chat.store, tree)]
         listed = f"covalt-git chat files {chat.id}"
-        raise UnknownNameError("file", request.path, known, list_with=listed)
+        raise UnknownNameError("file", request.path, paths, list_with=listed)
     media = media_type(content)
     return ResultFile.of_bytes(
         content,
         commits.one_line(request.path.rpartition("/")[2]) or "file",
         media,
         etag=blob_id(content, chat.store.object_format),
+        # A browser would run code in other types with the rights of the server's pages.
         attachment=request.download or media == BYTES,
     )
 
@@ -185,6 +186,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
         return _diff(chat, changes, request.patches)
 
 
+# Local, because over HTTP the size of the answer would have no limit.
 @operation(errors=(404,), local=True)
 def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the workspace, without limits."""
@@ -213,27 +215,31 @@ def _state(
 
 def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
     """Return a file of a commit; without ``text``, of the current workspace."""
+    # The first writer creates the folder; until then, its files are those of HEAD.
     if text or not chat.workspace.is_dir():
         file = chat.find_file(context.commit_id(chat, text or "HEAD"), path)
         return None if file is None else chat.store.read_blob(file.oid)
+    # Before the disk is read: `../x` and `.git/config` are outside of the workspace's files
+    # (test_only_the_path_of_a_file_is_read).
     if check_path(path).kind == "refused":
         return None
     try:
         with Folder.opened(chat.workspace) as root:
-            found = root.read(path, most=chat.config.max_file_mb << 20)
+            # No commit stores a larger file, so that reading one to the end would only fill the memory.
+            disk_file = root.read(path, most=chat.config.max_file_mb << 20)
     except OSError:
         return None
-    if found is None or why_not_stored(path, found[1], chat.config):
+    if disk_file is None or why_not_stored(path, disk_file[1], chat.config):
         return None
-    return found[1]
+    return disk_file[1]
 
 
 @contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
     """Yield the differences; the files of the workspace can only be read within the block."""
-    before = chat.state(context.commit_id(chat, old)).tree if old else None
-    with _state(context, chat, new) as (_, after, _folders):
-        yield chat.tree_changes(before, after)
+    old_tree = chat.state(context.commit_id(chat, old)).tree if old else None
+    with _state(context, chat, new) as (_, new_tree, _folders):
+        yield chat.tree_changes(old_tree, new_tree)
 
 
 def _diff(
@@ -250,18 +256,20 @@ def _diff(
         if number >= patches:
             diffs.append(_file_diff(change, None, binary=False, exact=False))
             continue
-        sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
+        sides = [chat.store.read_blob(side.oid) for side in (change.old, change.new) if side]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
+        # Without `as_binary` the patch of a binary file is one line, whatever its size, so the limits do not matter.
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
             patch = change_patch(chat.store, change, binary=as_binary)
             room -= len(patch)
+        # A change of the mode alone has no lines, which could be inexact.
         has_same_content = change.old and change.new and change.old.oid == change.new.oid
         exact = patch is not None and bool(
             as_binary or has_same_content or all(map(is_text, sides))
         )
         diffs.append(_file_diff(change, patch, binary=binary, exact=exact))
-    truncated = len(changes) > len(diffs) or any(one.patch is None for one in diffs[:patches])
+    truncated = len(changes) > len(diffs) or any(diff.patch is None for diff in diffs[:patches])
     return WorkspaceDiff(changes=tuple(diffs), truncated=truncated)
 
 

@@ -67,12 +67,12 @@ class LoginRow(Result):
     def of_login(cls, stored: StoredLogin) -> Self:
         """Return a stored login as a result."""
         ends = stored.expires_at
-        shown = None if ends is None else datetime.fromtimestamp(ends, UTC)
+        expires_at = None if ends is None else datetime.fromtimestamp(ends, UTC)
         return cls.of(
             stored,
             server=_name(stored),
             scope=stored.scope or "",
-            expires_at=None if shown is None else shown.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            expires_at=None if expires_at is None else expires_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             renewable=stored.refresh_token is not None,
             needs_more=stored.challenge is not None,
         )
@@ -98,6 +98,7 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
     from covalt_git.connections.oauth_login import LoginCallbacks, sign_in  # noqa: PLC0415 - it loads the SDK
 
     defined = _defined(context.project, request.server)
+    # The header would be sent in place of the token, so that the login had no effect.
     if not defined.may_sign_in:
         raise CovaltError(
             f"{request.server} authenticates with its header 'Authorization', not with a login",
@@ -120,8 +121,8 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
 @operation(admin=_WHAT, local=True)
 def list_logins(context: Context, _: EmptyRequest) -> LoginList:
     """List the servers that the user is signed in to, from this project."""
-    found = stored_logins(context.project.root)
-    return LoginList(logins=tuple(LoginRow.of_login(stored) for _, stored in found))
+    logins = stored_logins(context.project.root)
+    return LoginList(logins=tuple(LoginRow.of_login(stored) for _, stored in logins))
 
 
 @operation(changes=True, admin=_WHAT, local=True)
@@ -130,9 +131,11 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
 
     project, server = context.project, request.server
-    logins = [one for one in stored_logins(project.root) if _name(one[1]) == server]
+    logins = [entry for entry in stored_logins(project.root) if _name(entry[1]) == server]
     wrong = []
     for file, stored in logins:
+        # Tokens are revoked with the hosts of the grant only. Without them, or if the server fails, they are still
+        # deleted here.
         why = sign_out(file, _granted(project, server))
         if why:
             wrong.append(f"{stored.issuer} did not revoke its tokens: {why}")
@@ -164,6 +167,7 @@ def _defined(project: Project, text: str) -> Definition:
             f"{text} is a program, which needs no login",
             hint=f"covalt-git toolset show {toolset_id}",
         )
+    # A login belongs to no chat, so a reference to the workspace means an empty folder.
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as nowhere:
         return mcp_calls.definition(
             toolset,
@@ -189,6 +193,7 @@ def _choice(request: LogIn) -> ClientChoice | None:
 def _open(url: str) -> None:
     """Show a URL in the user's browser; output of the browser is ignored."""
     nowhere = subprocess.DEVNULL
+    # A session of its own, so that Ctrl-C ends the wait for the login and not the browser (test_ctrl_c_ends_a_login).
     programs.browse(url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 

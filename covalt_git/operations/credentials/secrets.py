@@ -80,17 +80,18 @@ class SecretCommandRow(Result):
 @operation(admin=_WHAT, local=True)
 def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
     """List the secrets that toolsets request, with their sources; the secret_command is not run."""
-    found = sorted(_requested(context.project), key=lambda one: (one.name, one.toolset_id))
-    return SecretList(secrets=tuple(found))
+    rows = sorted(_requested(context.project), key=lambda row: (row.name, row.toolset_id))
+    return SecretList(secrets=tuple(rows))
 
 
 @operation(admin=_WHAT, local=True)
 def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
-    known = {one.name for one in _requested(project)}
-    if name not in known:
-        raise UnknownNameError("secret", name, known, list_with="covalt-git secret list")
+    names = {row.name for row in _requested(project)}
+    # Without this, the secret_command would run for any name, also for a misspelt one.
+    if name not in names:
+        raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
     command = SecretCommand.of(project.root, project.config.secret_command)
     store = SecretStore.of_this_machine(command.ask if command else None)
     source = store.source(name) or ("command" if command else None)
@@ -105,9 +106,9 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
 def allow_secret_command(context: Context, request: AllowSecretCommand) -> SecretCommandRow:
     """Allow the current secret_command of ``covalt.yaml`` to run on this machine."""
     command = _command(context.project)
-    before = command.is_allowed
+    was_allowed = command.is_allowed
     command.allow(request.reason)
-    return _row(command, changed=not before)
+    return _row(command, changed=not was_allowed)
 
 
 @operation(changes=True, admin=_WHAT, local=True)
@@ -124,6 +125,7 @@ def _requested(project: Project) -> Iterator[SecretRow]:
     for toolset_id in toolset_ids(project.root / "toolsets"):
         toolset = read_toolset(project.root, toolset_id)
         may = granted(toolset.id, toolset.state, toolset.digest)
+        # An HTTP tool keeps its part of a grant that a change of other files has ended.
         kept = [
             granted(toolset.id, toolset.state, toolset.digest, tool)
             for tool in toolset.tools
@@ -135,7 +137,7 @@ def _requested(project: Project) -> Iterator[SecretRow]:
         ]
         for name in toolset.manifest.secrets if toolset.manifest else ():
             source = store.source(name) or ("command" if command else None)
-            reaches = [one.secrets[name] for one in (may, *kept) if name in one.secrets]
+            reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
             yield SecretRow(
                 name=name,
                 toolset_id=toolset.id,

@@ -86,7 +86,9 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
         )
     if role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
+    # Bound to the chat, not to its id: after a deletion, the id is available for another chat.
     chat = None if request.chat_id is None else project.chats.one(request.chat_id)
+    # A random suffix, because a token with an earlier name would open that agent's chats.
     name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
     stored, text = AgentTokens(project.root).new(
         name, role, chat=chat, lasts=request.lasts, reason=request.reason
@@ -98,7 +100,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
 def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
     """List the tokens, with their roles and chats."""
     tokens = AgentTokens(context.project.root).all()
-    return TokenList(tokens=tuple(TokenRow.of(one, expired=one.is_expired) for one in tokens))
+    return TokenList(tokens=tuple(TokenRow.of(token, expired=token.is_expired) for token in tokens))
 
 
 @operation(changes=True, admin=_WHAT, local=True)

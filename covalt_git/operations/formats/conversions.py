@@ -139,8 +139,13 @@ class Converted(Result):
 def list_formats(_context: Context, _request: EmptyRequest) -> FormatList:
     """List the formats that convert_document can read and write."""
     rows = [
-        FormatRow.of(one, syntax=one.kind, reads=bool(one.read), writes=bool(one.write))
-        for one in FORMATS
+        FormatRow.of(
+            tool_format,
+            syntax=tool_format.kind,
+            reads=bool(tool_format.read),
+            writes=bool(tool_format.write),
+        )
+        for tool_format in FORMATS
     ]
     return FormatList(formats=tuple(rows))
 
@@ -154,9 +159,10 @@ def convert_document(_context: Context, request: ConvertSent) -> Converted:
     No code runs, and no connection is made.  Credentials are replaced by references to secrets.
     """
     upload = request.file[0]
+    # One byte more than the limit shows that a document is too large, without reading the rest.
     content = upload.stream.read(documents.MAX_BYTES + 1)
-    found = _document(content, upload.name or "document")
-    return _result(_convert(found, request.source_format, request.target_format))
+    document = _document(content, upload.name or "document")
+    return _result(_convert(document, request.source_format, request.target_format))
 
 
 @operation(changes=True, local=True)
@@ -169,10 +175,10 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     document = document_at(request.path, skip_bad=request.skip_bad)
     source = conversion.recognize(document, request.source_format)
     name = output.stem if output else ""
-    done = conversion.convert(document, source, target, output=name, skip_bad=request.skip_bad)
-    if output is None or (request.strict and done.lost):
-        return _result(done)
-    return _result(done, written=_write(done, output))
+    result = conversion.convert(document, source, target, output=name, skip_bad=request.skip_bad)
+    if output is None or (request.strict and result.lost):
+        return _result(result)
+    return _result(result, written=_write(result, output))
 
 
 def is_document(path: Path) -> bool:
@@ -180,12 +186,14 @@ def is_document(path: Path) -> bool:
     if not path.is_dir():
         return path.suffix in _DOCUMENTS | mcpb.EXTENSIONS or path.name == SKILL
     is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
+    # A toolset may contain skills or an MCP bundle's manifest too.
     return (is_skills or (path / mcpb.MANIFEST).exists()) and not (path / MANIFEST).exists()
 
 
 def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
     suffix = Path(bundle.name).suffix
+    # An MCP bundle is a ZIP too, so only the extension distinguishes it from a toolset's bundle.
     is_own = bundle.content.startswith(_ZIP) and suffix not in mcpb.EXTENSIONS
     if is_own or suffix not in _DOCUMENTS | mcpb.EXTENSIONS:
         return bundle
@@ -201,31 +209,31 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
     Raises:
         FormatError: if the document cannot be read, or has several toolsets.
     """
-    done = _convert(document, source, "toolset")
-    if done.toolsets != 1:
+    result = _convert(document, source, "toolset")
+    if result.toolsets != 1:
         path = document.path
         hint = f"covalt-git convert {shlex.quote(path)} --to toolset -o FOLDER"
         raise FormatError(
-            f"{path!r} has {done.toolsets} toolsets; import each on its own", hint=hint
+            f"{path!r} has {result.toolsets} toolsets; import each on its own", hint=hint
         )
-    secrets = tuple(dict.fromkeys(note.secret for note in done.notes if note.secret))
-    notes = [f"a credential became a reference to the secret {one}" for one in secrets]
-    notes += [f"{one.pointer} is lost: {one.reason}" for one in done.lost]
-    others = tuple(f"{note.pointer}: {note.message}" for note in done.notes if not note.secret)
+    secrets = tuple(dict.fromkeys(note.secret for note in result.notes if note.secret))
+    notes = [f"a credential became a reference to the secret {secret}" for secret in secrets]
+    notes += [f"{value.pointer} is lost: {value.reason}" for value in result.lost]
+    others = tuple(f"{note.pointer}: {note.message}" for note in result.notes if not note.secret)
     notes += others
-    bundle = Bundle(_packed(done), name, "zip", source_ref, notes=tuple(notes))
-    return DocumentBundle(bundle, done.lost, secrets, others)
+    bundle = Bundle(_packed(result), name, "zip", source_ref, notes=tuple(notes))
+    return DocumentBundle(bundle, result.lost, secrets, others)
 
 
-def _packed(done: Conversion) -> bytes:
+def _packed(result: Conversion) -> bytes:
     return pack_files(
-        (path, content, path in done.executable) for path, content in sorted(done.files.items())
+        (path, content, path in result.executable) for path, content in sorted(result.files.items())
     )
 
 
 def _convert(document: Document, source: str | None, target: str) -> Conversion:
-    wanted = conversion.find_format(target, writes=True)
-    return conversion.convert(document, conversion.recognize(document, source), wanted)
+    target_format = conversion.find_format(target, writes=True)
+    return conversion.convert(document, conversion.recognize(document, source), target_format)
 
 
 def document_at(path: Path, *, skip_bad: bool = False) -> Document:
@@ -234,15 +242,16 @@ def document_at(path: Path, *, skip_bad: bool = False) -> Document:
     Raises:
         FormatError: with all problems of the text.
     """
+    # This file is one part of its folder, whose other files belong to the tools or the skill.
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
         return _folder(read_folder(path.resolve()), str(path), skip_bad=skip_bad)
     if not os.path.lexists(path):
         folder = path.parent
-        known = [str(one) for one in folder.iterdir()] if folder.is_dir() else ()
+        names = [str(file) for file in folder.iterdir()] if folder.is_dir() else ()
         list_with = f"ls {shlex.quote(str(folder))}"
-        raise UnknownNameError("file", str(path), known, list_with=list_with)
+        raise UnknownNameError("file", str(path), names, list_with=list_with)
     try:
         content = read_file(path, str(path), max_bytes=documents.MAX_BYTES)
         return _document(content, str(path), skip_bad=skip_bad)
@@ -253,6 +262,7 @@ def document_at(path: Path, *, skip_bad: bool = False) -> Document:
 def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
     if content.startswith(_ZIP):
         is_bundle = Path(path).suffix in mcpb.EXTENSIONS
+        # A signed MCP bundle has its signature after the end of the ZIP, which the reader of ZIPs refuses.
         content = mcpb.without_signature(content) if is_bundle else content
         entries = unpack(content, path, allow_bytecode=is_bundle)
         return _folder(entries, path, skip_bad=skip_bad)
@@ -260,12 +270,13 @@ def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
 
 
 def _folder(entries: list[Entry], path: str, *, skip_bad: bool = False) -> Document:
-    executable = {one.path for one in entries if one.executable}
-    files = {one.path: one.content for one in entries}
+    executable = {entry.path for entry in entries if entry.executable}
+    files = {entry.path: entry.content for entry in entries}
     return folder_document(path, files, executable, skip_bad=skip_bad)
 
 
 def _check_output(output: Path, target: Format, *, force: bool) -> None:
+    # A dangling link exists too: writing to it would create its target.
     if not os.path.lexists(output):
         return
     if target.is_host_config:
@@ -281,21 +292,22 @@ def _check_output(output: Path, target: Format, *, force: bool) -> None:
         raise WrongCallError(f"{str(output)!r} is a folder, which --force does not replace")
 
 
-def _write(done: Conversion, output: Path) -> tuple[str, ...]:
+def _write(result: Conversion, output: Path) -> tuple[str, ...]:
     """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
+    # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
     check_output(output)
-    is_file = done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
+    is_file = result.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
     unfinished = output.parent / f".{output.name}.{new_id()}.new"
     try:
         if output.suffix == ".zip":
-            atomic_write.replace(output, _packed(done))
-        elif len(done.files) == 1 and is_file:
-            atomic_write.replace(output, *done.files.values())
+            atomic_write.replace(output, _packed(result))
+        elif len(result.files) == 1 and is_file:
+            atomic_write.replace(output, *result.files.values())
         else:
-            entries = [Entry(*one, one[0] in done.executable) for one in done.files.items()]
+            entries = [Entry(*file, file[0] in result.executable) for file in result.files.items()]
             write_entries(unfinished, entries)
             atomic_write.rename(unfinished, output)
-            return tuple(str(output / path) for path in sorted(done.files))
+            return tuple(str(output / path) for path in sorted(result.files))
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise FormatError(f"{str(output)!r} cannot be written: {reason}") from None
@@ -304,16 +316,16 @@ def _write(done: Conversion, output: Path) -> tuple[str, ...]:
     return (str(output),)
 
 
-def _result(done: Conversion, *, written: tuple[str, ...] = ()) -> Converted:
-    files = () if written else sorted(done.files.items())
+def _result(result: Conversion, *, written: tuple[str, ...] = ()) -> Converted:
+    files = () if written else sorted(result.files.items())
     return Converted.of(
-        done,
-        source_format=done.source.name,
-        target_format=done.target.name,
+        result,
+        source_format=result.source.name,
+        target_format=result.target.name,
         files=tuple(_file(path, content) for path, content in files),
         written=written,
-        consumed=len(done.consumed),
-        carried=len(done.carried),
+        consumed=len(result.consumed),
+        carried=len(result.carried),
     )
 
 
@@ -348,6 +360,7 @@ def bundle_at(
 
     A document in another format is converted; ``source_format`` is its format, by default recognized.
     """
+    # A signature is for the bytes of a bundle, so what has one is not converted.
     if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
     result = bundle_or_folder(source, signature)

@@ -100,6 +100,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     imported: list[ToolsetImported] = []
     left_out: list[ServerLeftOut] = []
     for name in request.servers or host_files.servers(document, host):
+        # Alone, so that its toolset contains no part of the file's other servers.
         server = host_files.only_server(document, host, name)
         try:
             bundle = bundle_of(server, *named)
@@ -107,6 +108,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
                 _check_new(context, bundle, name)
             imported.append(import_bundle(context, bundle.bundle, dry_run=request.dry_run))
         except CovaltError as error:
+            # A server that the user named has to be imported; of all servers, a wrong one stops no other.
             if request.servers:
                 raise
             left_out.append(ServerLeftOut(server=name, reason=error.message))
@@ -123,10 +125,10 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
 
 def _check_new(context: Context, bundle: DocumentBundle, name: str) -> None:
     """Refuse a server whose toolset exists: it may come from the file of another host."""
-    found = import_bundle(context, bundle.bundle, dry_run=True)
-    if found.update is not None:
+    preview = import_bundle(context, bundle.bundle, dry_run=True)
+    if preview.update is not None:
         raise CovaltError(
-            f"the toolset {found.toolset_id!r} already exists; --server {name} updates it"
+            f"the toolset {preview.toolset_id!r} already exists; --server {name} updates it"
         )
 
 
@@ -135,10 +137,10 @@ def _document(path: Path, name: str | None) -> tuple[Document, Host]:
     if name is not None and name not in hosts:
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
     document = document_at(path)
-    found = conversion.recognize(document, name)
-    if found.name not in hosts:
+    file_format = conversion.recognize(document, name)
+    if file_format.name not in hosts:
         raise WrongCallError(
-            f"{str(path)!r} is {found.title}, not a file of an MCP client",
+            f"{str(path)!r} is {file_format.title}, not a file of an MCP client",
             hint=f"covalt-git bundle import {path}",
         )
-    return document, hosts[found.name]
+    return document, hosts[file_format.name]
