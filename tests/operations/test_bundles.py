@@ -91,7 +91,7 @@ def test_an_ambiguous_document_is_imported_in_the_format_that_is_named(
     ours: Operations, tmp_path: Path
 ) -> None:
     file = tmp_path / "servers.json"
-    servers = {"mcpServers": {"web": {"url": "https://example.com/mcp"}}}
+    servers = {"mcpServers": {"web": {"url": "https://example.com/mcp", "timeout": 30}}}
     file.write_text(json.dumps(servers), encoding="utf-8")
     sent = {"file": [RequestFile("servers.json", BytesIO(file.read_bytes()))]}
 
