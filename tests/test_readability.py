@@ -9,13 +9,8 @@ import pytest
 from tests.readability import REPOSITORY, len_of, modules, vague_names
 
 UNNAMED = {
-    "covalt_git": 6,
-    "covalt_git/authority": 32,
     "covalt_git/checks": 28,
     "covalt_git/cli": 86,
-    "covalt_git/credentials": 11,
-    "covalt_git/formats": 61,
-    "covalt_git/gateway": 28,
     "covalt_git/operations": 76,
     "covalt_git/python_reader": 31,
 }

@@ -81,13 +81,16 @@ def find_format(name: str, *, writes: bool = False) -> Format:
             return item
     names = _names(writes=writes)
     error = UnknownNameError("format", name, names, list_with="covalt-git formats")
+    # With the usual bound, `nonsense` is similar to `opencode`.
     if nearest_name(name, names, cutoff=0.6) is None:
         error.hint = f"use one of: {', '.join(names)}"
     raise error
 
 
 def _names(*, writes: bool = False) -> list[str]:
-    return [one.name for one in FORMATS if (one.write if writes else one.read)]
+    return [
+        candidate.name for candidate in FORMATS if (candidate.write if writes else candidate.read)
+    ]
 
 
 def recognize(document: Document, name: str | None = None) -> Format:
@@ -108,6 +111,7 @@ def recognize(document: Document, name: str | None = None) -> Format:
         and candidate.recognize(document)
     ]
     path = document.path
+    # Files of several clients look alike; the content must fit first, because names can be of anything.
     named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
     if len(formats) > 1 and len(named) == 1:
         formats = named
@@ -137,16 +141,16 @@ def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
     )
 
 
-def _named(document: Document, wanted: Format) -> Format:
+def _named(document: Document, named: Format) -> Format:
     """Return a format if the document can have it; JSON and YAML can replace each other, and a folder."""
-    if wanted.read is None:
+    if named.read is None:
         hint = f"use one of: {', '.join(_names())}"
-        raise FormatError(f"{wanted.title} cannot be read", hint=hint)
-    is_other = document.kind in {"json", "yaml"} and wanted.kind != "toml"
-    if document.kind != wanted.kind and not is_other:
-        message = f"{document.path!r} is {document.kind}, but {wanted.title} is {wanted.kind}"
+        raise FormatError(f"{named.title} cannot be read", hint=hint)
+    is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
+    if document.kind != named.kind and not is_other:
+        message = f"{document.path!r} is {document.kind}, but {named.title} is {named.kind}"
         raise FormatError(message)
-    return wanted
+    return named
 
 
 def read(document: Document, source: Format, *, skip_bad: bool = False) -> DocumentReading:
@@ -157,6 +161,7 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
         FormatError: with all problems of the document.
     """
     assert source.read is not None
+    # Before any reader: what has not been read cannot be in the output, the report or an error.
     value, notes = replace_credentials(document.value)
     value, corrected = source.correct(value)
     clean = replace(document, value=value)

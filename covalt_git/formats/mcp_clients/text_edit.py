@@ -39,6 +39,7 @@ def with_server(host: Host, text: str, name: str, server: JsonObject, display_pa
         else _yaml(host, text, name, server, value)
     )
     try:
+        # As for JSON: the lines around the server are the user's, and have comments that no writer keeps.
         is_safe = same(_value(host, edited, display_path), expected)
     except FormatError:
         is_safe = False
