@@ -147,7 +147,12 @@ def _unreadable(
             message=f"{name} has errors in {where}, so {some}its permissions are unknown",
             at=_problem_place(new),
             was=_problem_place(old),
-            details=tuple(f"{word}: {line}" for word, part in broken for line in _lines(part)),
+            # The first lines only: the others are hints, which are for the author of the file.
+            details=tuple(
+                f"{word}: {problem}".partition("\n")[0]
+                for word, part in broken
+                for problem in part.problems
+            ),
         )
 
 
@@ -157,10 +162,6 @@ def _problem_place(part: SnapshotPart | None) -> Place | None:
     if not part.problems:
         return Place(part.name)
     return Place(part.problems[0].path, part.problems[0].line, part.problems[0].col)
-
-
-def _lines(part: SnapshotPart) -> list[str]:
-    return [str(problem).partition("\n")[0] for problem in part.problems]
 
 
 # Readable parts

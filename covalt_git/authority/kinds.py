@@ -80,7 +80,7 @@ def judge(old: Fact, new: Fact) -> list[Judgement]:
         return []
     if kind.judge is not None:
         return kind.judge(old, new)
-    # A kind without a rule of its own: what nobody can decide counts as wider.
+    # A kind without a rule of its own: a change that cannot be decided counts as wider.
     return [unclear(f"{kind.words(new)} (was {kind.show(old.value)})")]
 
 

@@ -93,7 +93,7 @@ def overview(
         if visible is not None and not tools:
             continue
         complete = visible is None or all(tool.tool_id in visible for tool in tools_of(toolset))
-        # Its hosts and secrets would tell a role what the tools do that it may not see.
+        # Its hosts and secrets would reveal to a role what hidden tools do.
         facts = part.facts if complete else ()
         overviews.append(
             ToolsetOverview(

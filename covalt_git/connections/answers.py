@@ -252,7 +252,6 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
         return message.model_copy(update={"error": error})
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -264,7 +263,6 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
         self._results = results
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message."""
         self._results.send(item.message)
         await self._stream.send(item)
 
@@ -273,18 +271,16 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
 def _message(error: ValidationError) -> Any:
     """Return the line that the SDK could not parse; if it is JSON, its value, which each kind of message lacks a part of."""
     errors = error.errors(include_url=False)
-    # Of each kind of message, the error names the kind and the part: two steps.
     missing = (
         part["input"]
         for part in errors
-        if part["type"] == "missing" and len(part["loc"]) == 2  # noqa: PLR2004
+        if part["type"] == "missing" and len(part["loc"]) == 2  # noqa: PLR2004 - a kind of message, and its part
     )
     return next(missing, errors[0]["input"])
 

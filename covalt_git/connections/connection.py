@@ -346,7 +346,7 @@ class Connection:
         return True
 
     def _request_error(self, error: Exception, effect: str = "") -> CovaltError:
-        # The SDK would go on with the lost session, and fail at each later request.
+        # The SDK would keep the lost session, and fail at each later request.
         if failures.needs_new_session(failures.first_cause(error), self._status):
             self._closed.set()
         return failures.of_request(

@@ -84,7 +84,7 @@ def first_cause(error: BaseException) -> BaseException:
 
 def has_ended(error: BaseException) -> bool:
     """Return whether an error means that the connection, or the session, has ended."""
-    # Servers use -32000, with which the SDK reports a closed connection, for any error of theirs.
+    # The SDK reports a closed connection with -32000, which servers use for any error.
     if not isinstance(error, MCPError) or error.data is FROM_SERVER:
         return False
     gone = error.code == INVALID_REQUEST and error.message == _SESSION_GONE

@@ -46,12 +46,10 @@ class Callback:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening."""
         self._server.close()
 
     @property
     def url(self) -> str:
-        """The redirect URL."""
         return f"http://{self._host}{_PATH}"
 
     def expect(self, state: str) -> None:
@@ -93,7 +91,7 @@ class Callback:
         return self._accept(query)
 
     def _accept(self, query: str) -> int:
-        # A second redirect would be a replay; before the login has a state, each one is from somebody else.
+        # A second redirect would be a replay; before the login has a state, each one is from another program.
         if self._redirect.done() or self._state is None:
             return 410
         try:

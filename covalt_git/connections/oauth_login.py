@@ -126,7 +126,7 @@ class _LoginReach:
 
     def covers(self, origin: WebOrigin) -> bool:
         """Return whether an origin may be requested, before its name is resolved."""
-        # A code or a token that is sent in clear text belongs to whoever reads the network.
+        # A code or a token that is sent in clear text can be read on the network.
         return origin.scheme == "https" or (self.local and is_loopback(origin.host))
 
     def why_not(self, host: str, address: str) -> str:
@@ -277,7 +277,7 @@ class _Login:
         # The SDK follows what documents name; this is the last check before each of its requests.
         origin = self._reach.check(url, "a URL of the login")
         if origin != self._origin and str(origin) not in self._origins:
-            # Nobody granted these hosts, so the user sees each of them before it is asked.
+            # The user has not granted these hosts, so each is shown before a request to it.
             self.callbacks.on_origin(origin)
         if str(origin) not in self._origins:
             # Stored with the login: a refresh, which has no user, may use no others.
@@ -345,13 +345,12 @@ class _Login:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the previous token if its scopes are insufficient, so that the SDK adds the missing ones."""
-        # In all other cases the SDK would use the old token, and nobody would sign in.
+        # In all other cases the SDK would use the old token, and not start the login.
         if self.previous is None or self.previous.challenge is None:
             return None
         return OAuthToken(access_token=self.previous.access_token, scope=self.previous.scope)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store the token."""
         self.token = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:

@@ -253,7 +253,7 @@ class Connections:
                 if cancel is not None and cancel.is_set():
                     future.cancel()
             return future.result()
-        # After Ctrl-C in the caller's thread, the coroutine would go on and hold the connection.
+        # After Ctrl-C in the caller's thread, the coroutine would continue, and hold the connection.
         except BaseException:
             future.cancel()
             raise

@@ -143,7 +143,7 @@ class StoredTokens:
             status = response.status_code
         if status in {_BAD_REQUEST, _UNAUTHORIZED}:
             self.why = f"{stored.issuer} rejected the refresh token"
-            # Otherwise each later call would ask in vain, and wait for it.
+            # Otherwise each later call would send the same token again, and wait for the same error.
             self._file.write(stored.model_copy(update={"refresh_token": None}))
         if status != _OK:
             raise RefreshError(self.why or f"{stored.issuer} answered {status}")

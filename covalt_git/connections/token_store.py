@@ -140,8 +140,8 @@ class SignInFile(NamedTuple):
     async def lock(self) -> AsyncIterator[None]:
         """Lock the file against changes by other processes."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A file of its own: a write replaces the login by rename, and a lock of the replaced file excludes
-        # nobody.
+        # A file of its own: a write replaces the login by rename, and a lock of the replaced file has no effect
+        # on later ones.
         handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while not file_lock.acquire(handle, wait=False):  # noqa: ASYNC110 - flock has no event

@@ -180,7 +180,7 @@ def _find_approval(project: Project, execution_id: str) -> Approval:
     """Return the approval with that id, of a call of this principal."""
     requester = (project.principal.id, project.principal.role)
     approval = _approval(project, execution_id)
-    # One error for all cases: another one would say that a call of somebody else exists.
+    # One error for all cases: another one would reveal that a call of another principal exists.
     if (
         approval
         and (approval.by, approval.role) == requester

@@ -158,7 +158,7 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     """
     meta = outcome.meta if isinstance(outcome, types.CallToolResult) else None
     error = (meta or {}).get(ERROR, {})
-    # A tool that gets along without the answer has a result, and the client is told nothing.
+    # A tool that gets along without the answer has a result, which the client gets.
     if not lacking or error.get("error") != CannotAskError.code:
         return
     needed = {_CAPABILITIES[kind] for kind in lacking}

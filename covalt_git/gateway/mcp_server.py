@@ -422,7 +422,7 @@ class RequestHandlers:
                 for event in _events(*changed):
                     await self._listeners.notify(event)
         finally:
-            # A watch that nobody closes keeps its queue of events, of which a user has 128.
+            # A watch that is not closed keeps its queue of events, of which a user has 128.
             for changes in created:
                 changes.close()
 

@@ -81,7 +81,6 @@ class PlainJson:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         # The stream of a GET has no answer at its end.
         if scope["type"] == "http" and scope["method"] == "POST":
             scope[ANSWER] = answer = HeldAnswer(send)

@@ -57,7 +57,7 @@ def _end_with_stdout(handlers: RequestHandlers) -> None:
     """
     out, loop = os.dup(sys.stdout.fileno()), asyncio.get_running_loop()
     kind = os.fstat(out).st_mode
-    # A terminal and a file are never closed by a reader, and select does not watch files.
+    # The loop cannot watch a file, and the other end of a terminal is not closed.
     if not stat.S_ISFIFO(kind) and not stat.S_ISSOCK(kind):
         os.close(out)
         return

@@ -100,7 +100,6 @@ class Listeners:
                     await client.session.send_notification(event_to_notification(event, {}))
 
     def close(self) -> None:
-        """End the streams."""
         self.streams.close()
 
 
