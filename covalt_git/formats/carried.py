@@ -129,10 +129,12 @@ def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, edits: 
             _set(document[key], (*path, key), (*loc, key), edits)
         for key in common:
             _compare(document[key], plain[key], (*path, key), (*loc, key), edits)
+        # A document that comes back has to be the same file, byte by byte.
         if [*common, *added] != [*document]:
             edits.keys[pointer_text(path)] = [*document]
         return
     fits = isinstance(document, list) and isinstance(plain, list) and len(document) == len(plain)
+    # By name, not by position: a user may edit the toolset before it is converted back.
     labels = _labels(plain) if fits else None
     if labels:
         for position, label in enumerate(labels):

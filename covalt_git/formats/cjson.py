@@ -217,6 +217,7 @@ def _own_tools(manifest: Part, tools: list[Part]) -> JsonObject:
     shared = requests[0].get("headers", {}) if requests else {}
     if base.partition("://")[2]:
         toolset["server"] = {"url": base}
+    # CJSON has headers for a toolset only, so only those that all of its tools send can be there.
     if shared and all(request.get("headers", {}) == shared for request in requests):
         toolset["headers"] = changed(shared, unescaped)
     return {**toolset, "tools": [_tool(tool, toolset) for tool in tools]} if tools else toolset

@@ -115,6 +115,7 @@ def recognize(document: Document, name: str | None = None) -> Format:
     named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
     if len(formats) > 1 and len(named) == 1:
         formats = named
+    # A user cannot choose between formats that make no difference for this file.
     if len(formats) == 1 or _is_same_in_all(document, formats):
         return formats[0]
     if formats:
@@ -198,9 +199,11 @@ def _without_parts(
         raise refuse(document.path, problems.values())
     names = {loc[len(path)] for loc in problems}
     parts: JsonObject = _at(document.value, path)
+    # Without any part, the output would be empty, and look like a success.
     if len(names) == len(parts):
         raise refuse(document.path, problems.values())
     pointers = {name: pointer_text((*path, name)) for name in names}
+    # One wrong server must not stop the others, but the user decides whether it is left out.
     if not skip_bad:
         raise BadPartsError(document.path, pointers.values(), problems.values())
     rest = {name: item for name, item in parts.items() if name not in names}
@@ -277,6 +280,7 @@ def convert(
         value = _with_extensions(value, target, imported, used)
         used |= dict.fromkeys(_implied(target, imported), CONSUMED)
     if target is TOOLSET:
+        # Otherwise the user would learn only from `validate` that the output is refused.
         imported.notes += _hidden_characters(imported.toolsets)
     else:
         imported.notes += imported.doubts  # no source is beside the schemas

@@ -196,6 +196,7 @@ class _GeminiSchema:
             target = pointer.target(self._root.value, reference) if reference else None
             if isinstance(target, dict):
                 return self._kinds(target, depth + 1)
+        # `allOf: [{const: 5}]` became a string, so that every value that the model may send was refused.
         branches = schema.get("allOf")
         for branch in branches if isinstance(branches, list) else ():
             of_branch = self._kinds(branch, depth + 1) if isinstance(branch, dict) else ([], False)

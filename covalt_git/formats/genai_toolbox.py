@@ -119,6 +119,7 @@ def read(document: Document, imported: Imported) -> None:
     toolset = imported.toolset(document.stem)
     names = local_names(element.name for element in entries["tools"])
     sources = {element.name: element for element in entries["sources"]}
+    # A source that no tool uses is in no output, so it has to be reported.
     unused = {**sources}
     for tool in entries["tools"]:
         source_name = str(tool.part.peek("source"))
@@ -170,6 +171,7 @@ def _refusal(tool: _Entry, source: _Entry, source_name: str) -> str:
                 return (
                     f"the parameter {name!r} is filled from a login, which covalt-git does not have"
                 )
+    # A template of Go can compute and branch, and a body without that would be another request.
     foreign = [item for item in re.findall(r"\{\{.*?\}\}", tool.part.peek("requestBody", "")) if not _TEMPLATE.fullmatch(item)]  # fmt: skip
     return f"requestBody has {foreign[0]!r}, and covalt-git only inserts values" if foreign else ""
 

@@ -264,6 +264,7 @@ class _Settings:
         if default is not None:
             values = default if isinstance(default, list) else [default]
             return ",".join(_plain(item if isinstance(item, str) else json.dumps(item)) for item in values)  # fmt: skip
+        # A setting is named within its bundle; `PORT` of the environment is that of all programs.
         name = owned_variable(self._owner, key)
         return f"${{env:{name}{':-' if is_optional else ''}}}"
 

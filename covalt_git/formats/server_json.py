@@ -165,6 +165,7 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
             server.trace(("args", at), origin.loc)
     for origin in command_line.implied:
         server.trace(("command",), origin.loc)
+    # A note, not a loss: a program whose optional arguments have no value starts without them.
     if command_line.left_out:
         names = ", ".join(command_line.left_out)
         message = (
@@ -229,6 +230,7 @@ class _CommandLine:
         name = self._name(identifier.value, first)
         self.words = [*first, *rest]
         at = self._position(identifier.value)
+        # A container does not inherit the environment of the program that starts it.
         if self._program in _CONTAINERS:
             texts = " ".join(item.text for item in self.words[:at])
             missing = [item for item in variables if not re.search(rf"\b{item}\b", texts)]
@@ -337,6 +339,7 @@ def _is_switch(argument: Part) -> bool:
         "choices",
         "is_required",
     )
+    # Many files have only the name of a flag without a value.
     is_alone = not any(_part(argument, key) is not None for key in described)
     return argument.peek("value") == "" or ("value" not in argument and is_alone)
 

@@ -256,6 +256,7 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
         else:
             message = "it has no command and no URL that a server can have: it is not a server of the output"
             imported.notes.append(Note(server.loc, message))
+    # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
@@ -375,6 +376,7 @@ def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: st
         text = _OF_CONTINUE.sub(lambda variable: f"${{{variable_name(variable[1])}}}", text)
     pieces: list[str] = []
     end = 0
+    # They look like variables of the environment, and would become secrets that the user has to set.
     for variable in _OF_EDITOR.finditer(text) if host.folder else ():
         name = variable["name"]
         other = _FOLDERS_OF_EDITOR.get(name, f"$${variable[0][1:]}")

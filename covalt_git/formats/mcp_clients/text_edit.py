@@ -173,6 +173,7 @@ def _entries(lines: list[str], start: int, *, is_list: bool) -> Iterator[tuple[i
 
 def entry_text(host: Host, name: str, server: JsonObject) -> str:
     """Return the text of a server in the syntax of the host's file."""
+    # The entry alone: the lines around it in the file can have credentials.
     value = host.document({name: server})
     if host.kind == "toml":
         return toml_text(value)
