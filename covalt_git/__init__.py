@@ -37,6 +37,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
+    # Every command imports this module, and the API would load the operations for each of them.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - only where a program embeds covalt-git

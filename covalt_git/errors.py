@@ -182,6 +182,7 @@ def failure_text(error: BaseException) -> str:
 
     Errors that mean a bug, such as a failed assertion, are logged with their traceback.
     """
+    # Their texts are those of Python, such as a key alone, and mean nothing to a user.
     if isinstance(error, _BUGS):
         logging.getLogger(__name__).error("a bug", exc_info=error)
         return "an unexpected error, whose traceback is in the log"
@@ -224,5 +225,5 @@ def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
         return None
     if left is not None:
         left[0] -= len(names)
-    found = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
-    return found[0] if found else None
+    similar = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
+    return similar[0] if similar else None

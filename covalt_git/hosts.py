@@ -109,13 +109,14 @@ def split_url(text: object) -> Url | None:
     Ambiguous are a user name, a backslash (browsers read it as a slash) and control characters (browsers
     drop some of them).
     """
+    # Another parser would find another host in it, and the check would be for the wrong one.
     if not isinstance(text, str) or re.search(_AMBIGUOUS, text):
         return None
-    found = re.fullmatch(_URL, text)
-    if found is None:
+    parts = re.fullmatch(_URL, text)
+    if parts is None:
         return None
-    port = int(found["port"]) if found["port"] else None
-    return Url(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
+    port = int(parts["port"]) if parts["port"] else None
+    return Url(parts["scheme"].lower(), parts["host"].lower(), port, parts["rest"])
 
 
 def origin_of(url: str) -> tuple[WebOrigin, str]:
@@ -148,6 +149,8 @@ def normal_host(text: str) -> str:
     host = host.removesuffix(".")
     if not re.fullmatch(_NAME, host):
         raise BadHostError(f"{display.shorten(text)!r} is not a host")
+    # The resolver of the system takes them for addresses, which the networks below would not have been compared
+    # with.
     if re.fullmatch(_NUMBER, host) and (_ip(host) is None or str(_ip(host)) != host):
         raise BadHostError(
             f"{display.shorten(text)!r} is an ambiguous form of an IPv4 address",
@@ -220,17 +223,17 @@ class HostRule(NamedTuple):
                     f"{display.shorten(text)!r} is not a network", hint="write it as 10.0.0.0/8"
                 ) from None
             return cls(text, "http", "", None, network)
-        found = re.fullmatch(_RULE, text)
-        if found is None or re.search(_AMBIGUOUS, text):
+        rule = re.fullmatch(_RULE, text)
+        if rule is None or re.search(_AMBIGUOUS, text):
             raise BadHostError(
                 f"{display.shorten(text)!r} is not a host",
                 hint="write api.example.com or *.example.com",
             )
-        wildcard = "*." if found["host"].startswith("*.") else ""
-        host = wildcard + normal_host(found["host"].removeprefix(wildcard))
+        wildcard = "*." if rule["host"].startswith("*.") else ""
+        host = wildcard + normal_host(rule["host"].removeprefix(wildcard))
         plain = is_local(host.removeprefix("*."))
-        scheme = (found["scheme"] or ("http" if plain else "https")).lower()
-        return cls(text, scheme, host, int(found["port"]) if found["port"] else None)
+        scheme = (rule["scheme"] or ("http" if plain else "https")).lower()
+        return cls(text, scheme, host, int(rule["port"]) if rule["port"] else None)
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -250,6 +253,7 @@ class HostRule(NamedTuple):
 
     def covers(self, origin: WebOrigin) -> bool:
         """Return whether requests to an origin are granted, before its name is resolved."""
+        # A secret that is sent over http can be read on the way.
         if origin.scheme == "http" and self.scheme != "http":
             return False
         port = DEFAULT_PORTS[origin.scheme] if self.port is None else self.port
@@ -257,8 +261,10 @@ class HostRule(NamedTuple):
             return False
         if self.network is not None:
             ip = _ip(origin.host)
+            # Only literal addresses: the owner of a name decides where it leads.
             return ip is not None and unmapped(ip) in self.network
         if self.host.startswith("*."):
+            # `*.1` would otherwise be a rule for addresses.
             return origin.host.endswith(self.host[1:]) and _ip(origin.host) is None
         return origin.host == self.host
 
@@ -293,6 +299,7 @@ class Reach(NamedTuple):
         ip = _ip(address)
         if ip is None:
             return f"{display.shorten(address)!r} is not an IP address"
+        # The name of a granted host may be made to lead into the network of the user (DNS rebinding).
         why = _why_reserved(ip)
         if not why:
             return ""
@@ -319,19 +326,21 @@ def resolve(host: str, port: int) -> list[str]:
     Raises:
         OSError: if the host has no address.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 def _why_reserved(ip: Ip) -> str:
     ip = unmapped(ip)
     if isinstance(ip, IPv4Address):
         return next((why for network, why in _RESERVED_V4.items() if ip in network), "")
+    # The gateway sends it to the IPv4 address in it, which may be private.
     if ip in _NAT64:
         return _why_reserved(IPv4Address(int(ip) & 0xFFFF_FFFF))
     why = next((why for network, why in _RESERVED_V6.items() if ip in network), "")
     if not why and ip not in _GLOBAL_V6:
         return "reserved"
+    # As with NAT64, the packet arrives at the IPv4 address in it.
     if not why and int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP:
         return "a tunnel"
     return why

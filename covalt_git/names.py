@@ -176,8 +176,8 @@ class ToolId(NamedTuple):
 def _parsed(text: str) -> ToolId:
     """Parse an id; cached, because lists and decisions need the parts of the same ids repeatedly."""
     separator = ":" if ":" in text else "."
-    namespace, found, name = text.partition(separator)
-    if not found or not is_id(namespace) or not is_tool_name(name):
+    namespace, has_separator, name = text.partition(separator)
+    if not has_separator or not is_id(namespace) or not is_tool_name(name):
         raise BadNameError(
             f"{text!r} is not a tool id",
             hint="write toolset:tool, such as app-builder:write_file",
@@ -197,19 +197,20 @@ def local_names(upstream: Iterable[str]) -> dict[str, str]:
     name's hash are appended, so that the result is unique and does not depend on the server's other tools.
     """
     names = set(upstream)
-    found = {name: name for name in names if is_tool_name(name)}
-    taken = set(found)
+    local_by_name = {name: name for name in names if is_tool_name(name)}
+    taken = set(local_by_name)
     for name in sorted(names - taken):
         whole = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         plain = "_".join(re.findall(r"[A-Za-z0-9_-]+", name))
+        # A server may choose names that collide in the first digits.
         for digits in range(_HASH_DIGITS, _MAX_NAME):
             ending = whole[:digits]
             local = f"{plain[: _MAX_NAME - 1 - digits]}-{ending}".lstrip("-")
             if local not in taken:
                 break
-        found[name] = local
+        local_by_name[name] = local
         taken.add(local)
-    return found
+    return local_by_name
 
 
 def is_pattern(text: str) -> bool:
@@ -238,6 +239,7 @@ def matches(pattern: str, path: str) -> bool:
 def matches_segments(pattern: Sequence[str], segments: Sequence[str]) -> bool:
     """Return whether a pattern selects a path, both split into segments; see :func:`matches`."""
     # reached[i]: the pattern read so far can have consumed the first i segments.
+    # Not by backtracking: a pattern of others with many `**` would take exponential time.
     reached = [True] + [False] * len(segments)
     for part in pattern:
         if part == "**":
@@ -284,8 +286,8 @@ def matches_text(pattern: str, text: str) -> bool:
     end = len(text) - len(last)
     position = len(first)
     for piece in rest:
-        found = text.find(piece, position, end)
-        if found < 0:
+        at = text.find(piece, position, end)
+        if at < 0:
             return False
-        position = found + len(piece)
+        position = at + len(piece)
     return text.endswith(last)

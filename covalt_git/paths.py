@@ -70,6 +70,7 @@ def check_path(path: str | bytes) -> Verdict:
             return Verdict("refused", "its name is not UTF-8")
     elements = path.split("/")
     size = len(path.encode("utf-8", "surrogatepass"))
+    # Linux opens no longer paths, and code that walks folders is recursive in places.
     if len(elements) > MAX_DEPTH or size > MAX_PATH_BYTES:
         return Verdict("refused", "its path is too long")
     worst = GOOD
@@ -96,7 +97,7 @@ def typed(path: Path) -> str:
     text = os.path.relpath(path)
     if display.is_shown(text):
         return shlex.quote(text)
-    bytes_ = (f"\\x{one:02x}" if one in _UNTYPED else chr(one) for one in os.fsencode(text))
+    bytes_ = (f"\\x{byte:02x}" if byte in _UNTYPED else chr(byte) for byte in os.fsencode(text))
     return f"$'{''.join(bytes_)}'"
 
 
@@ -120,6 +121,8 @@ def check_element(name: str) -> Verdict:
         return Verdict("refused", f"its name is longer than {MAX_ELEMENT_BYTES} bytes")
     if "/" in name or re.search(_CONTROL, name):
         return Verdict("refused", "its name contains a control character or separator")
+    # A checkout with such a folder writes hooks and settings, which git then runs (CVE-2014-9390,
+    # CVE-2019-1353).
     if _is_git_directory(name):
         return Verdict("refused", "some systems treat its name as a git directory")
     return _portability(name)
@@ -162,6 +165,7 @@ def _readings(name: str) -> Iterator[str]:
     """Yield the names that HFS+ and NTFS would use instead, also those between backslashes."""
     visible = re.sub(_HFS_IGNORED, "", unicodedata.normalize("NFC", name)).casefold()
     yield visible
+    # A backslash separates names on Windows.
     for element in visible.split("\\"):
         # NTFS cuts an alternate stream and drops trailing dots and spaces.
         yield element.partition(":")[0].rstrip(". ")
@@ -174,9 +178,9 @@ def _has_invisible(name: str) -> bool:
     Joiners count everywhere: HFS+ leaves them out when it compares names.
     """
     return any(
-        display.kind(one) in {"bidi", "invisible"}
-        and not (one == "\ufe0f" and display.is_joined(name, place))
-        for place, one in enumerate(name)
+        display.kind(letter) in {"bidi", "invisible"}
+        and not (letter == "\ufe0f" and display.is_joined(name, place))
+        for place, letter in enumerate(name)
     )
 
 

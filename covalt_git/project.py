@@ -66,8 +66,11 @@ class Project:
             NotTrustedError: if commands of this user did not make ``data/``.
         """
         root = find_root(start)
+        # Before any file is read: a linked folder of a clone leads outside of the project.
         check_links(root)
         check_data(root)
+        # The chats and tokens in it would otherwise be those that a clone brought
+        # (test_trust_that_others_change.py).
         Consents.of(root).check_data()
         return cls(root, current_config(root), Principal(LOCAL_USER, role))
 
@@ -90,6 +93,7 @@ class Project:
         """The chats of the principal."""
         from covalt_git.workspaces.registry import Chats  # noqa: PLC0415 - tools are listed without chats
 
+        # An agent has its own chats only; for all code behind this, others do not exist.
         maker = None if self.principal.id == LOCAL_USER else self.principal.id
         folder = self.root / "data" / "chats"
         return Chats(folder, self.config.workspace, maker, self.only_chat, self.chat_memories)

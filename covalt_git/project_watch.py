@@ -63,12 +63,12 @@ class ProjectScan(NamedTuple):
     @property
     def broken(self) -> dict[str, Problem]:
         """The first error of each toolset that has errors, by its id."""
-        found = {}
+        first_errors = {}
         for toolset in self.reading.toolsets:
-            errors = [one for one in toolset.problems if one.severity == "error"]
+            errors = [problem for problem in toolset.problems if problem.severity == "error"]
             if errors:
-                found[toolset.id] = errors[0]
-        return found
+                first_errors[toolset.id] = errors[0]
+        return first_errors
 
 
 class WatchedProject:
@@ -89,14 +89,15 @@ class WatchedProject:
 
     def scan(self) -> ProjectScan | None:
         """Scan the files; return the scan if anything changed since the last one."""
+        # Two scans at once would each report the same change as new.
         with self._scanning:
             changed = self._read_changed()
-            before, first = self._last, not self._last.version
+            previous, first = self._last, not self._last.version
             reading = read_around(self.root, tuple(self._toolsets.values()))
-            if not (first or changed or _differ(before.reading, reading)):
+            if not (first or changed or _differ(previous.reading, reading)):
                 return None
-            was, now = before.broken, ProjectScan("", reading).broken
-            fixed = tuple(sorted(name for name in was if name not in now and name in changed))
+            was, scan = previous.broken, ProjectScan("", reading).broken
+            fixed = tuple(sorted(name for name in was if name not in scan and name in changed))
             self._last = ProjectScan(new_id(), reading, tuple(sorted(changed)), fixed)
             return self._last
 
@@ -115,9 +116,9 @@ class WatchedProject:
         return changed
 
 
-def _differ(before: ProjectReading, now: ProjectReading) -> bool:
+def _differ(old: ProjectReading, new: ProjectReading) -> bool:
     """Return whether covalt.yaml changed, or the problems that do not belong to a single toolset."""
-    return (before.config, before.problems) != (now.config, now.problems)
+    return (old.config, old.problems) != (new.config, new.problems)
 
 
 class Changes:
@@ -128,6 +129,7 @@ class Changes:
 
     def __init__(self, root: Path, *, poll: bool = False) -> None:
         self._root = root
+        # A pipe, because the wait is for file events, which only a descriptor can interrupt.
         self._ended, self._end = os.pipe()
         self._held = threading.Lock()
         self._waits = self._closed = False
@@ -169,6 +171,7 @@ class Changes:
             try:
                 self._watch_folders(events)
             except CannotWatchError as error:
+                # The watches of a user are limited; polling needs none.
                 events.close()
                 self._events, self.why_polling = None, str(error)
         return not self._is_closed(0)
@@ -184,6 +187,8 @@ class Changes:
                 return
             self._closed = True
             os.write(self._end, b"\0")
+            # The waiting thread still uses the descriptors; after a close, their numbers may be those of other
+            # files.
             if not self._waits:
                 self._release()
 
@@ -191,8 +196,8 @@ class Changes:
         if self._events is not None:
             self._events.close()
             self._events = None
-        for one in (self._ended, self._end):
-            os.close(one)
+        for descriptor in (self._ended, self._end):
+            os.close(descriptor)
 
     def _is_closed(self, timeout_s: float) -> bool:
         return bool(select.select([self._ended], [], [], timeout_s)[0])
@@ -204,6 +209,7 @@ class Changes:
         return left_s > 0 and events.wait(min(QUIET_S, left_s), self._ended)
 
     def _watch(self, root: Path) -> None:
+        # On NFS and in shared folders of virtual machines, the kernel sees its own changes only.
         if not reports_all_changes(root.stat().st_dev):
             raise CannotWatchError(
                 "other machines may write to this file system, and it does not report that"

@@ -9,15 +9,8 @@ import pytest
 from tests.readability import REPOSITORY, len_of, modules, vague_names
 
 UNNAMED = {
-    "covalt_git": 6,
-    "covalt_git/authority": 32,
     "covalt_git/checks": 28,
-    "covalt_git/connections": 13,
-    "covalt_git/credentials": 11,
-    "covalt_git/formats": 61,
-    "covalt_git/gateway": 28,
     "covalt_git/python_reader": 31,
-    "covalt_git/sources": 6,
 }
 """The functions of each package that are not renamed yet; a package that is leaves the table."""
 

@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 
 def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[ApprovalRule, ...]:
     """Return the rules that can apply to calls of one tool; the last is the tool's own setting."""
-    found = []
+    applicable = []
     for rule in rules:
-        wanted = required_annotations(rule)
-        is_like = wanted.items() <= tool.annotations.model_dump().items()
-        if is_about(rule, tool) and is_like and all(_may_have(tool, one) for one in rule.when.args):
-            found.append(_about_all(rule.require, rule.when.args))
+        annotations = required_annotations(rule)
+        is_like = annotations.items() <= tool.annotations.model_dump().items()
+        if (
+            is_about(rule, tool)
+            and is_like
+            and all(_may_have(tool, path) for path in rule.when.args)
+        ):
+            applicable.append(_about_all(rule.require, rule.when.args))
+            # It applies to every call, so no later rule is ever asked.
             if not rule.when.args:
-                return tuple(found)
-    return (*found, _about_all(tool.requires_confirmation, {}))
+                return tuple(applicable)
+    return (*applicable, _about_all(tool.requires_confirmation, {}))
 
 
 def _may_have(tool: Tool, path: str) -> bool:
     """Return whether the schema of a tool permits an argument at a dotted path."""
     schema = tool.input_schema
+    # A rule about an argument that no call can have was reported as if users were asked no more.
     is_open = schema.get("additionalProperties") is not False or "patternProperties" in schema
     return is_open or path.partition(".")[0] in schema.get("properties", {})
 
@@ -67,12 +73,13 @@ def judge_rules(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> Jud
 def _is_stricter(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> bool:
     """Return whether only rules that require approval were inserted, and only others removed."""
     removed, inserted = dict(rules_beyond(old, new)), dict(rules_beyond(new, old))
-    before, now = (
+    # The order of the others has to be the same, because the first rule that applies decides.
+    old_rest, new_rest = (
         [_key(rule) for at, rule in enumerate(rules) if at not in changed]
         for rules, changed in ((old, removed), (new, inserted))
     )
     adds = all(rule.require for rule in inserted.values())
-    return before == now and adds and not any(rule.require for rule in removed.values())
+    return old_rest == new_rest and adds and not any(rule.require for rule in removed.values())
 
 
 def rules_beyond(

@@ -47,36 +47,40 @@ class Comparison(NamedTuple):
         """The errors of both snapshots, each with ``BASE`` or ``HEAD``."""
         named = (("BASE", self.base), ("HEAD", self.head))
         return tuple(
-            (name, one)
+            (name, problem)
             for name, snapshot in named
-            for one in snapshot.problems
-            if one.severity == "error"
+            for problem in snapshot.problems
+            if problem.severity == "error"
         )
 
 
 def compare(base: ProjectSnapshot, head: ProjectSnapshot) -> Comparison:
     """Return the changes of permissions between two snapshots of a project."""
-    known = base.config.value is not None and head.config.value is not None
-    before = base.parts(base.config.value if known else None)
-    now = head.parts(head.config.value if known else None)
-    changes = list(_unreadable(before, now))
-    for name in sorted(before.keys() | now.keys()):
-        old, new = before.get(name), now.get(name)
+    has_config = base.config.value is not None and head.config.value is not None
+    # One unreadable covalt.yaml would make all limits and rules of tools look changed, so both get the
+    # defaults.
+    base_parts = base.parts(base.config.value if has_config else None)
+    head_parts = head.parts(head.config.value if has_config else None)
+    changes = list(_unreadable(base_parts, head_parts))
+    for name in sorted(base_parts.keys() | head_parts.keys()):
+        old, new = base_parts.get(name), head_parts.get(name)
+        # Compared with nothing, each of its permissions would look new, or removed.
         if any(part is not None and not part.readable for part in (old, new)):
             continue
         changes += _differences(old.facts if old else (), new.facts if new else ())
-    if known:
+    if has_config:
         if not (base.settings.roles and head.settings.roles):
             # Without roles, every user may do everything.
             changes = [
-                replace(one, verdict="neutral") if one.kind == "role" else one for one in changes
+                replace(change, verdict="neutral") if change.kind == "role" else change
+                for change in changes
             ]
         changes += rule_changes(base, head)
         changes += default_role_changes(base, head)
-    found = sorted(dict.fromkeys(_blotted(one) for one in changes), key=_sorting)
-    if known:
-        found = list(_with_gained_tools(base, head, found))
-    return Comparison(base, head, tuple(found))
+    reported = sorted(dict.fromkeys(_blotted(change) for change in changes), key=_sorting)
+    if has_config:
+        reported = list(_with_gained_tools(base, head, reported))
+    return Comparison(base, head, tuple(reported))
 
 
 def _with_gained_tools(
@@ -84,20 +88,23 @@ def _with_gained_tools(
 ) -> Iterator[FactChange]:
     """Add the tools that a role may newly call to the changes: each to the first wider pattern that matches it."""
     left: dict[str, list[Tool]] = {}
-    for one in changes:
-        if one.kind not in {"allow", "admin", "deny"} or one.verdict != "widening":
-            yield one
+    for change in changes:
+        if change.kind not in {"allow", "admin", "deny"} or change.verdict != "widening":
+            yield change
             continue
-        if one.subject not in left:
-            left[one.subject] = tools_gained(base, head, one.subject)
-        pattern = one.item or EVERYTHING
-        gained = [tool for tool in left[one.subject] if matches(pattern, tool.path)]
-        left[one.subject] = [tool for tool in left[one.subject] if not matches(pattern, tool.path)]
-        yield replace(one, details=(*one.details, *details_of_gained(gained)))
+        if change.subject not in left:
+            left[change.subject] = tools_gained(base, head, change.subject)
+        pattern = change.item or EVERYTHING
+        gained = [tool for tool in left[change.subject] if matches(pattern, tool.path)]
+        left[change.subject] = [
+            tool for tool in left[change.subject] if not matches(pattern, tool.path)
+        ]
+        yield replace(change, details=(*change.details, *details_of_gained(gained)))
 
 
 def _blotted(change: FactChange) -> FactChange:
     """Return a change without the credentials that a file contains."""
+    # The report goes into the summary of a pull request, which more people read than the files.
     details = tuple(blotted(line) for line in change.details)
     return replace(change, message=blotted(change.message), details=details)
 
@@ -111,16 +118,17 @@ def _sorting(change: FactChange) -> tuple[int, str, Place, str]:
 
 
 def _unreadable(
-    before: Mapping[str, SnapshotPart], now: Mapping[str, SnapshotPart]
+    base: Mapping[str, SnapshotPart], head: Mapping[str, SnapshotPart]
 ) -> Iterator[FactChange]:
     """Yield a change for each part with errors in either snapshot, unless its files are unchanged."""
-    for name in sorted(before.keys() | now.keys()):
-        old, new = before.get(name), now.get(name)
+    for name in sorted(base.keys() | head.keys()):
+        old, new = base.get(name), head.get(name)
         broken = [
             (word, part)
             for word, part in (("BASE", old), ("HEAD", new))
             if part is not None and (part.problems or not part.readable)
         ]
+        # An error that both have, in unchanged files, permits what it permitted.
         if not broken or (old is not None and new is not None and old.digest == new.digest):
             continue
         if new is None:
@@ -139,7 +147,12 @@ def _unreadable(
             message=f"{name} has errors in {where}, so {some}its permissions are unknown",
             at=_problem_place(new),
             was=_problem_place(old),
-            details=tuple(f"{word}: {one}" for word, part in broken for one in _lines(part)),
+            # The first lines only: the others are hints, which are for the author of the file.
+            details=tuple(
+                f"{word}: {problem}".partition("\n")[0]
+                for word, part in broken
+                for problem in part.problems
+            ),
         )
 
 
@@ -151,43 +164,41 @@ def _problem_place(part: SnapshotPart | None) -> Place | None:
     return Place(part.problems[0].path, part.problems[0].line, part.problems[0].col)
 
 
-def _lines(part: SnapshotPart) -> list[str]:
-    return [str(one).partition("\n")[0] for one in part.problems]
-
-
 # Readable parts
 
 
-def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[FactChange]:
-    old, new = _by_key(before), _by_key(now)
-    subjects = _existing(before) ^ _existing(now)
+def _differences(base: Sequence[Fact], head: Sequence[Fact]) -> Iterator[FactChange]:
+    old, new = _by_key(base), _by_key(head)
+    subjects = _existing(base) ^ _existing(head)
     for key, fact in new.items():
         if key in old:
             yield from _changed(old[key], fact)
+        # A new toolset is one change with details: a line for each of its facts would hide what matters.
         elif not (fact.implied or _is_implied_by(fact, subjects)):
-            yield _added(fact, before, now)
+            yield _added(fact, base, head)
     ended: list[Fact] = []
     for key, fact in old.items():
         if key in new or fact.implied or _is_implied_by(fact, subjects):
             continue
-        if _is_stale(fact, now):
+        # The grant is still in the state file, so "removed" would be wrong: it ended with the files.
+        if _is_stale(fact, head):
             ended.append(fact)
         else:
-            yield _removed(fact, now)
-    yield from _ended_grants(ended, before, now)
+            yield _removed(fact, head)
+    yield from _ended_grants(ended, base, head)
 
 
-def _is_stale(fact: Fact, now: Iterable[Fact]) -> bool:
+def _is_stale(fact: Fact, head: Iterable[Fact]) -> bool:
     """Return whether a fact is that of a grant that changed files have ended."""
     item = f"{fact.kind} {fact.item}"
     return any(
         other.kind == "stale" and (other.subject, other.item) == (fact.subject, item)
-        for other in now
+        for other in head
     )
 
 
 def _ended_grants(
-    ended: Iterable[Fact], before: Sequence[Fact], now: Sequence[Fact]
+    ended: Iterable[Fact], base: Sequence[Fact], head: Sequence[Fact]
 ) -> Iterator[FactChange]:
     """Yield the changes of grants that changed files have ended: one for all of a subject, and one for each program.
 
@@ -196,16 +207,16 @@ def _ended_grants(
     others: dict[str, list[Fact]] = {}
     for fact in ended:
         server = f"server {fact.subject}:{fact.item}"
-        definition = _definition(server, now)
-        is_same = definition == _definition(server, before) and _has_same_grant(fact, now)
+        definition = _definition(server, head)
+        is_same = definition == _definition(server, base) and _has_same_grant(fact, head)
         if fact.kind == "process" and definition and is_same:
-            place = next(other.place for other in now if other.subject == server)
+            place = next(other.place for other in head if other.subject == server)
             message = f"{server} has changed code, so its grant ends"
             yield FactChange(
                 *("widening", False, fact.subject, fact.kind, message, place, fact.place),
                 item=fact.item,
             )
-        elif not _is_covered(fact, now):
+        elif not _is_covered(fact, head):
             others.setdefault(fact.subject, []).append(fact)
     for subject, facts in others.items():
         lost = [KINDS[fact.kind].lost_words(fact) for fact in facts]
@@ -213,7 +224,9 @@ def _ended_grants(
         is_server = all(fact.kind in _OF_ONE_SERVER for fact in facts)
         reason = "the server has changed" if is_server else "its files have changed"
         message = f"{subject} {', '.join(words)}: {reason} since the grant"
-        places = (one.place for one in now if one.subject == subject and KINDS[one.kind].exists)
+        places = (
+            other.place for other in head if other.subject == subject and KINDS[other.kind].exists
+        )
         yield FactChange(
             *("narrowing", True, subject, facts[0].kind, message, None, facts[0].place),
             item=facts[0].item,
@@ -221,11 +234,11 @@ def _ended_grants(
         )
 
 
-def _has_same_grant(fact: Fact, now: Iterable[Fact]) -> bool:
+def _has_same_grant(fact: Fact, head: Iterable[Fact]) -> bool:
     """Return whether a grant that has ended is the same in the state file."""
     item = f"{fact.kind} {fact.item}"
     return any(
-        (other.kind, other.item, other.value) == ("stale", item, fact.value) for other in now
+        (other.kind, other.item, other.value) == ("stale", item, fact.value) for other in head
     )
 
 
@@ -240,12 +253,12 @@ def _definition(server: str, facts: Iterable[Fact]) -> list[tuple[str, str, str]
 
 def _by_key(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
     """Return the facts by their keys; facts with equal keys are numbered in the order of their values."""
-    found: dict[tuple[str, str, str, int], Fact] = {}
-    for key, group in groupby(sorted(facts, key=lambda one: one.key), key=lambda one: one.key):
-        values = {repr(one.value): one for one in group}
+    numbered: dict[tuple[str, str, str, int], Fact] = {}
+    for key, group in groupby(sorted(facts, key=lambda fact: fact.key), key=lambda fact: fact.key):
+        values = {repr(fact.value): fact for fact in group}
         for number, value in enumerate(sorted(values)):
-            found[*key, number] = values[value]
-    return found
+            numbered[*key, number] = values[value]
+    return numbered
 
 
 def _existing(facts: Iterable[Fact]) -> set[str]:
@@ -270,31 +283,35 @@ def _details(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return a line for each other fact of a new subject, in the order of :data:`KINDS`."""
     order = {kind: position for position, kind in enumerate(KINDS)}
     others = [
-        one
-        for one in facts
-        if one.subject.partition(", ")[0] == fact.subject and one is not fact and not one.implied
+        other
+        for other in facts
+        if other.subject.partition(", ")[0] == fact.subject
+        and other is not fact
+        and not other.implied
     ]
     lines = []
-    for one in sorted(others, key=lambda one: order[one.kind]):
-        part = one.subject.removeprefix(fact.subject).removeprefix(", ")
-        words = KINDS[one.kind].words(one)
-        if words and not KINDS[one.kind].alone:
+    for other in sorted(others, key=lambda other: order[other.kind]):
+        part = other.subject.removeprefix(fact.subject).removeprefix(", ")
+        words = KINDS[other.kind].words(other)
+        if words and not KINDS[other.kind].alone:
             lines.append(f"{part} {words}".strip())
     return tuple(lines)
 
 
-def _added(fact: Fact, before: Sequence[Fact], now: Sequence[Fact]) -> FactChange:
+def _added(fact: Fact, base: Sequence[Fact], head: Sequence[Fact]) -> FactChange:
     kind = KINDS[fact.kind]
-    change = _one_sided(fact, before, kind.added, kind.words(fact))
-    return replace(change, at=fact.place, details=_details(fact, now) if kind.exists else ())
+    change = _one_sided(fact, base, kind.added, kind.words(fact))
+    return replace(change, at=fact.place, details=_details(fact, head) if kind.exists else ())
 
 
-def _removed(fact: Fact, now: Sequence[Fact]) -> FactChange:
+def _removed(fact: Fact, head: Sequence[Fact]) -> FactChange:
     kind = KINDS[fact.kind]
     words = kind.lost_words(fact)
-    places = (one.place for one in now if one.subject == fact.subject and KINDS[one.kind].exists)
+    places = (
+        other.place for other in head if other.subject == fact.subject and KINDS[other.kind].exists
+    )
     verdict = kind.added if kind.unclear else OPPOSITE[kind.added]
-    change = _one_sided(fact, now, verdict, words)
+    change = _one_sided(fact, head, verdict, words)
     return replace(change, was=fact.place, near=next(places, None))
 
 
@@ -314,19 +331,21 @@ def _is_covered(fact: Fact, others: Sequence[Fact]) -> bool:
     if within is None:
         return False
     return any(
-        one.subject == fact.subject
-        and one.kind == fact.kind
-        and one.value == fact.value
-        and within(fact.item, one.item)
-        for one in others
+        other.subject == fact.subject
+        and other.kind == fact.kind
+        and other.value == fact.value
+        and within(fact.item, other.item)
+        for other in others
     )
 
 
 def _changed(old: Fact, new: Fact) -> Iterator[FactChange]:
-    for found in judge(old, new):
-        at = new.locate(found.loc) if new.locate else new.place
-        was = old.locate(found.loc) if old.locate else old.place
-        words = f"{new.subject} {found.words}"
+    for judgement in judge(old, new):
+        at = new.locate(judgement.loc) if new.locate else new.place
+        was = old.locate(judgement.loc) if old.locate else old.place
+        words = f"{new.subject} {judgement.words}"
         if new.kind == "schema":
-            words = f"{new.subject}: {found.words}"
-        yield FactChange(found.verdict, found.certain, new.subject, new.kind, words, at, was)
+            words = f"{new.subject}: {judgement.words}"
+        yield FactChange(
+            judgement.verdict, judgement.certain, new.subject, new.kind, words, at, was
+        )

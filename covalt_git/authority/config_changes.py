@@ -40,28 +40,29 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
     if total.verdict == "neutral":
         return
     where = place_in(base.config, ("approvals",), key=True)
-    found = [
+    changes = [
         _change("no longer has", rule, None, place_in(base.config, ("approvals", at)))
         for at, rule in rules_beyond(old, new)
     ]
-    found += [
+    changes += [
         _change("newly has", rule, place_in(head.config, ("approvals", at)), where)
         for at, rule in rules_beyond(new, old)
     ]
+    # A narrower part of a change that is wider as a whole would only calm the reviewer.
     if total.certain:
-        found = [one for one in found if one.verdict == total.verdict]
-    if all(one.verdict != total.verdict for one in found):
+        changes = [change for change in changes if change.verdict == total.verdict]
+    if all(change.verdict != total.verdict for change in changes):
         message = f"{PROJECT} {total.words}: its approval rules are in another order"
         at = place_in(head.config, ("approvals",), key=True)
-        found.append(
+        changes.append(
             FactChange(total.verdict, total.certain, PROJECT, "approvals", message, at, where)
         )
     details = tuple(_affected_tools(base, head))
-    for one in found:
-        if one.verdict == total.verdict:
-            yield replace(one, certain=total.certain, details=details)
+    for change in changes:
+        if change.verdict == total.verdict:
+            yield replace(change, certain=total.certain, details=details)
         else:
-            yield one
+            yield change
 
 
 def _change(verb: str, rule: ApprovalRule, at: Place | None, was: Place) -> FactChange:
@@ -77,17 +78,18 @@ def _change(verb: str, rule: ApprovalRule, at: Place | None, was: Place) -> Fact
 
 def _affected_tools(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[str]:
     """Yield the tools in both snapshots whose approval rules changed."""
-    before, now = base.tools(), head.tools()
-    found: dict[str, list[str]] = {"fewer": [], "more": [], "other": []}
-    for tool_id in sorted(before.keys() & now.keys()):
-        tool = before[tool_id]
+    base_tools, head_tools = base.tools(), head.tools()
+    tools_by_effect: dict[str, list[str]] = {"fewer": [], "more": [], "other": []}
+    for tool_id in sorted(base_tools.keys() & head_tools.keys()):
+        # The tool as BASE has it, so that changed annotations are not reported as changed rules.
+        tool = base_tools[tool_id]
         new = rules_for(head.settings.approvals, tool)
         judged = judge_rules(rules_for(base.settings.approvals, tool), new)
         some = "" if always(new) is not None else " for some arguments"
         if judged.verdict != "neutral":
             word = "fewer" if judged.verdict == "widening" else "more"
-            found[word if judged.certain else "other"].append(tool_id + some)
-    for word, names in found.items():
+            tools_by_effect[word if judged.certain else "other"].append(tool_id + some)
+    for word, names in tools_by_effect.items():
         if names:
             yield f"approval for {word} calls: {shortened_list(names)}"
 
@@ -106,14 +108,15 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
     old, new = base.settings, head.settings
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
         return
-    before, now = _default_role(old), _default_role(new)
-    if before == now:
+    old_role, new_role = _default_role(old), _default_role(new)
+    if old_role == new_role:
         return
-    narrower = before is None or now == RoleConfig()
+    # Other roles are not compared: with patterns that allow and deny, neither may include the other.
+    narrower = old_role is None or new_role == RoleConfig()
     gained = [] if narrower else tools_gained(base, head, LOCAL_USER)
     yield FactChange(
         "narrowing" if narrower else "widening",
-        certain=narrower or now is None,
+        certain=narrower or new_role is None,
         subject=LOCAL_USER,
         kind="default_role",
         message=f"{LOCAL_USER} {_description(new)} (was: {_description(old)})",
@@ -139,11 +142,11 @@ def _description(config: ProjectConfig) -> str:
 def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> list[Tool]:
     """Return the tools of both snapshots that a role, or the local user, may newly call."""
     name = None if subject == LOCAL_USER else subject.removeprefix("role ").strip("'")
-    before, now = base.tools(), head.tools()
+    base_tools, head_tools = base.tools(), head.tools()
     return [
-        now[tool_id]
-        for tool_id in sorted(before.keys() & now.keys())
-        if _may(head, name, now[tool_id]) and not _may(base, name, before[tool_id])
+        head_tools[tool_id]
+        for tool_id in sorted(base_tools.keys() & head_tools.keys())
+        if _may(head, name, head_tools[tool_id]) and not _may(base, name, base_tools[tool_id])
     ]
 
 

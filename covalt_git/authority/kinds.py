@@ -65,9 +65,9 @@ class Kind(NamedTuple):
 def shown(value: Any) -> str:
     """Return a value as text for messages."""
     if isinstance(value, list | tuple):
-        return ", ".join(shown(one) for one in value) or "nothing"
+        return ", ".join(shown(item) for item in value) or "nothing"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {shown(one)}" for name, one in sorted(value.items()))
+        return ", ".join(f"{name} {shown(item)}" for name, item in sorted(value.items()))
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -80,6 +80,7 @@ def judge(old: Fact, new: Fact) -> list[Judgement]:
         return []
     if kind.judge is not None:
         return kind.judge(old, new)
+    # A kind without a rule of its own: a change that cannot be decided counts as wider.
     return [unclear(f"{kind.words(new)} (was {kind.show(old.value)})")]
 
 
@@ -87,14 +88,14 @@ def _more(old: Fact, new: Fact) -> list[Judgement]:
     """Compare limits: a larger limit is wider, and no limit is the widest."""
     if old.value["own"] is None and new.value["own"] is None:
         return []  # a change of the project's limit is reported once, for the project
-    before, now = old.value["effective"], new.value["effective"]
-    if before == now:
+    old_limit, new_limit = old.value["effective"], new.value["effective"]
+    if old_limit == new_limit:
         return []
     most = float("inf")
     verdict: Verdict = "narrowing"
-    if (most if now is None else now) > (most if before is None else before):
+    if (most if new_limit is None else new_limit) > (most if old_limit is None else old_limit):
         verdict = "widening"
-    words = f"{new.item} is {shown(now)} (was {shown(before)})"
+    words = f"{new.item} is {shown(new_limit)} (was {shown(old_limit)})"
     return [Judgement(verdict, words)]
 
 
@@ -132,12 +133,13 @@ def _grant(old: Fact, new: Fact) -> list[Judgement]:
     """
     words = KINDS[new.kind].words(new)
     tools_before, tools_now = old.value.get("only"), new.value.get("only")
-    before, now = (
+    old_grant, new_grant = (
         {name: value for name, value in fact.value.items() if name not in {"digest", "only"}}
         for fact in (old, new)
     )
-    if before != now:
-        return [unclear(f"{words} (was {shown(before)})")]
+    if old_grant != new_grant:
+        return [unclear(f"{words} (was {shown(old_grant)})")]
+    # The user renewed the grant for other code, which may do something else with it.
     if tools_before == tools_now:
         return [unclear(f"{words}: granted again, for files that changed")]
     words += f": {_tools_of_grant(tools_now)} (was {_tools_of_grant(tools_before)})"
@@ -158,7 +160,8 @@ def _use(old: Fact, new: Fact) -> list[Judgement]:
 def _request(old: Fact, new: Fact) -> list[Judgement]:
     """Compare two requests: another origin is wider, and other changes are undecidable."""
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
-    hosts = [origin_of_template(one.value["url"]) for one in (old, new)]
+    hosts = [origin_of_template(fact.value["url"]) for fact in (old, new)]
+    # A template decides its host at the call; at the same host, another path may delete what the old one read.
     if None in hosts or hosts[0] == hosts[1]:
         return [unclear(words)]
     gone = Judgement("narrowing", f"no longer sends {shown_request(old.value)}")
@@ -175,14 +178,14 @@ def _confirmation(old: Fact, new: Fact) -> list[Judgement]:
     """Compare a tool's own approval setting; changed rules of the project are reported as rules."""
     if old.value["own"] == new.value["own"]:
         return []
-    found = judge_rules(old.value["rules"], new.value["rules"])
-    if found.verdict == "neutral":
+    judgement = judge_rules(old.value["rules"], new.value["rules"])
+    if judgement.verdict == "neutral":
         return []
-    now = ", ".join(_SOURCES[one] for one in new.value["own"]["asks"])
-    before = ", ".join(_SOURCES[one] for one in old.value["own"]["asks"])
-    words = shown_confirmation(new.value) + (f": {now}" if now else "")
-    words += f" (was: {before})" if before else ""
-    return [Judgement(found.verdict, words, certain=found.certain)]
+    new_sources = ", ".join(_SOURCES[source] for source in new.value["own"]["asks"])
+    old_sources = ", ".join(_SOURCES[source] for source in old.value["own"]["asks"])
+    words = shown_confirmation(new.value) + (f": {new_sources}" if new_sources else "")
+    words += f" (was: {old_sources})" if old_sources else ""
+    return [Judgement(judgement.verdict, words, certain=judgement.certain)]
 
 
 _SOURCES = {
@@ -219,13 +222,14 @@ _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def _listens(old: Fact, new: Fact) -> list[Judgement]:
-    before, now = old.value in _LOCAL, new.value in _LOCAL
-    if before and now:
+    was_local, is_local = old.value in _LOCAL, new.value in _LOCAL
+    # Each of them is reached from this machine only.
+    if was_local and is_local:
         return []
     words = f"{KINDS[new.kind].words(new)} (was {old.value})"
-    if before == now:
+    if was_local == is_local:
         return [unclear(words)]
-    return [Judgement("narrowing" if now else "widening", words)]
+    return [Judgement("narrowing" if is_local else "widening", words)]
 
 
 def _secret_within(narrow: str, wide: str) -> bool:
@@ -341,7 +345,7 @@ KINDS: dict[str, Kind] = {
         judge=_either(
             "is valid for one execution", "is valid for more than one execution", wider=False
         ),
-        show=lambda one: "is valid for one execution" if one else "",
+        show=lambda once: "is valid for one execution" if once else "",
     ),
     "operation": Kind("may permit {item}", "may no longer permit {item}"),
     "target": Kind("may permit the target {item}", "may no longer permit the target {item}"),
@@ -384,5 +388,5 @@ KINDS: dict[str, Kind] = {
 
 def package_of(requirement: str) -> str:
     """Return the normalized package name of a requirement (PEP 503); the text itself if it has none."""
-    found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)", requirement)
-    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else requirement
+    name = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)", requirement)
+    return re.sub(r"[-_.]+", "-", name[1]).lower() if name else requirement

@@ -81,7 +81,7 @@ def overview(
     config = snapshot.settings
     parts = snapshot.parts(config)
     callable_tools = snapshot.tools()
-    found = []
+    overviews = []
     for toolset in snapshot.toolsets:
         servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
@@ -92,9 +92,10 @@ def overview(
         )
         if visible is not None and not tools:
             continue
-        complete = visible is None or all(one.tool_id in visible for one in tools_of(toolset))
+        complete = visible is None or all(tool.tool_id in visible for tool in tools_of(toolset))
+        # Its hosts and secrets would reveal to a role what hidden tools do.
         facts = part.facts if complete else ()
-        found.append(
+        overviews.append(
             ToolsetOverview(
                 toolset.id,
                 enabled=toolset.enabled,
@@ -104,8 +105,8 @@ def overview(
                 secrets=_secrets(facts),
                 granted_secrets=_items(facts, "secret_use"),
                 processes=_lines(facts, "server", "process", "server_grant"),
-                packages=tuple(str(one.value) for one in facts if one.kind == "package"),
-                unsandboxed=any(one.kind == "unsandboxed" for one in facts),
+                packages=tuple(str(fact.value) for fact in facts if fact.kind == "package"),
+                unsandboxed=any(fact.kind == "unsandboxed" for fact in facts),
                 stale_grants=tuple(
                     key
                     for key, grant in sorted(toolset.state.grants.items())
@@ -118,7 +119,7 @@ def overview(
                 more=_lines(facts, "variable", "header", "alias"),
             )
         )
-    return tuple(found)
+    return tuple(overviews)
 
 
 def _tool(

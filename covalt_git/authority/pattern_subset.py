@@ -29,14 +29,15 @@ _TOOL_PATH = 2
 
 def tools_within(narrow: str, wide: str) -> bool:
     """Return whether ``wide`` matches each tool path that ``narrow`` matches."""
-    one, other = _shortened(narrow.split(".")), _shortened(wide.split("."))
-    if other in (one, ["**"]):
+    inner, outer = _shortened(narrow.split(".")), _shortened(wide.split("."))
+    if outer in (inner, ["**"]):
         return True
-    if one.count("**") > _MAX_STARS:
+    # Undecided counts as wider, so a pattern that costs too much time hides nothing.
+    if inner.count("**") > _MAX_STARS:
         return False
     return all(
-        matches_segments(other, segments)
-        for segments in _instances(one, len(other) + 1)
+        matches_segments(outer, segments)
+        for segments in _instances(inner, len(outer) + 1)
         if len(segments) >= _TOOL_PATH
     )
 
@@ -71,19 +72,23 @@ def _instances(pattern: Sequence[str], most: int) -> Iterator[list[str]]:
 def host_within(narrow: str, wide: str) -> bool:
     """Return whether the host rule ``wide`` covers every request that ``narrow`` covers."""
     try:
-        one, other = HostRule.parse(narrow), HostRule.parse(wide)
+        inner_rule, outer_rule = HostRule.parse(narrow), HostRule.parse(wide)
     except BadHostError:
+        # A rule that cannot be parsed covers nothing but itself.
         return narrow == wide
-    if one.port != other.port or (one.scheme == "http" and other.scheme != "http"):
+    if inner_rule.port != outer_rule.port or (
+        inner_rule.scheme == "http" and outer_rule.scheme != "http"
+    ):
         return False
-    if other.network is not None:
-        return _network_within(one, other.network)
-    if one.network is not None:
+    if outer_rule.network is not None:
+        return _network_within(inner_rule, outer_rule.network)
+    if inner_rule.network is not None:
         return False
-    if other.host.startswith("*."):
-        inner = one.host.removeprefix("*")
-        return inner.endswith(other.host[1:]) and not _is_address(one.host)
-    return one.host == other.host
+    if outer_rule.host.startswith("*."):
+        inner = inner_rule.host.removeprefix("*")
+        # A wildcard covers names only: `*.1` is no rule for 10.0.0.1.
+        return inner.endswith(outer_rule.host[1:]) and not _is_address(inner_rule.host)
+    return inner_rule.host == outer_rule.host
 
 
 def _network_within(rule: HostRule, wide: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:

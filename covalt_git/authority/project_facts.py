@@ -41,7 +41,7 @@ def project_facts(
     for name in LimitsConfig.model_fields:
         own = getattr(config.limits, name)
         values = (own, getattr(DEFAULT_LIMITS, name, None))
-        effective = next((one for one in values if one is not None), None)
+        effective = next((value for value in values if value is not None), None)
         limit = {"own": own, "effective": effective}
         yield Fact(PROJECT, "limit", name, limit, at("limits", name), implied=own is None)
     yield Fact(PROJECT, "listens", "", config.server.host, at("server", "host"))
@@ -86,6 +86,7 @@ def _role_facts(name: str, role: RoleConfig, at: Callable[..., Place]) -> Iterat
     yield Fact(subject, "role", "", None, at(key=True))
     if role.admin:
         yield Fact(subject, "admin", "", None, at("admin"))
+        # Implied, so that an admin who becomes a role with patterns is compared with all of them.
         yield Fact(subject, "allow", EVERYTHING, None, at("admin"), implied=True)
         yield Fact(subject, "approve", EVERYTHING, None, at("admin"), implied=True)
     if role.approve_own and (role.admin or role.approve):

@@ -75,13 +75,14 @@ def markdown(changes: Sequence[FactChange], errors: Sequence[str]) -> str:
         lines.append("")
     if errors:
         lines += ["**Errors: some files could not be read**", ""]
-        lines += [f"- {_plain(one)}" for one in errors[:_MOST_IN_MARKDOWN]]
+        lines += [f"- {_plain(error)}" for error in errors[:_MOST_IN_MARKDOWN]]
         lines.append("")
     return "\n".join(lines)
 
 
 def _plain(text: str) -> str:
     """Return a text on one line, with Markdown's special characters escaped."""
+    # Names and messages come from the pull request itself, which could draw a table of its own.
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -91,7 +92,7 @@ def sarif(changes: Iterable[FactChange], prefix: str) -> JsonObject:
     The location of a removed fact is its subject in HEAD, or else the whole file.
     """
     counts: Counter[str] = Counter()
-    results = [_result(one, prefix, counts) for one in _reported(changes)]
+    results = [_result(change, prefix, counts) for change in _reported(changes)]
     return log_of_run([_rule(kind) for kind in _RULES], results)
 
 

@@ -93,6 +93,7 @@ class _Comparison:
     def __init__(self, *roots: JsonObject) -> None:
         self._roots = roots
         self._compared: set[tuple[int, int, bool]] = set()
+        # An $id at the root names the whole document; one inside of it moves the base of its references.
         bodies = [{key: root[key] for key in root if key != "$id"} for root in roots]
         self._dependent = {word for body in bodies for word in _DEPENDENT.findall(_text(body))}
 
@@ -110,6 +111,7 @@ class _Comparison:
                 words = f"{_name(loc)} is {_shortened(new)}, was {_shortened(old)}"
                 yield _judged(words, loc, keeps=keeps, tighter=new is False)
         elif (id(old), id(new), keeps) not in self._compared:
+            # A recursive schema would never end, and many references to one pair would be reported each time.
             self._compared.add((id(old), id(new), keeps))
             for keyword in sorted((old.keys() | new.keys()) - _NOTES):
                 yield from self._keyword(keyword, old, new, loc, keeps=keeps)
@@ -117,43 +119,52 @@ class _Comparison:
     def _keyword(
         self, keyword: str, old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool
     ) -> Iterator[Judgement]:
-        before, now = _value(keyword, old), _value(keyword, new)
-        if before is _ABSENT and now is _ABSENT:
+        old_value, new_value = _value(keyword, old), _value(keyword, new)
+        if old_value is _ABSENT and new_value is _ABSENT:
             return
         at = (*loc, keyword) if keyword in new else loc
-        inside = self._inside(keyword, before, now)
+        inside = self._inside(keyword, old_value, new_value)
         if inside is not None:
-            for steps, one, other in inside:
+            for steps, inner_old, inner_new in inside:
                 place = (*loc, keyword, *steps)
-                if one is _ABSENT or other is _ABSENT:
+                if inner_old is _ABSENT or inner_new is _ABSENT:
                     yield from _declared(old, new, place, keeps=keeps)
                 else:
-                    yield from self.parts(one, other, place, keeps=keeps and keyword in _STEPS)
-        elif keyword in _SETS and isinstance(before, list) and isinstance(now, list):
-            yield from _members(keyword, before, now, at, keeps=keeps)
-        elif not same(before, now) or any(one in _text({keyword: now}) for one in _REFERENCES):
-            tighter = _is_tighter(keyword, before, now)
-            keeps = keeps and (tighter or _is_tighter(keyword, now, before))
-            now, before = new.get(keyword, _ABSENT), old.get(keyword, _ABSENT)
-            words = f"{_name(loc)}: {keyword} {_shortened(now)}, was {_shortened(before)}"
+                    yield from self.parts(
+                        inner_old, inner_new, place, keeps=keeps and keyword in _STEPS
+                    )
+        # In these lists, the order has no meaning.
+        elif keyword in _SETS and isinstance(old_value, list) and isinstance(new_value, list):
+            yield from _members(keyword, old_value, new_value, at, keeps=keeps)
+        elif not same(old_value, new_value) or any(
+            word in _text({keyword: new_value}) for word in _REFERENCES
+        ):
+            tighter = _is_tighter(keyword, old_value, new_value)
+            keeps = keeps and (tighter or _is_tighter(keyword, new_value, old_value))
+            new_value, old_value = new.get(keyword, _ABSENT), old.get(keyword, _ABSENT)
+            words = f"{_name(loc)}: {keyword} {_shortened(new_value)}, was {_shortened(old_value)}"
             yield _judged(words, at, keeps=keeps, tighter=tighter)
 
     def _inside(self, keyword: str, old: Any, new: Any) -> list[_Pair] | None:
         """Return the pairs of schemas inside a keyword; None if they cannot be paired."""
         both = (old, new)
         if keyword == pointer.REF:
-            targets = [self._target(*one) for one in zip(self._roots, both, strict=True)]
+            targets = [
+                self._target(root, reference)
+                for root, reference in zip(self._roots, both, strict=True)
+            ]
             return None if _ABSENT in targets else [((), targets[0], targets[1])]
-        if all(isinstance(one, dict) for one in both):
+        if all(isinstance(value, dict) for value in both):
             if keyword in _SINGLE:
                 return [((), old, new)]
             if keyword == "properties" or (keyword in _BY_NAME and old.keys() == new.keys()):
                 names = sorted(old.keys() | new.keys())
                 return [((name,), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
-        listed = keyword in _IN_LIST and all(isinstance(one, list) for one in both)
+        listed = keyword in _IN_LIST and all(isinstance(value, list) for value in both)
         if listed and len(old) == len(new):
+            # There, the position is the meaning; elsewhere an inserted schema would shift all others.
             order = range(len(old)) if keyword == "prefixItems" else _same_first(old, new)
-            return [((at,), old[before], new[at]) for at, before in enumerate(order)]
+            return [((at,), old[old_at], new[at]) for at, old_at in enumerate(order)]
         return None
 
     def _resolve(self, root: JsonObject, schema: Any) -> Any:
@@ -161,10 +172,11 @@ class _Comparison:
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict) or schema.keys() - _NOTES != {pointer.REF}:
                 break
-            found = self._target(root, schema[pointer.REF])
-            if found is _ABSENT:
+            target = self._target(root, schema[pointer.REF])
+            if target is _ABSENT:
                 break
-            schema = found
+            schema = target
+        # The same meaning; as a dict, it is compared keyword by keyword.
         return {} if schema is True else schema
 
     def _target(self, root: JsonObject, reference: Any) -> Any:
@@ -180,8 +192,8 @@ def _same_first(old: list[Any], new: list[Any]) -> list[int]:
     """Return the position in ``old`` of the pair of each schema in ``new``: an equal one, else the next without a pair."""
     rest = list(range(len(old)))
     pairs: dict[int, int] = {}
-    for at, one in enumerate(new):
-        equal = next((before for before in rest if same(old[before], one)), None)
+    for at, schema in enumerate(new):
+        equal = next((position for position in rest if same(old[position], schema)), None)
         if equal is not None:
             pairs[at] = equal
             rest.remove(equal)
@@ -205,14 +217,14 @@ def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Ite
     ignores what is not declared, so a new property may let it do more.
     """
     gained = loc[-1] in _value("properties", new)
-    one, other = (new, old) if gained else (old, new)
+    declaring, other = (new, old) if gained else (old, new)
     at = loc if gained else loc[:-2]
     is_open = other.get("additionalProperties") is True or not other.keys() - _NOTES - {"type"}
     if is_open and "patternProperties" not in other:
-        declared = one["properties"][loc[-1]]
+        declared = declaring["properties"][loc[-1]]
         if declared is False or (isinstance(declared, dict) and declared.keys() - _NOTES):
-            before, now = ("any value", _shortened(declared))[:: 1 if gained else -1]
-            words = f"{_name(loc)}: {now}, was {before}"
+            old_words, new_words = ("any value", _shortened(declared))[:: 1 if gained else -1]
+            words = f"{_name(loc)}: {new_words}, was {old_words}"
             yield _judged(words, at, keeps=keeps, tighter=gained)
         return
     closed = other.get("additionalProperties") is False and "patternProperties" not in other
@@ -226,14 +238,17 @@ def _members(
     keyword: str, old: list[Any], new: list[Any], loc: Loc, *, keeps: bool
 ) -> Iterator[Judgement]:
     """Yield the values that a keyword newly lists, and the values that it no longer lists."""
-    before, now = (
-        {_text(one) for one in (*listed, *(["integer"] if "number" in listed else []))}
+    old_texts, new_texts = (
+        {_text(value) for value in (*listed, *(["integer"] if "number" in listed else []))}
         for listed in (old, new)
     )
-    for found, word in ((now - before, "now includes"), (before - now, "no longer includes")):
-        if found:
-            words = f"{_name(loc)}: {keyword} {word} {', '.join(sorted(found))}"
-            tighter = (found <= now) == (keyword == "required")
+    for differing, word in (
+        (new_texts - old_texts, "now includes"),
+        (old_texts - new_texts, "no longer includes"),
+    ):
+        if differing:
+            words = f"{_name(loc)}: {keyword} {word} {', '.join(sorted(differing))}"
+            tighter = (differing <= new_texts) == (keyword == "required")
             yield _judged(words, loc, keeps=keeps, tighter=tighter)
 
 
@@ -243,13 +258,15 @@ def _is_tighter(keyword: str, old: Any, new: Any) -> bool:
         return False
     if old is _ABSENT or (new is False and keyword in _SINGLE):
         return True
+    # True is an int in Python, and no bound in JSON Schema.
     numbers = not any(
-        isinstance(one, bool) or not isinstance(one, int | float) for one in (old, new)
+        isinstance(bound, bool) or not isinstance(bound, int | float) for bound in (old, new)
     )
     return numbers and ((keyword in _MOST and new <= old) or (keyword in _LEAST and new >= old))
 
 
 def _judged(words: str, loc: Loc, *, keeps: bool, tighter: bool) -> Judgement:
+    # Below `not` and its like, a narrower part makes the whole wider: nothing certain can be said.
     if not keeps:
         return unclear(words, loc)
     return Judgement("narrowing" if tighter else "widening", words, loc=loc)

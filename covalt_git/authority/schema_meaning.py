@@ -32,19 +32,19 @@ def judge_meaning(old: JsonObject, new: JsonObject) -> list[Judgement]:
 def _in_plain_words(schema: Any) -> Any:
     """Return a schema without the words that make no difference."""
     if isinstance(schema, list):
-        return [_in_plain_words(one) for one in schema]
+        return [_in_plain_words(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found: JsonObject = {}
+    plain: JsonObject = {}
     for keyword, value in schema.items():
         if keyword == "const" and "enum" not in schema:
-            found["enum"] = [value]
+            plain["enum"] = [value]
         elif keyword in _NAMED and isinstance(value, dict):
-            found[keyword] = {name: _in_plain_words(one) for name, one in value.items()}
+            plain[keyword] = {name: _in_plain_words(item) for name, item in value.items()}
         elif keyword in _VALUES:
-            found[keyword] = value
+            plain[keyword] = value
         elif keyword == "propertyNames" and value == {}:
             continue  # the reader's word for keys that are parsed
         elif keyword != "format" or value not in _OWN_FORMATS:
-            found[keyword] = _in_plain_words(value)
-    return found
+            plain[keyword] = _in_plain_words(value)
+    return plain

@@ -81,19 +81,19 @@ class ProjectSnapshot:
         ``covalt.yaml`` is unreadable in one of the two snapshots.
         """
         config = config or ProjectConfig(version=1)
-        found = [self._project()]
-        found += [self._toolset(toolset, config) for toolset in self.toolsets]
-        found += [
+        parts_of_project = [self._project()]
+        parts_of_project += [self._toolset(toolset, config) for toolset in self.toolsets]
+        parts_of_project += [
             SnapshotPart(path, (), self._errors(path), digest, readable=False)
             for path, digest in self.outside.items()
             if path != CONFIG
         ]
-        return {part.name: part for part in found}
+        return {part.name: part for part in parts_of_project}
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that can be called, by their ids."""
-        readable = (one for one in self.toolsets if _is_readable(one))
-        return {tool.tool_id: tool for one in readable for tool in tools_of(one)}
+        readable = (toolset for toolset in self.toolsets if _is_readable(toolset))
+        return {tool.tool_id: tool for toolset in readable for tool in tools_of(toolset)}
 
     def _project(self) -> SnapshotPart:
         readable = self.config.value is not None
@@ -111,8 +111,8 @@ class ProjectSnapshot:
     def _errors(self, *paths: str) -> tuple[Problem, ...]:
         """Return the errors of files and of everything in folders."""
         within = tuple(f"{path}/" for path in paths)
-        errors = (one for one in self.problems if one.severity == "error")
-        return tuple(one for one in errors if f"{one.path}/".startswith(within))
+        errors = (problem for problem in self.problems if problem.severity == "error")
+        return tuple(problem for problem in errors if f"{problem.path}/".startswith(within))
 
 
 def read_files(root: Path) -> ProjectSnapshot:
@@ -130,13 +130,15 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
         folder = Path(name)
         commit, outside = write_folder(root, revision, folder, only={CONFIG, "toolsets"})
         outside.pop(CONFIG, None)
+        # Before anything is read: a link of the commit would lead to a file of this machine.
         outside |= _remove_links(folder, commit)
         config = config_reading(folder)
         keys = (
-            {Path(one.jwks_file).parts[:1] for one in config.value.issuers}
+            {Path(issuer.jwks_file).parts[:1] for issuer in config.value.issuers}
             if config.value
             else set()
         )
+        # A key file is anywhere in the project; `..` and absolute paths are not in the commit.
         more = {part for parts in keys for part in parts} - {CONFIG, "toolsets", "/", ".."}
         if more:
             write_folder(root, revision, folder, only=more)
@@ -145,18 +147,18 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
 
 def _remove_links(root: Path, commit: str) -> dict[str, str]:
     """Remove symbolic links in place of the project's files, because their targets are not in the commit."""
-    folders = [root / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER)]
-    found = []
+    folders = [root / "toolsets" / name for name in (STATE_FOLDER, LOCK_FOLDER)]
+    links = []
     for path in [root / CONFIG, root / "toolsets", *folders]:
         if path.is_symlink():
-            found.append(path)
+            links.append(path)
             path.unlink()
     for folder in folders:
         for file in sorted(folder.glob("*")) if folder.is_dir() else ():
             if file.is_symlink():
-                found.append(file)
+                links.append(file)
                 file.unlink()
-    return {shown_path(path, root): commit for path in found}
+    return {shown_path(path, root): commit for path in links}
 
 
 def _read(
@@ -166,7 +168,7 @@ def _read(
     toolsets = tuple(read_toolset(root, name) for name in toolset_ids(root / "toolsets"))
     around = read_around(root, tuple(map(CheckedToolset.of, toolsets)))
     digests = {CONFIG: _digest(root / CONFIG)}
-    digests |= {f"toolsets/{one.id}": _toolset_digest(root, one) for one in toolsets}
+    digests |= {f"toolsets/{toolset.id}": _toolset_digest(root, toolset) for toolset in toolsets}
     for issuer in config.value.issuers if config.value else ():
         digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
     outside = outside or {}
@@ -195,17 +197,19 @@ def _other_files(toolset: Toolset) -> list[str]:
 
 
 def _toolset_digest(root: Path, toolset: Toolset) -> str:
-    texts = [toolset.digest, str(sorted(one.message for one in toolset.files.problems))]
+    texts = [toolset.digest, str(sorted(problem.message for problem in toolset.files.problems))]
     texts += [_digest(root / path) for path in _other_files(toolset)]
     return hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()
 
 
 def _digest(file: Path, within: Path | None = None) -> str:
     """Return the digest of a file, ``missing``, or ``outside`` if it is not within a folder."""
+    # A link could lead to a file of the user, whose digest the report would print.
     if within is not None and not file.resolve().is_relative_to(within.resolve()):
         return "outside"
     try:
         with file.open("rb") as stream:
+            # The commit decides what the file is; a huge one, or a device, must not be read to its end.
             return hashlib.sha256(stream.read(_MAX_KEYS)).hexdigest()
     except OSError:
         return "missing"

@@ -76,6 +76,7 @@ def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:
 
 
 def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> Iterator[Fact]:
+    # A URL that begins with a reference has its host from there, so the name of the reference decides.
     base = split(http.url)[0] if http.url else ""
     by = "" if isinstance(base, str) else base.name
     request = {"method": http.method, "url": http.url, "by": by}

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     """Yield the facts of a toolset, its tools and servers; if disabled, only its grants."""
     manifest = toolset.manifest_reading.valid
+    # Also of a disabled toolset: enabling it is one word, and its grants would act at once.
     yield from _grant_facts(toolset)
     if not toolset.enabled:
         return
@@ -54,7 +55,7 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     imported = _state_place(toolset, "source_type")
     own = not toolset.state.imported
     yield Fact(subject, "own", "", own, enabled if own else imported)
-    code = _digest_of(one for one in toolset.files.files if one.kind == "python")
+    code = _digest_of(file for file in toolset.files.files if file.kind == "python")
     yield Fact(subject, "code", "", code, Place(f"toolsets/{subject}"))
     yield from _skill_facts(toolset)
     for position, name in enumerate(manifest.secrets):
@@ -89,7 +90,7 @@ def tools_of(toolset: Toolset) -> tuple[Tool, ...]:
 
 
 def _digest_of(files: Iterable[BundleFile]) -> str:
-    rows = (f"{one.path}\0{one.sha256}" for one in files)
+    rows = (f"{file.path}\0{file.sha256}" for file in files)
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -98,7 +99,7 @@ def _skill_facts(toolset: Toolset) -> Iterator[Fact]:
     for skill in toolset.skills:
         path = skill_path(skill.name)
         folder = path.removesuffix(SKILL)
-        digest = _digest_of(one for one in toolset.files.files if one.path.startswith(folder))
+        digest = _digest_of(file for file in toolset.files.files if file.path.startswith(folder))
         place = Place(f"toolsets/{toolset.id}/{path}", 1, 1)
         yield Fact(toolset.id, "skill", skill.name, digest, place)
 
@@ -117,6 +118,7 @@ def _grant_facts(toolset: Toolset) -> Iterator[Fact]:
         for fact in _granted(toolset, key, grant):
             if valid:
                 yield fact
+            # The Python of the toolset has changed, so it does not get the secret any more.
             elif only and fact.kind != "secret_use":
                 yield replace(fact, value=fact.value | {"only": only})
             else:
@@ -179,7 +181,10 @@ def _tool_places(toolset: Toolset, tool: Tool) -> ToolPlaces:
         entry = Place(toolset.manifest_reading.path)
         return ToolPlaces(lambda _: entry, lambda _: entry, entry)
     name = tool.id.name
-    above: Loc = ("tools", next(at for at, one in enumerate(manifest.tools) if one.id == name))
+    above: Loc = (
+        "tools",
+        next(at for at, declared_tool in enumerate(manifest.tools) if declared_tool.id == name),
+    )
     source = toolset.sources.get(name)
     code = _manifest_place(toolset, *above, "entrypoint")
     if source is not None and tool.entrypoint is not None:
@@ -218,8 +223,8 @@ def _tool_places(toolset: Toolset, tool: Tool) -> ToolPlaces:
 def _override_place(toolset: Toolset, manifest: ToolsetManifest, tool_id: str) -> Place:
     at = next(
         at
-        for at, one in enumerate(manifest.tool_overrides)
-        if override_key(manifest.id, one.tool_id) == tool_id
+        for at, override in enumerate(manifest.tool_overrides)
+        if override_key(manifest.id, override.tool_id) == tool_id
     )
     return _manifest_place(toolset, "tool_overrides", at, "requires_confirmation")
 
@@ -279,7 +284,9 @@ def _offer_facts(toolset: Toolset) -> Iterator[Fact]:
     accepted = toolset.state.accepted
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     for lock in (
-        toolset.locks[one.id] for one in servers if one.enabled and one.id in toolset.locks
+        toolset.locks[server.id]
+        for server in servers
+        if server.enabled and server.id in toolset.locks
     ):
         if lock.value is None:
             continue

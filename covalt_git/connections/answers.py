@@ -41,6 +41,7 @@ _MADE_OVER_HTTP = ("SSE stream ", "Session terminated")
 
 _UNREADABLE = "its answer cannot be read: "
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
+# A server that prints without end must not fill the memory of all chats.
 _MOST_LINES = 10_000
 _ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
 _CANCELLED = "notifications/cancelled"
@@ -82,6 +83,8 @@ class ToolResults:
         """Remember a request; a late answer to an earlier call is ignored."""
         if isinstance(message, types.JSONRPCRequest):
             self._sent.add(message.id)
+            # A subscription has no answer while the connection lives, so it would always be a request that
+            # waits.
             if message.method != _SUBSCRIPTION:
                 self._open[message.id] = message.method
             if message.method == "tools/call":
@@ -101,6 +104,7 @@ class ToolResults:
         if request not in self._sent:
             return self._unassigned(message.model_dump(exclude_unset=True))
         self._answered.add(self._open.pop(request, ""))
+        # The SDK takes "4" for 4, so the result has to be looked up by the id as the SDK compares it.
         message = message.model_copy(update={"id": request})
         if not isinstance(message, types.JSONRPCResponse) or request != self._request:
             return message
@@ -114,6 +118,7 @@ class ToolResults:
     def _unassigned(self, value: JsonObject) -> types.JSONRPCError | None:
         """Return an error for the only request that waits, because it may have no other answer."""
         line = _json(value)
+        # With several requests, nothing says whose answer it is; a guess could end the wrong call.
         if len(self._open) != 1:
             self._add_stray(line)
             return None
@@ -151,19 +156,23 @@ class ToolResults:
 
     def _messages(self, value: Any) -> list[types.JSONRPCMessage]:
         if isinstance(value, str):
+            # A byte order mark, a batch or an answer over several lines left the call waiting until its time
+            # limit.
             value = value.removeprefix("\ufeff")
             if not value.lstrip().startswith(("{", "[")):
                 return []
             try:
                 value = storable.loads(value)
             except ValueError as problem:
-                found = _ID.search(value)
-                request = _request_id(storable.loads(found[1])) if found else None
+                id_match = _ID.search(value)
+                request = _request_id(storable.loads(id_match[1])) if id_match else None
                 if request not in self._sent or '"jsonrpc"' not in value:
                     return []
                 return [_unusable(request, f"it is not JSON: {problem}")]
         if isinstance(value, list):  # a batch of the MCP specification 2025-03-26
-            return [one for item in value if isinstance(item, dict) for one in self._answers(item)]
+            return [
+                answer for item in value if isinstance(item, dict) for answer in self._answers(item)
+            ]
         return self._answers(value) if isinstance(value, dict) else []
 
     def _answers(self, value: JsonObject) -> list[types.JSONRPCMessage]:
@@ -227,6 +236,7 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
     async def _next(self) -> SessionMessage | Exception:
         try:
             return await self._stream.receive()
+        # The end is noticed here, and not at the next request, which would be lost with the closed connection.
         except BaseException:
             self._closed.set()
             raise
@@ -235,13 +245,13 @@ class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):
         """Return a message; an error that the server itself sent has the data ``FROM_SERVER``."""
         if not isinstance(message, types.JSONRPCError) or message.error.code not in _SHARED_CODES:
             return message
+        # Over HTTP, the SDK writes its own errors into the same stream, with a code that servers also use.
         if self._over_http and message.error.message.startswith(_MADE_OVER_HTTP):
             return message
         error = message.error.model_copy(update={"data": FROM_SERVER})
         return message.model_copy(update={"error": error})
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
@@ -253,7 +263,6 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
         self._results = results
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message."""
         self._results.send(item.message)
         await self._stream.send(item)
 
@@ -262,14 +271,17 @@ class SendingStream(ObjectSendStream["SessionMessage"]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self._stream.aclose()
 
 
 def _message(error: ValidationError) -> Any:
     """Return the line that the SDK could not parse; if it is JSON, its value, which each kind of message lacks a part of."""
     errors = error.errors(include_url=False)
-    missing = (one["input"] for one in errors if one["type"] == "missing" and len(one["loc"]) == 2)  # noqa: PLR2004
+    missing = (
+        part["input"]
+        for part in errors
+        if part["type"] == "missing" and len(part["loc"]) == 2  # noqa: PLR2004 - a kind of message, and its part
+    )
     return next(missing, errors[0]["input"])
 
 

@@ -54,6 +54,7 @@ TICK_S = 1.0
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a restart, by the number of consecutive failures."""
 
+# A server whose last page never comes must not hold the chat forever.
 MOST_PAGES = 1000
 _MOST_STRAY = 200
 _MOST_NOTED = 5
@@ -66,6 +67,7 @@ QUIET_S = 2.0
 """Seconds until the user learns what a server that starts does not answer."""
 
 STRAY_LINE = "the server printed a line that is not a protocol message"
+# See `client`: the end of a process is an event of the loop, which has to run to deliver it.
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
 
@@ -209,18 +211,18 @@ class Connection:
         async with self._request_lock:
             client = await self.client(caller)
             able = client.server_capabilities
-            found: list[tuple[OfferKind, JsonObject]] = []
+            definitions: list[tuple[OfferKind, JsonObject]] = []
             try:
                 if able.resources is not None:
-                    found += await _pages("resource", client.list_resources, "resources")
-                    found += await _pages(
+                    definitions += await _pages("resource", client.list_resources, "resources")
+                    definitions += await _pages(
                         "template", client.list_resource_templates, "resource_templates"
                     )
                 if able.prompts is not None:
-                    found += await _pages("prompt", client.list_prompts, "prompts")
+                    definitions += await _pages("prompt", client.list_prompts, "prompts")
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
-            return found
+            return definitions
 
     async def get_prompt(
         self, name: str, args: Mapping[str, str], timeout_s: float, caller: EventHandlers
@@ -241,10 +243,10 @@ class Connection:
             CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
             CovaltError: if the server cannot be started, ends, or answers with an error.
         """
-        found = await self._read(
+        answer = await self._read(
             lambda client: client.read_resource(uri, cache_mode="bypass"), timeout_s, caller
         )
-        contents: list[JsonObject] = found["contents"]
+        contents: list[JsonObject] = answer["contents"]
         return contents
 
     async def _read(
@@ -258,14 +260,14 @@ class Connection:
             self._reset_http_failure()
             try:
                 async with asyncio.timeout(timeout_s):
-                    found = await read(client)
+                    answer = await read(client)
             except TimeoutError:
                 raise CallTimeoutError(is_sent=True) from None
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
             finally:
                 self._last_used = asyncio.get_running_loop().time()
-        return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked.
@@ -303,6 +305,7 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
+            # Lines from before the request cannot be the answer that the caller misses.
             stray = [""] if self._is_unsent else ["", *self._results.stray_lines]
             raise CallTimeoutError(is_sent=not self._is_unsent, stray_line=stray[-1]) from None
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
@@ -316,13 +319,16 @@ class Connection:
             if not self._is_unsent:
                 self._note_stray_lines(caller)
             self._caller = self._clock = None
-            for wanted in self._wanted_answers:
-                wanted.cancel()
+            # The server waits no longer, so the user must not be asked any more
+            # (test_an_elicitation_is_withdrawn_when_its_server_ends).
+            for need in self._wanted_answers:
+                need.cancel()
             self._last_used = loop.time()
 
     async def _request(self, client: Client, call: ServerCall) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked."""
         await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
+        # Only a result shows that the server works; a successful start does not.
         self._failures, self._error = 0, ""
         return self._results.take()
 
@@ -340,6 +346,7 @@ class Connection:
         return True
 
     def _request_error(self, error: Exception, effect: str = "") -> CovaltError:
+        # The SDK would keep the lost session, and fail at each later request.
         if failures.needs_new_session(failures.first_cause(error), self._status):
             self._closed.set()
         return failures.of_request(
@@ -360,8 +367,10 @@ class Connection:
 
     async def _check_digest(self, client: Client, call: ServerCall) -> None:
         """Compare the digest of a tool with the accepted one."""
+        # Before each call: a server may replace a tool after the user has accepted it
+        # (test_a_tool_that_changed_since_it_was_accepted_is_not_called).
         tools = await self._definitions(client)
-        digests = [locked_tool(one).digest for one in tools if one["name"] == call.tool]
+        digests = [locked_tool(tool).digest for tool in tools if tool["name"] == call.tool]
         if digests == [call.digest]:
             return
         name = self.definition.name
@@ -374,23 +383,24 @@ class Connection:
     async def _definitions(self, client: Client) -> list[JsonObject]:
         if self._tools is not None:
             return self._tools
-        found: list[JsonObject] = []
+        tools: list[JsonObject] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             try:
+                # An answer from a cache would hide that a tool has changed.
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
-            found += (
+            tools += (
                 tool.model_dump(mode="json", by_alias=True, exclude_none=True)
                 for tool in page.tools
             )
             cursor = page.next_cursor
             if cursor is None:
                 break
-        self._tools = found
+        self._tools = tools
         self._last_used = asyncio.get_running_loop().time()
-        return found
+        return tools
 
     # Start and stop
 
@@ -403,6 +413,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._waiting_callers.add(caller)
         try:
+            # See test_a_server_that_was_killed_or_changed_between_calls_is_restarted.
             for _ in range(_TURNS if self._owner is not None else 0):
                 await asyncio.sleep(0)  # notice an end of the server before the request
             if self._owner is not None and self._closed.is_set():
@@ -415,8 +426,11 @@ class Connection:
                     await asyncio.sleep(pause)
             if self._owner is None or self._owner.done():
                 self._ready = loop.create_future()
+                # anyio requires that the task that opens a transport also closes it, and callers come from many
+                # tasks.
                 self._owner = asyncio.create_task(self._run(self._ready))
             assert self._ready is not None
+            # The start is shared: a caller that is cancelled must not end it for the others that wait.
             return await asyncio.shield(self._ready)
         finally:
             self._waiting_callers.discard(caller)
@@ -435,6 +449,7 @@ class Connection:
                     client = await stack.enter_async_context(self._new_client(closed))
                     await self._request_logs(client)
                 self._connected(client)
+                # After the client, so that it ends first: it reads from the connection that the client closes.
                 stack.push_async_callback(_end_task, asyncio.create_task(self._follow(client)))
                 ready.set_result(client)
                 by_itself = await self._wait_until_unused(closed)
@@ -448,8 +463,10 @@ class Connection:
                 ready.exception()  # marks it as retrieved, if no call waits for it any more
         finally:
             if not ready.done():
+                # A start that is cancelled would leave its callers waiting without an end.
                 ready.cancel()
             if by_itself and not self._stop.is_set():
+                # The pause grows until a call succeeds: a server may start well and end at each request.
                 self._error = self._error or "it exited"
                 pause = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
                 self._failures += 1
@@ -488,8 +505,10 @@ class Connection:
                 await asyncio.wait(ends, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
                 if closed.is_set() or self._stop.is_set():
                     return closed.is_set()
+                # A call may be longer than the idle time, or wait for its user.
                 if self._caller is None and loop.time() - self._last_used > IDLE_S:
                     return False
+                # In a thread: it reads files, and the loop serves all connections of the process.
                 if not await asyncio.to_thread(self._wanted):
                     return False
         finally:
@@ -559,6 +578,7 @@ class Connection:
             self._tools = None
 
     def _shown_line(self, line: str) -> str:
+        # Masked before it is shortened: the mask does not recognize the beginning of a secret.
         masked = mask_of(self.definition).text(line)
         return display.in_line(display.shorten(masked, _MOST_STRAY))
 
@@ -603,20 +623,24 @@ class Connection:
             )
         loop = asyncio.get_running_loop()
         ends, began = clock.when(), loop.time()
+        # The time limit is for the server, and a user may need minutes
+        # (test_time_that_an_elicitation_takes_does_not_count).
         clock.reschedule(None)
-        wanted: Future[None] = Future()
-        self._wanted_answers.add(wanted)
+        need: Future[None] = Future()
+        self._wanted_answers.add(need)
         fields = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
+            # The loop serves all connections; a daemon thread does not keep the process alive after an answer
+            # is useless.
             answer = await in_daemon_thread(
-                lambda: ask("elicitation/create", fields, wanted), "elicitation"
+                lambda: ask("elicitation/create", fields, need), "elicitation"
             )
             return types.ElicitResult.model_validate(answer)
         except CovaltError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=error.message)
         finally:
-            wanted.cancel()
-            self._wanted_answers.discard(wanted)
+            need.cancel()
+            self._wanted_answers.discard(need)
             if ends is not None and not clock.expired():
                 clock.reschedule(ends + loop.time() - began)
 
@@ -625,18 +649,18 @@ async def _pages(
     kind: OfferKind, request: Callable[..., Awaitable[Any]], name: str
 ) -> list[tuple[OfferKind, JsonObject]]:
     """Return all definitions of a paginated list, with their kind."""
-    found: list[tuple[OfferKind, JsonObject]] = []
+    definitions: list[tuple[OfferKind, JsonObject]] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await request(cursor=cursor, cache_mode="bypass")
-        found += (
-            (kind, one.model_dump(mode="json", by_alias=True, exclude_none=True))
-            for one in getattr(page, name)
+        definitions += (
+            (kind, definition.model_dump(mode="json", by_alias=True, exclude_none=True))
+            for definition in getattr(page, name)
         )
         cursor = page.next_cursor
         if cursor is None:
             break
-    return found
+    return definitions
 
 
 async def _end_task(task: asyncio.Task[Any]) -> None:

@@ -58,4 +58,5 @@ class Definition:
     @property
     def may_sign_in(self) -> bool:
         """Whether a stored token may be sent: for a URL without an ``Authorization`` header."""
-        return bool(self.url) and all(one.lower() != "authorization" for one in self.headers)
+        # The definition already says who calls; a stored token would replace it.
+        return bool(self.url) and all(name.lower() != "authorization" for name in self.headers)

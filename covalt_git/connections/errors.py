@@ -84,6 +84,7 @@ def first_cause(error: BaseException) -> BaseException:
 
 def has_ended(error: BaseException) -> bool:
     """Return whether an error means that the connection, or the session, has ended."""
+    # The SDK reports a closed connection with -32000, which servers use for any error.
     if not isinstance(error, MCPError) or error.data is FROM_SERVER:
         return False
     gone = error.code == INVALID_REQUEST and error.message == _SESSION_GONE
@@ -108,6 +109,7 @@ def of_start(
     unreachable = why_unreachable(cause)
     if isinstance(cause, CovaltError) and not unreachable:
         return cause
+    # First: after a 401, the error of the SDK only says that the handshake failed.
     if (needed := http.sign_in(definition)) is not None:
         return needed
     if isinstance(cause, FileNotFoundError) and definition.argv:
@@ -152,8 +154,10 @@ def of_request(
         return ServerEndedError(mask_of(definition).text(why))
     if isinstance(cause, MCPError):
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
+        # An error that the server sent says what happened; an answer that cannot be read does not.
         if cause.code == PARSE_ERROR:
             why += effect
+        # Masked before it is shortened, because a mask does not recognize a part of a secret.
         return ServerRefusedError(shorten(mask_of(definition).text(why), _MOST_SHOWN))
     why = why_unreachable(cause) or _first_line(cause)
     return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}{effect}"))

@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 _PATH = "/callback"
+# Any program of the machine, and any page in a browser, can connect: each limit bounds what it costs.
 _MOST_BYTES = 16 << 10
 _READ_S = 10.0
 _MOST_FIELDS = 20
@@ -38,17 +39,17 @@ class Callback:
 
     async def __aenter__(self) -> Self:
         """Listen on an available port."""
+        # An IP address, since `localhost` may also resolve to an interface that others reach (RFC 8252, section
+        # 8.3).
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_BYTES)
         self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening."""
         self._server.close()
 
     @property
     def url(self) -> str:
-        """The redirect URL."""
         return f"http://{self._host}{_PATH}"
 
     def expect(self, state: str) -> None:
@@ -79,6 +80,7 @@ class Callback:
         hosts = [
             line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")
         ]
+        # A page of another site reaches this port under its own name, by DNS rebinding.
         if hosts != [self._host] or not version.startswith("HTTP/1."):
             return 400
         path, _, query = target.partition("?")
@@ -89,6 +91,7 @@ class Callback:
         return self._accept(query)
 
     def _accept(self, query: str) -> int:
+        # A second redirect would be a replay; before the login has a state, each one is from another program.
         if self._redirect.done() or self._state is None:
             return 410
         try:
@@ -97,7 +100,10 @@ class Callback:
             return 400
         fields = dict(pairs)
         state = fields.get("state", "").encode()
+        # Of a repeated parameter, this server and the SDK could read different values (RFC 6749, section 3.1).
         is_unique = len(fields) == len(pairs)
+        # Without the state, a page could have the user sign in with the attacker's account (RFC 6749, section
+        # 10.12); compared in constant time, because a page can try often.
         if not is_unique or not secrets.compare_digest(state, self._state.encode()):
             return 400
         if ("code" in fields) == ("error" in fields):

@@ -111,6 +111,7 @@ async def _sign_in(
             stored = await login.run()
     except Exception as error:  # noqa: BLE001 - errors of the SDK and the network have many types
         raise login.failure(error, wait_s) from None
+    # Not during the login, which waits minutes for a user: refreshes of other calls need the lock.
     async with file.lock():
         file.write(stored)
     return stored
@@ -125,10 +126,12 @@ class _LoginReach:
 
     def covers(self, origin: WebOrigin) -> bool:
         """Return whether an origin may be requested, before its name is resolved."""
+        # A code or a token that is sent in clear text can be read on the network.
         return origin.scheme == "https" or (self.local and is_loopback(origin.host))
 
     def why_not(self, host: str, address: str) -> str:
         """Return why a host may not be reached at an IP address; "" if it may."""
+        # With the address too: a name may resolve to another address after it was checked.
         if self.local and is_loopback(host) and is_loopback(address):
             return ""
         return self.granted.why_not(host, address)
@@ -139,16 +142,21 @@ class _LoginReach:
         Raises:
             SignInFailedError: if it is invalid, ambiguous, or may not be requested.
         """
+        # The server chooses the document; tests/connections/hostile_urls.yaml has what was tried.
         if not isinstance(url, str) or len(url) > _MOST_URL:
             raise SignInFailedError(f"{what} is not a URL")
-        if not all(one.isascii() and (one.isalnum() or one in _IN_URLS) for one in url):
+        # Browsers are started by command lines, and a URL may be printed to a terminal; parsers disagree about
+        # other characters, so that another host than the checked one would be opened.
+        if not all(letter.isascii() and (letter.isalnum() or letter in _IN_URLS) for letter in url):
             raise SignInFailedError(f"{what} is a URL with invalid characters")
         try:
             origin, _ = origin_of(url)
         except BadHostError as error:
             raise SignInFailedError(f"{what}: {error.message}") from None
+        # Also `file:` and schemes of installed applications, which a browser would open.
         if not self.covers(origin):
             raise SignInFailedError(f"{what} is {origin}, which is not https")
+        # A server of the internet must not have this machine send requests to its own services or its network.
         is_allowed = self.local and is_loopback(origin.host)
         if is_local(origin.host) and not is_allowed and not self.granted.covers(origin):
             raise SignInFailedError(f"{what} is {origin}, which is local and not granted")
@@ -175,6 +183,8 @@ class _Login:
 
     async def run(self) -> StoredLogin:
         """Run the login, and return the login to store."""
+        # The new token is sent there, so it needs https as the endpoints do
+        # (test_a_token_is_not_requested_without_https).
         self._reach.check(self.definition.url, "the server's URL")
         challenge = self.previous.challenge if self.previous else None
         async with Callback() as callback:
@@ -190,6 +200,7 @@ class _Login:
                 mcp_http_client(self._reach, headers, auth) as http,
                 _probe(http, self.definition) as status,
             ):
+                # A token that the server refuses is not stored: each later call would fail, without a reason.
                 if status == _UNAUTHORIZED:
                     raise SignInFailedError("the server rejects the new token")
         return self._stored_login(provider)
@@ -204,11 +215,12 @@ class _Login:
         elif isinstance(cause, SignInFailedError):
             why = cause.message
         elif isinstance(cause, OAuthFlowError | OAuthRegistrationError | OAuthTokenError):
+            # The words are the server's, and reach a terminal.
             why = _plain(str(cause))
         else:
             why = why_unreachable(cause) or _plain(failure_text(cause))
         secrets = [*self.definition.secrets, self._secret or ""]
-        masked = Mask(one for one in secrets if one).text(why)
+        masked = Mask(secret for secret in secrets if secret).text(why)
         name, hint = self.definition.name, ""
         if isinstance(cause, OAuthRegistrationError):
             hint = f"register a client yourself, then: covalt-git auth login {name} --client-id ID"
@@ -216,10 +228,13 @@ class _Login:
 
     def _provider(self, callback: Callback) -> OAuthClientProvider:
         async def redirect(url: str) -> None:
+            # The URL is opened by the browser, outside of the reach of this process.
             self._reach.check(url, "the authorization URL")
             self._choose_auth_method(provider)
+            # Before the user knows the URL, so that a fast browser is not refused.
             callback.expect(state_of(url))
             self.callbacks.on_url(url)
+            # A browser in a terminal returns only when it is closed; the redirect has to be served meanwhile.
             threading.Thread(target=self.callbacks.open_browser, args=(url,), daemon=True).start()
 
         async def receive_code() -> AuthorizationCodeResult:
@@ -227,6 +242,8 @@ class _Login:
             if "error" in fields:
                 why = f"{fields['error']} {fields.get('error_description', '')}".strip()
                 raise SignInFailedError(f"the authorization server refused it: {_plain(why)}")
+            # With the issuer: the SDK then notices a code of another server (RFC 9207;
+            # test_a_callback_of_another_issuer_stores_nothing).
             return AuthorizationCodeResult(
                 code=fields["code"], state=fields["state"], iss=fields.get("iss")
             )
@@ -251,15 +268,19 @@ class _Login:
         client, metadata = provider.context.client_info, provider.context.oauth_metadata
         if client is None or client.client_id != self._client.client_id or metadata is None:
             return
+        # Without the field, a server supports this method only (RFC 8414, section 2).
         methods = metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
         if client.client_secret and "client_secret_basic" not in methods:
             client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - a method's name
 
     def _check_request(self, url: str) -> None:
+        # The SDK follows what documents name; this is the last check before each of its requests.
         origin = self._reach.check(url, "a URL of the login")
         if origin != self._origin and str(origin) not in self._origins:
+            # The user has not granted these hosts, so each is shown before a request to it.
             self.callbacks.on_origin(origin)
         if str(origin) not in self._origins:
+            # Stored with the login: a refresh, which has no user, may use no others.
             self._origins.append(str(origin))
 
     def _check_metadata(self, document: Any) -> None:
@@ -271,14 +292,18 @@ class _Login:
         """
         if not isinstance(document, dict):
             return  # the answer of a site that answers every path
+        # All of them before any is used: the SDK and the browser would take them unseen.
         for name in _URL_FIELDS:
             if name in document:
                 self._reach.check(document[name], name)
         servers = document.get("authorization_servers", [])
+        # A single text in place of the list must not escape the check.
         for server in servers if isinstance(servers, list) else [servers]:
             self._reach.check(server, "an authorization server")
+        # Metadata of the resource, which says nothing about PKCE.
         if "token_endpoint" not in document:
             return
+        # Without PKCE, another program of the machine that sees the redirect could exchange its code.
         methods = document.get("code_challenge_methods_supported")
         if not isinstance(methods, list) or "S256" not in methods:
             raise SignInFailedError("its authorization server does not support PKCE (S256)")
@@ -292,6 +317,8 @@ class _Login:
         endpoint = str(metadata.token_endpoint) if metadata else f"{self._origin}/token"
         revocation = metadata.revocation_endpoint if metadata else None
         has_resource = context.should_include_resource_param(context.protocol_version)
+        # A secret of the user stays where the user stores it
+        # (test_a_registered_client_proves_itself_by_a_secret_that_is_not_stored).
         generated = None if self._secret else client.client_secret
         return with_token(
             StoredLogin(
@@ -318,18 +345,19 @@ class _Login:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return the previous token if its scopes are insufficient, so that the SDK adds the missing ones."""
+        # In all other cases the SDK would use the old token, and not start the login.
         if self.previous is None or self.previous.challenge is None:
             return None
         return OAuthToken(access_token=self.previous.access_token, scope=self.previous.scope)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store the token."""
         self.token = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the pre-registered client, bound to the issuer of the previous login."""
         if self._client.client_id is None:
             return None
+        # The SDK refuses an issuer that differs: the secret must not go to another authorization server.
         is_same = self.previous is not None and self.previous.choice == self._client
         return OAuthClientInformationFull(
             client_id=self._client.client_id,

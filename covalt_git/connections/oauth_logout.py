@@ -37,6 +37,7 @@ def sign_out(file: SignInFile, granted: Reach | None) -> str:
 async def _sign_out(file: SignInFile, granted: Reach | None) -> str:
     async with file.lock():  # a concurrent refresh would store the login again
         stored = file.read()
+        # Before the request: a server that does not answer must not keep the login alive here.
         file.delete()
         if stored is None or stored.revocation_endpoint is None:
             return ""
@@ -53,6 +54,7 @@ async def _sign_out(file: SignInFile, granted: Reach | None) -> str:
 
 async def _revoke(stored: StoredLogin, endpoint: str, granted: Reach | None) -> str:
     """Revoke the tokens, the refresh token first; return the reason of a failure, or ""."""
+    # With the refresh token left, the client could still get a new access token.
     tokens = {"refresh_token": stored.refresh_token, "access_token": stored.access_token}
     for kind, token in tokens.items():
         if token is None:

@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 _CLOSE_S = 10.0
 """Time limit of :meth:`Connections.close` in seconds; the SDK kills programs after four."""
 
+# A future cannot wait for a threading.Event too.
 _POLL_S = 0.1
 """Seconds between two checks whether the caller has cancelled."""
 
@@ -63,7 +64,13 @@ class Connections:
             CovaltError: if it cannot be started or reached.
             concurrent.futures.CancelledError: if ``cancel`` was set.
         """
-        self._use(definition, wanted, lambda one, caller: one.client(caller), handlers, cancel)
+        self._use(
+            definition,
+            wanted,
+            lambda connection, caller: connection.client(caller),
+            handlers,
+            cancel,
+        )
 
     def tools(
         self,
@@ -78,7 +85,11 @@ class Connections:
             CovaltError: as :meth:`begin`, and if the server answers with an error.
         """
         return self._use(
-            definition, _always, lambda one, caller: one.tools(caller), handlers, cancel
+            definition,
+            _always,
+            lambda connection, caller: connection.tools(caller),
+            handlers,
+            cancel,
         )
 
     def offers(
@@ -90,7 +101,11 @@ class Connections:
             CovaltError: as :meth:`begin`, and if the server answers with an error.
         """
         return self._use(
-            definition, _always, lambda one, caller: one.offers(caller), handlers, None
+            definition,
+            _always,
+            lambda connection, caller: connection.offers(caller),
+            handlers,
+            None,
         )
 
     def get_prompt(
@@ -111,7 +126,7 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda one, caller: one.get_prompt(name, args, timeout_s, caller),
+            lambda connection, caller: connection.get_prompt(name, args, timeout_s, caller),
             _NO_HANDLERS,
             None,
         )
@@ -133,7 +148,7 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda one, caller: one.read_resource(uri, timeout_s, caller),
+            lambda connection, caller: connection.read_resource(uri, timeout_s, caller),
             _NO_HANDLERS,
             None,
         )
@@ -154,7 +169,11 @@ class Connections:
             CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
         """
         return self._use(
-            definition, wanted, lambda one, caller: one.call(call, caller), handlers, cancel
+            definition,
+            wanted,
+            lambda connection, caller: connection.call(call, caller),
+            handlers,
+            cancel,
         )
 
     def health(self, root: Path) -> list[Health]:
@@ -164,8 +183,13 @@ class Connections:
                 return []
             loop = self._loop
 
+        # On the loop, because connections are not thread-safe.
         async def collect() -> list[Health]:
-            return [one.health() for name, one in self._connections.items() if name.root == root]
+            return [
+                connection.health()
+                for name, connection in self._connections.items()
+                if name.root == root
+            ]
 
         return asyncio.run_coroutine_threadsafe(collect(), loop).result()
 
@@ -180,8 +204,11 @@ class Connections:
             loop = self._loop
 
         async def stop() -> None:
-            if (found := self._connections.pop(name, None)) is not None:
-                ends = asyncio.create_task(found.stop())
+            if (connection := self._connections.pop(name, None)) is not None:
+                # A task: a program that ignores the end of its input needs two seconds, and the next server
+                # need not wait for it.
+                ends = asyncio.create_task(connection.stop())
+                # The loop itself has only weak references to tasks.
                 self._ending.add(ends)
                 ends.add_done_callback(self._ending.discard)
 
@@ -191,14 +218,18 @@ class Connections:
         """Stop all connections, and the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
+            # First, so that a use from now on starts a loop of its own, and does not wait for one that ends.
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
 
         async def end() -> None:
-            await asyncio.gather(*(one.stop() for one in self._connections.values()), *self._ending)
+            await asyncio.gather(
+                *(connection.stop() for connection in self._connections.values()), *self._ending
+            )
             self._connections.clear()
 
+        # A program that does not end must not keep this process from ending.
         with suppress(TimeoutError, concurrent.futures.CancelledError):
             asyncio.run_coroutine_threadsafe(end(), loop).result(_CLOSE_S)
         loop.call_soon_threadsafe(loop.stop)
@@ -217,25 +248,29 @@ class Connections:
 
         future = asyncio.run_coroutine_threadsafe(work(), self._running())
         try:
+            # Not `result()` alone: a caller would notice its cancellation only when the server answers.
             while not concurrent.futures.wait([future], _POLL_S).done:
                 if cancel is not None and cancel.is_set():
                     future.cancel()
             return future.result()
+        # After Ctrl-C in the caller's thread, the coroutine would continue, and hold the connection.
         except BaseException:
             future.cancel()
             raise
 
     async def _connection(self, definition: Definition, wanted: Callable[[], bool]) -> Connection:
         """Return the connection of a definition; stop one of the same name with another definition."""
-        for name in [name for name, one in self._connections.items() if one.idle]:
+        for name in [name for name, connection in self._connections.items() if connection.idle]:
+            # A pool that runs for months would keep a connection of each chat.
             if name != definition.name:
                 del self._connections[name]
-        found = self._connections.get(definition.name)
-        if found is not None and found.definition == definition:
-            return found
+        previous = self._connections.get(definition.name)
+        if previous is not None and previous.definition == definition:
+            return previous
+        # Before the wait for the old one, so that another caller meanwhile does not start a third.
         created = self._connections[definition.name] = Connection(definition, wanted)
-        if found is not None:
-            await found.stop()
+        if previous is not None:
+            await previous.stop()
         return created
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -243,7 +278,11 @@ class Connections:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=_run, args=(self._loop,), name="connections", daemon=True
+                    # Daemon: Python joins other threads before it calls atexit, and this one ends only there.
+                    target=_run,
+                    args=(self._loop,),
+                    name="connections",
+                    daemon=True,
                 )
                 self._thread.start()
             return self._loop
@@ -263,5 +302,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 CONNECTIONS = Connections()
 """The connections of this process."""
 
+# Programs would otherwise outlive the process that started them.
 atexit.register(CONNECTIONS.close)
+# A child that used the copied loop would wait for a thread that it does not have.
 os.register_at_fork(after_in_child=CONNECTIONS.forget)

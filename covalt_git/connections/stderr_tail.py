@@ -44,6 +44,7 @@ class StderrTail:
         self._tail, self._line, self._is_cut = b"", b"", False
         loop = asyncio.get_running_loop()
         read_end, write_end = os.pipe()
+        # A read that waits would stop the loop, and with it every other server.
         os.set_blocking(read_end, False)
 
         def read() -> None:
@@ -57,6 +58,7 @@ class StderrTail:
 
         loop.add_reader(read_end, read)
         try:
+            # The program needs a descriptor, so that it writes without this process between.
             with open(write_end, "w", encoding="utf-8") as stream:  # noqa: PTH123 - a descriptor
                 yield stream
         finally:
@@ -74,15 +76,15 @@ class StderrTail:
         self._is_cut |= len(self._tail) + len(chunk) > TAIL_BYTES
         self._tail = (self._tail + chunk)[-TAIL_BYTES:]
         *lines, self._line = (self._line + chunk).split(b"\n")
-        if (
-            len(self._line) > TAIL_BYTES
-        ):  # marked as cut: a mask looks for the rest of a secret there
+        # A line without an end must not fill the memory; marked as cut, because a mask then looks for the rest of a
+        # secret there.
+        if len(self._line) > TAIL_BYTES:
             self._line = "…".encode() + self._line[-TAIL_BYTES + len("…".encode()) :]
         for line in lines:
-            shown = _plain(line.decode("utf-8", "replace"))
-            if shown:
-                self._on_line(shown)
+            text = _plain(line.decode("utf-8", "replace"))
+            if text:
+                self._on_line(text)
 
 
 def _plain(line: str) -> str:
-    return "".join(one for one in line.expandtabs() if display.is_shown(one)).rstrip()
+    return "".join(letter for letter in line.expandtabs() if display.is_shown(letter)).rstrip()

@@ -69,6 +69,7 @@ class StoredTokens:
             return ""
         expires = stored.expires_at
         if stored.refresh_token and expires is not None and time.time() > expires - EARLY_S:
+            # Servers have clocks of their own: the old token may still be valid if no new one can be got.
             return await self.refresh(stored.access_token) or stored.access_token
         return stored.access_token
 
@@ -77,12 +78,15 @@ class StoredTokens:
 
         A refresh continues when its caller is cancelled: the server may have revoked the old token already.
         """
+        # See test_a_refreshed_token_is_stored_although_its_caller_has_left.
         refreshing = asyncio.create_task(self._refresh_locked(refused))
         self._refreshing.add(refreshing)
         refreshing.add_done_callback(self._refreshing.discard)
         return await asyncio.shield(refreshing)
 
     async def _refresh_locked(self, refused: str) -> str:
+        # A refresh token often works once, so two processes must not use the same one
+        # (test_a_token_is_refreshed_before_it_expires_once_for_all_its_users).
         async with self._file.lock():
             stored = self._file.read()
             if stored is None:
@@ -108,6 +112,7 @@ class StoredTokens:
     async def report_insufficient(self, status: int, challenge: str) -> None:
         """Record that the server requires another token; after a 403, the next login requests its scopes."""
         self.needs_token = True
+        # The server chooses the length, and the file stores it.
         if status != _FORBIDDEN or len(challenge) > _MOST_CHALLENGE:
             return
         self.why = "the token has insufficient scopes"
@@ -128,6 +133,7 @@ class StoredTokens:
         granted = self._definition.reach
         async with post_form(stored, stored.token_endpoint, form, granted) as response:
             body = bytearray()
+            # Raw, and requested without compression: a small compressed body could unpack to gigabytes.
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MOST_BYTES:
@@ -137,6 +143,7 @@ class StoredTokens:
             status = response.status_code
         if status in {_BAD_REQUEST, _UNAUTHORIZED}:
             self.why = f"{stored.issuer} rejected the refresh token"
+            # Otherwise each later call would send the same token again, and wait for the same error.
             self._file.write(stored.model_copy(update={"refresh_token": None}))
         if status != _OK:
             raise RefreshError(self.why or f"{stored.issuer} answered {status}")
@@ -153,7 +160,8 @@ def with_token(stored: StoredLogin, token: OAuthToken) -> StoredLogin:
     Raises:
         RefreshError: if the token has characters that a header cannot have.
     """
-    if not token.access_token or not all("!" <= one <= "~" for one in token.access_token):
+    # A line break in a token would add headers to each request.
+    if not token.access_token or not all("!" <= letter <= "~" for letter in token.access_token):
         raise RefreshError(f"{stored.issuer} answered without a valid token")
     lifetime = token.expires_in
     return stored.model_copy(
@@ -209,7 +217,10 @@ async def post_form(
 def _reach_of(stored: StoredLogin, url: str, granted: Reach | None) -> Reach:
     """Return the reach of a request to the authorization server: its origin, in granted networks too."""
     origin, _ = origin_of(url)
+    # The file could be of an older login; only what the user saw then gets the refresh token
+    # (test_a_refresh_token_is_sent_to_the_servers_of_its_login_alone).
     if str(origin) not in stored.origins:
         raise RefreshError(f"{origin} was not part of the login")
+    # A granted private network may be where the authorization server is; granted hosts have no part in a login.
     networks = [rule for rule in (granted or Reach()).rules if rule.network is not None]
     return Reach((HostRule.parse(str(origin)), *networks))

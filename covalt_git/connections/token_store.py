@@ -88,8 +88,8 @@ class StoredLogin(StrictModel):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values to mask in all output."""
-        found = (self.access_token, self.refresh_token, self.client_secret)
-        return tuple(one for one in found if one)
+        values = (self.access_token, self.refresh_token, self.client_secret)
+        return tuple(value for value in values if value)
 
 
 class SignInFile(NamedTuple):
@@ -117,6 +117,7 @@ class SignInFile(NamedTuple):
             return None
         key = (stored.toolset_id, stored.server_id, stored.url)
         is_same = key == (self.name.toolset_id, self.name.server_id, self.url)
+        # A file that was copied to another name would give a token to another server.
         if not is_same or not _is_of(stored, _project(self.name.root)):
             raise SignInFileError(
                 f"the file {str(self.path)!r} contains a login to another server",
@@ -139,6 +140,8 @@ class SignInFile(NamedTuple):
     async def lock(self) -> AsyncIterator[None]:
         """Lock the file against changes by other processes."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A file of its own: a write replaces the login by rename, and a lock of the replaced file has no effect
+        # on later ones.
         handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while not file_lock.acquire(handle, wait=False):  # noqa: ASYNC110 - flock has no event
@@ -154,14 +157,16 @@ def stored_logins(root: Path) -> Iterator[tuple[SignInFile, StoredLogin]]:
     Raises:
         SignInFileError: if one cannot be used.
     """
-    found = []
+    logins = []
     project = _project(root)
     for path in (user_folder() / _FOLDER).glob("*.json"):
         stored = _read(path)
         if stored is not None and _is_of(stored, project):
             file = SignInFile(path, Name(root, stored.toolset_id, stored.server_id), stored.url)
-            found.append((file, stored))
-    yield from sorted(found, key=lambda one: (one[1].toolset_id, one[1].server_id, one[1].url))
+            logins.append((file, stored))
+    yield from sorted(
+        logins, key=lambda login: (login[1].toolset_id, login[1].server_id, login[1].url)
+    )
 
 
 def mask_of(definition: Definition) -> Mask:

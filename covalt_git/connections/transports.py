@@ -100,6 +100,7 @@ def _empty_folder() -> Iterator[Path]:
         parent, os.W_OK
     ):  # a user without a home, for whom npx cannot install anything either
         parent = Path(tempfile.gettempdir())
+    # A killed process left its folder; those of running ones are locked.
     locked_folder.clear(parent, _EMPTY)
     with locked_folder.create(parent, _EMPTY) as folder:
         yield folder
@@ -112,6 +113,7 @@ async def _http(
     reach = definition.reach or Reach()
     bearer = None if tokens is None else BearerAuth(definition.url, tokens)
 
+    # The client that the SDK would make knows no reach, and connects to any host.
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
         return mcp_http_client(reach, headers or definition.headers, bearer, on_response)
 

@@ -80,7 +80,6 @@ class AgentToken(StrictModel):
 
     @property
     def is_expired(self) -> bool:
-        """Whether it has expired."""
         return self.expires_at is not None and self.expires_at <= timestamps.now()
 
 
@@ -115,7 +114,7 @@ class AgentTokens:
         """
         check_id(name, "token")
         text = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
-        now = datetime.now(UTC)
+        created = datetime.now(UTC)
         token = AgentToken(
             id=new_id(),
             name=name,
@@ -123,8 +122,8 @@ class AgentTokens:
             chat=None if chat is None else chat[0],
             chat_created_at=None if chat is None else chat[1],
             digest=_digest(text),
-            created_at=timestamps.written(now),
-            expires_at=None if lasts is None else timestamps.written(now + lasts),
+            created_at=timestamps.written(created),
+            expires_at=None if lasts is None else timestamps.written(created + lasts),
             reason=reason,
         )
         self._write(token)
@@ -145,13 +144,14 @@ class AgentTokens:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
             AgentTokenError: if a file cannot be used or deleted.
         """
-        known = self.all()
-        token = next((one for one in known if named in {one.name, one.id}), None)
+        tokens = self.all()
+        token = next((stored for stored in tokens if named in {stored.name, stored.id}), None)
         if token is None:
-            names = [one.name for one in known]
+            names = [stored.name for stored in tokens]
             raise UnknownNameError("token", named, names, list_with="covalt-git token list")
         try:
             self._file(token.name).unlink(missing_ok=True)
+            # Without it, a power cut could bring the revoked token back.
             atomic_write.fsync(self._folder)
         except OSError as error:
             raise _failed(self._file(token.name), error) from None
@@ -160,15 +160,17 @@ class AgentTokens:
     def valid(self) -> list[AgentToken]:
         """Return the tokens that give access: not expired, and with a usable file."""
         paths = [file.path for file in self._files()]
-        found = [self._cache.get(path, [path], partial(_usable, path)) for path in paths]
-        return [one for one in found if one is not None and not one.is_expired]
+        tokens = [self._cache.get(path, [path], partial(_usable, path)) for path in paths]
+        # Not cached: a token expires without a change of its file.
+        return [token for token in tokens if token is not None and not token.is_expired]
 
     def find(self, text: str) -> AgentToken | None:
         """Return the valid token with that text, in a time that does not depend on the other tokens."""
         if not _TEXT.fullmatch(text):
             return None
         digest = _digest(text)
-        same = [one for one in self.valid() if hmac.compare_digest(one.digest, digest)]
+        # All of them are compared, so that the time says nothing about the others.
+        same = [token for token in self.valid() if hmac.compare_digest(token.digest, digest)]
         return same[0] if same else None
 
     def _write(self, token: AgentToken) -> None:
@@ -189,8 +191,8 @@ class AgentTokens:
     def _files(self) -> list[os.DirEntry[str]]:
         """Return the files by name.  Runs at every request, for which ``Path`` is too slow."""
         try:
-            with os.scandir(self._folder) as found:
-                files = [file for file in found if file.name.endswith(".json")]
+            with os.scandir(self._folder) as entries:
+                files = [file for file in entries if file.name.endswith(".json")]
         except OSError:
             return []
         return sorted(files, key=lambda file: file.name)
@@ -207,6 +209,7 @@ def _read(file: Path) -> AgentToken:
         token = AgentToken.model_validate(canonical_json.loads(content or ""))
     except (ValidationError, canonical_json.NotJsonError):
         token = None
+    # A copy under another name would outlive the revocation of the first.
     if token is None or token.name != file.stem or not is_id(token.name):
         raise AgentTokenError(f"{str(file)!r} is not a token's file", hint=f"rm {file}")
     return token

@@ -94,6 +94,7 @@ class SecretCommand(NamedTuple):
             SecretCommandError: if its program does not exist, or it uses a file of the project.
             NotTrustedError: if ``data/`` of the project is another user's.
         """
+        # First: a command that a pull can change must not even be allowed.
         self._checked(self.argv)
         Consents(self.root).identify()
         self._consent.give(reason)
@@ -118,11 +119,12 @@ class SecretCommand(NamedTuple):
             raise SecretCommandError(f"{name!r} is not a valid name of a secret")
         self._check_allowed(name)
         program, *arguments = self.argv
+        # With the name filled in, which can also complete a path.
         argv = self._checked([program, *(part.replace("{name}", name) for part in arguments)])
         code, output, stderr = self._run(argv, name)
-        self._check_allowed(
-            name
-        )  # the permission may have ended while the command waited for its user
+        # The permission may have ended while the command waited for its user
+        # (test_a_value_is_not_used_if_the_permission_ends_while_the_command_waits).
+        self._check_allowed(name)
         if code:
             ended = f"exit code {code}" if code > 0 else f"signal {-code}"
             raise self._failed(f"ended with {ended}", name, _without(output, stderr))
@@ -179,6 +181,7 @@ class SecretCommand(NamedTuple):
             process = programs.start(
                 argv,
                 env=os.environ,
+                # A command that asks at the terminal would take the input of covalt-git, or of its MCP host.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -190,6 +193,7 @@ class SecretCommand(NamedTuple):
         with process, selectors.DefaultSelector() as selector:
             assert process.stdout is not None
             assert process.stderr is not None
+            # Both at once: a program that fills one pipe waits until it is read.
             selector.register(process.stdout, selectors.EVENT_READ, output)
             selector.register(process.stderr, selectors.EVENT_READ, stderr)
             try:
@@ -203,11 +207,13 @@ class SecretCommand(NamedTuple):
                     if time.monotonic() >= ends:
                         message = f"took longer than {self.seconds:g} s"
                         raise self._failed(message, name, _without(output, stderr))
+                    # Read on, but not kept: a program that prints without end must not fill the memory.
                     del stderr[_MAX_STDERR:]
                 code = process.wait(max(ends - time.monotonic(), 0))
             except subprocess.TimeoutExpired:
                 raise self._failed(f"took longer than {self.seconds:g} s", name) from None
             finally:
+                # Also after an error, so that no command outlives its request for the value.
                 process.kill()
         return code, bytes(output), bytes(stderr)
 
@@ -228,6 +234,8 @@ def _paths(argument: str) -> Iterator[str]:
         return
     # The rest of the argument as well: names of folders can have spaces, commas and the like.
     rests = (argument[gap.end() :] for gap in _BETWEEN_PATHS.finditer(argument))
+    # More texts than there are paths: what is no path leads nowhere, and a missed one could be changed by a
+    # pull.
     for text in (argument, *rests, *_BETWEEN_PATHS.split(argument)):
         yield text
         if text.startswith("-"):
@@ -247,6 +255,7 @@ def forbid_all(root: Path) -> bool:
     """Withdraw the permissions of all commands that a project has or had; return whether there was one."""
     withdrawn = False
     for file in (user_folder() / _FOLDER).glob("*.json"):
+        # By the path alone, so that every command that was ever allowed there ends.
         consent = Consent(file, {"project": str(root.resolve())})
         try:
             is_of_project = consent.exists

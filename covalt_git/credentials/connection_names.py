@@ -29,6 +29,7 @@ def connection_name(key: str) -> str:
     """Return the key of a connection that a key means: ``envVars`` and ``Env`` are ``env``; otherwise the key."""
     if key in CONNECTIONS:
         return key
+    # The formats spell these names in their own ways; one that is missed has its credentials copied.
     name = plain_name(key).lower()
     name = _OTHER_NAMES.get(name, name)
     return name if name in CONNECTIONS | {"args"} else key

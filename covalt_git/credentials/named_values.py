@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
-from covalt_git.credentials.leaks import LOCKS, value_after_name
+from covalt_git.credentials.leaks import value_after_name
 from covalt_git.credentials.plain_names import VARIABLE_OF_JOINED_WORDS, plain_name
+from covalt_git.credentials.value_patterns import LOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,9 +160,9 @@ def named_texts(document: object) -> Iterator[NamedText]:
 def announced_credentials(document: object) -> Iterator[tuple[NamedText, Credential]]:
     """Yield the random values whose names say that they are credentials, each with the text that contains it."""
     for named in named_texts(document):
-        found = announced(named)
-        if found is not None:
-            yield named, found
+        credential = announced(named)
+        if credential is not None:
+            yield named, credential
 
 
 def announced(named: NamedText) -> Credential | None:
@@ -170,6 +171,7 @@ def announced(named: NamedText) -> Credential | None:
     if name is None:
         secret = (name for name in named.names if _announces_in_connection(name, named.text))
         name = next(secret, "cookie" if named.is_in_cookies else None)
+        # Elsewhere, the same names are those of keys of a table or of tokens of a text.
         if name is None or not named.is_in_connection:
             return None
     return value_after_name(named.text, name)
@@ -222,6 +224,7 @@ def _means_something_else(plain: str, value: str) -> bool:
     text = value.strip()
     if plain.lower().endswith("header") and _VALUE_OF_A_HEADER.fullmatch(text):
         return False
+    # By the value: `passwordFile: hunter2secret99` has a password in it.
     is_other = _PATH.match(text) or _NAME.match(text)
     return is_other is not None or value_after_name(text, plain) is None
 
@@ -261,11 +264,11 @@ def _sibling_names(value: dict[str, Any]) -> list[str]:
 def _preceding_name(values: list[Any], at: int, *, is_pair: bool) -> tuple[str, ...]:
     """Return the item before another one if it names it: a flag, or the first item of a pair in a list of pairs."""
     ends_flags = at > 1 and values[at - 1] == "--"
-    before = values[at - 2 if ends_flags else at - 1] if at else None
-    if not isinstance(before, str):
+    preceding = values[at - 2 if ends_flags else at - 1] if at else None
+    if not isinstance(preceding, str):
         return ()
     is_value = isinstance(values[at], str) and not values[at].startswith("-")
-    return (before,) if is_pair or (is_value and _FLAG.fullmatch(before)) else ()
+    return (preceding,) if is_pair or (is_value and _FLAG.fullmatch(preceding)) else ()
 
 
 def _inner_document(text: str) -> Any:
@@ -273,12 +276,15 @@ def _inner_document(text: str) -> Any:
 
     Each decoding makes the text shorter, so this ends.
     """
+    # Parsing all documents in documents takes time for each level, which the author of the text chooses.
     if len(text) > _MAX_INNER:
         return None
+    # As the text of a string of JSON, so that one decoding ends the escapes of the shell.
     source = f'"{text}"' if _ESCAPED.match(text) else text
     if not source.lstrip().startswith(("{", "[", '"')):
         return None
     try:
         return json.loads(source)
+    # A document of others can be deeper than the stack.
     except (ValueError, RecursionError):
         return None

@@ -36,6 +36,7 @@ def plain_name(name: str) -> str:
     Each format has a separator of its own (a property of Java, a flag, a header, a label), so a pattern that names
     some of them misses the others.  The patterns for names only know ``_``.
     """
+    # A text of megabytes can be a key too, but not a name.
     if len(name) > MAX_NAME:
         return ""
     words = _SEPARATORS.sub("_", _WORDS_OF_CAMEL_CASE.sub("_", name)).strip("_")

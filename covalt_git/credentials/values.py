@@ -81,9 +81,10 @@ class SecretStore:
             CovaltError: as ``ask``.
         """
         if place != "env" and self.file is not None:
-            found = _read(self.file).get(name)
-            if found is not None:
-                return found
+            value = _read(self.file).get(name)
+            if value is not None:
+                return value
+        # The command last: it may be slow, or interrupt the user.
         if name in self.environment or place == "env" or self.ask is None:
             return self.environment.get(name)
         return self.ask(name)
@@ -106,10 +107,10 @@ class SecretStore:
         Raises:
             SecretsFileError: if the file cannot be used.
         """
-        found = {
+        variables = {
             name: value for name, value in self.environment.items() if re.search(_SAYS_SO, name)
         }
-        return found | ({} if self.file is None else _read(self.file))
+        return variables | ({} if self.file is None else _read(self.file))
 
 
 class Mask:
@@ -118,6 +119,7 @@ class Mask:
     def __init__(self, values: Iterable[str] = ()) -> None:
         parts = {part for value in set(values) for part in (value, *_parts(value))}
         forms = {form for value in parts if len(value) >= SHORTEST for form in _forms(value)}
+        # The longest first: a short value in a long one would leave the rest of the long one.
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def __repr__(self) -> str:
@@ -125,8 +127,8 @@ class Mask:
 
     def place(self, content: bytes) -> int | None:
         """Return the offset of the first value in ``content``, or None."""
-        found = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
-        return min((place for place in found if place >= 0), default=None)
+        places = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
+        return min((place for place in places if place >= 0), default=None)
 
     def text(self, text: str) -> str:
         """Return ``text`` with the values masked."""
@@ -159,6 +161,7 @@ class Mask:
         if isinstance(value, list):
             return [self.value(inner) for inner in value]
         if isinstance(value, int | float) and not isinstance(value, bool):
+            # A number can be a PIN or a key; true and false are no secrets.
             return MASK if json.dumps(value) in self._forms else value
         return value
 
@@ -176,6 +179,7 @@ def _without_rest(text: str, form: str, least: int) -> str:
         start = text.find(form[:least], start + 1)
     start = text.find(form[-_LEAST_OF_A_PART:])
     while start >= 0:
+        # The end of a value after a cut, which is the mirror of the loop above.
         end = next_end = start + _LEAST_OF_A_PART
         begin = end - _same_beginning(form[::-1], text[max(end - len(form), 0) : end][::-1])
         if _CUT_BEFORE.search(text, max(begin - 8, 0), begin):
@@ -184,10 +188,10 @@ def _without_rest(text: str, form: str, least: int) -> str:
     return text
 
 
-def _same_beginning(one: str, other: str) -> int:
+def _same_beginning(text: str, other: str) -> int:
     """Return the number of characters that two texts have in common at their beginning."""
-    most = min(len(one), len(other))
-    return next((at for at in range(most) if one[at] != other[at]), most)
+    most = min(len(text), len(other))
+    return next((at for at in range(most) if text[at] != other[at]), most)
 
 
 def _parts(value: str) -> Iterable[str]:
@@ -232,6 +236,7 @@ def _forms(value: str) -> Iterable[str]:
     """Yield the forms in which a value may appear: unchanged, escaped, encoded, reversed."""
     raw = value.encode("utf-8", "surrogatepass")
     yield value
+    # A tool that wants to pass a secret on reverses it; what else it can do, no mask can know.
     yield value[::-1]
     for escaped in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
         yield escaped
@@ -262,12 +267,12 @@ def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = re.fullmatch(_LINE, line)
-        if found is None:
+        entry = re.fullmatch(_LINE, line)
+        if entry is None:
             raise SecretsFileError(  # never the line itself: it may be a secret
                 f"line {number} of {str(file)!r} is not NAME=value", hint=f"edit {file}"
             )
-        value = found["value"]
+        value = entry["value"]
         if len(value) > 1 and value[0] in _QUOTES and value[-1] == value[0]:
             value = value[1:-1]
-        yield found["name"], value
+        yield entry["name"], value

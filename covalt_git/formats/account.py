@@ -62,6 +62,7 @@ def account(
     imported = reading.imported
     toolsets = [_Target((), [part.value for part in imported.parts({})])]
     stored_at = reading.carried.places
+    # Not written again: the document itself is the output, so no value can be lost.
     if target is reading.format and reading.is_complete:
         return {
             loc: None if any(loc[:end] in stored_at for end in range(len(loc) + 1)) else CONSUMED
@@ -89,6 +90,7 @@ def account(
             parts = [part for item in result for part in item]
         lost = imported.lost.get(loc, lost)
         is_stored = stored or loc in stored_at
+        # One line for the part, not one for each value in it, unless a part of it was imported.
         if loc in imported.lost and loc not in above and not is_stored:
             fates[loc] = lost
             return

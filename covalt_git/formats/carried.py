@@ -51,10 +51,10 @@ class Carried:
         self.absent: list[str] = []
         self.keys: dict[str, list[str]] = {}
         self.places: set[Loc] = set()
-        for one in stored:
-            self.values |= one.get("set", {})
-            self.absent += [key for key in one.get("absent", ()) if key not in self.absent]
-            self.keys |= one.get("keys", {})
+        for edits in stored:
+            self.values |= edits.get("set", {})
+            self.absent += [key for key in edits.get("absent", ()) if key not in self.absent]
+            self.keys |= edits.get("keys", {})
 
     def stored(self, ids: Sequence[str]) -> list[JsonObject]:
         """Return the edits as extensions of the toolsets with these ids.
@@ -63,32 +63,35 @@ class Carried:
         toolset's position in the document.
         """
         several = len(ids) > 1
-        found: list[JsonObject] = [{"order": at} if several else {} for at in range(len(ids))]
+        extensions: list[JsonObject] = [{"order": at} if several else {} for at in range(len(ids))]
 
         def owner(pointer: str) -> JsonObject:
             parts = pointer.split("/")[:4] if several else ()
-            return found[next((ids.index(part) for part in parts if part in ids), 0)]
+            return extensions[next((ids.index(part) for part in parts if part in ids), 0)]
 
         for name, entries in (("set", self.values), ("keys", self.keys)):
             for pointer, value in entries.items():
                 owner(pointer).setdefault(name, {})[pointer] = value
         for pointer in self.absent:
             owner(pointer).setdefault("absent", []).append(pointer)
-        return found
+        return extensions
 
 
 def difference(document: Any, plain: Any) -> Carried:
     """Return the edits that turn ``plain`` into the document."""
-    found = Carried()
-    _compare(document, plain, (), (), found)
-    return found
+    edits = Carried()
+    _compare(document, plain, (), (), edits)
+    return edits
 
 
 def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
     """Return ``plain`` with the carried values, and the pointers whose place no longer exists."""
     missing: list[str] = []
     steps: list[tuple[Any, str | int, Any]] = []  # found before a value changes a name in a path
-    for pointer, value in [*((one, _ABSENT) for one in carried.absent), *carried.values.items()]:
+    for pointer, value in [
+        *((absent, _ABSENT) for absent in carried.absent),
+        *carried.values.items(),
+    ]:
         if not pointer:
             return value, []
         *path, last = _path(pointer)
@@ -98,58 +101,63 @@ def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
             steps.append((parent, key, value))
         elif value is not _ABSENT:
             missing.append(pointer)
+    # Found first, as the steps are: a value that is set may be the name of an item in a path.
     ordered = [(_at(plain, _path(pointer)), keys) for pointer, keys in carried.keys.items()]
     for parent, key, value in steps:
         if value is not _ABSENT:
             parent[key] = value
         elif isinstance(parent, dict):
             parent.pop(key, None)
-    for one, keys in ordered:
-        if isinstance(one, dict):
-            items = {key: one.pop(key) for key in keys if key in one}
-            rest = dict(one)
-            one.clear()
-            one.update(items | rest)
+    for target, keys in ordered:
+        if isinstance(target, dict):
+            items = {key: target.pop(key) for key in keys if key in target}
+            rest = dict(target)
+            target.clear()
+            target.update(items | rest)
     return plain, missing
 
 
-def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
+def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, edits: Carried) -> None:
+    # A writer shares unchanged parts with the document, so most of them need no comparison.
     if document is plain:
         return
     if isinstance(document, dict) and isinstance(plain, dict):
         common = [key for key in plain if key in document]
         added = [key for key in document if key not in plain]
-        found.absent += [pointer_text((*path, key)) for key in plain if key not in document]
+        edits.absent += [pointer_text((*path, key)) for key in plain if key not in document]
         for key in added:
-            _set(document[key], (*path, key), (*loc, key), found)
+            _set(document[key], (*path, key), (*loc, key), edits)
         for key in common:
-            _compare(document[key], plain[key], (*path, key), (*loc, key), found)
+            _compare(document[key], plain[key], (*path, key), (*loc, key), edits)
+        # A document that comes back has to be the same file, byte by byte.
         if [*common, *added] != [*document]:
-            found.keys[pointer_text(path)] = [*document]
+            edits.keys[pointer_text(path)] = [*document]
         return
     fits = isinstance(document, list) and isinstance(plain, list) and len(document) == len(plain)
+    # By name, not by position: a user may edit the toolset before it is converted back.
     labels = _labels(plain) if fits else None
     if labels:
         for position, label in enumerate(labels):
             inner = (document[position], plain[position])
-            _compare(*inner, (*path, label), (*loc, position), found)
+            _compare(*inner, (*path, label), (*loc, position), edits)
     elif not same(document, plain) or json.dumps(document) != json.dumps(plain):
-        _set(document, path, loc, found)  # another value, or other keys in the objects of a list
+        _set(document, path, loc, edits)  # another value, or other keys in the objects of a list
 
 
-def _set(value: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
-    found.values[pointer_text(path)] = value
-    found.places.add(loc)
+def _set(value: Any, path: tuple[str, ...], loc: Loc, edits: Carried) -> None:
+    edits.values[pointer_text(path)] = value
+    edits.places.add(loc)
 
 
 def _labels(items: list[Any]) -> list[str] | None:
     """Return the unique names of the objects in a list; None if some have none."""
-    if not all(isinstance(one, dict) for one in items):
+    if not all(isinstance(item, dict) for item in items):
         return None
-    found = [
-        next((one[key] for key in _LABELS if isinstance(one.get(key), str)), None) for one in items
+    names = [
+        next((item[key] for key in _LABELS if isinstance(item.get(key), str)), None)
+        for item in items
     ]
-    labels = [one for one in found if one is not None]
+    labels = [name for name in names if name is not None]
     return labels if len(set(labels)) == len(items) else None
 
 
@@ -172,11 +180,11 @@ def _index(value: Any, key: str) -> str | int | None:
 
 
 def _path(pointer: str) -> list[str]:
-    return [one.replace("~1", "/").replace("~0", "~") for one in pointer.split("/")[1:]]
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def stored_extension(manifest: Mapping[str, Any], name: str) -> JsonObject:
     """Return what a toolset carries for a format; empty if it is not what covalt-git writes."""
     extensions = manifest.get("extensions")
-    found = extensions.get(name) if isinstance(extensions, dict) else None
-    return found if isinstance(found, dict) and not value_problems(_STORED, found) else {}
+    stored = extensions.get(name) if isinstance(extensions, dict) else None
+    return stored if isinstance(stored, dict) and not value_problems(_STORED, stored) else {}

@@ -84,7 +84,7 @@ def correct(value: Any) -> tuple[Any, list[Note]]:
     flags: dict[Loc, bool] = {}
     for at, toolset in _objects(value, "toolsets"):
         owners: list[tuple[Loc, Any]] = [(("toolsetDefaults",), toolset.get("toolsetDefaults"))]
-        owners += [(("tools", one), tool) for one, tool in _objects(toolset, "tools")]
+        owners += [(("tools", tool_at), tool) for tool_at, tool in _objects(toolset, "tools")]
         for place, owner in owners:
             for key in _FLAGS if isinstance(owner, dict) else ():
                 if owner.get(key) in ("true", "false"):
@@ -94,9 +94,9 @@ def correct(value: Any) -> tuple[Any, list[Note]]:
 
 
 def _objects(value: Any, key: str) -> list[tuple[int, JsonObject]]:
-    found = value.get(key) if isinstance(value, dict) else None
-    items = enumerate(found if isinstance(found, list) else ())
-    return [(at, one) for at, one in items if isinstance(one, dict)]
+    listed = value.get(key) if isinstance(value, dict) else None
+    items = enumerate(listed if isinstance(listed, list) else ())
+    return [(at, item) for at, item in items if isinstance(item, dict)]
 
 
 def read(document: Document, imported: Imported) -> None:
@@ -125,19 +125,20 @@ def _is_server(server: JsonObject) -> bool:
 
 
 def _read_server(toolset: Node, source: Part, server: Part) -> None:
-    made = toolset.item("mcp_servers")
-    made.set("id", source["id"], toolset.value["id"])
-    made.copy(server, {"url": "url"} if "url" in server else _SERVER)
+    output = toolset.item("mcp_servers")
+    output.set("id", source["id"], toolset.value["id"])
+    output.copy(server, {"url": "url"} if "url" in server else _SERVER)
     for key in ("transport", "type"):
         transport = _TRANSPORTS.get(str(server.peek(key)))
+        # A transport that contradicts the command or the URL is carried, not believed.
         if transport and (transport == "stdio") == ("command" in server):
-            made.set("transport", server[key], transport)
+            output.set("transport", server[key], transport)
             break
     if "url" in server:
-        made.copy(source, {"headers": "headers"})
+        output.copy(source, {"headers": "headers"})
     if "toolsetDefaults" in source:
-        made.copy(source["toolsetDefaults"], {"requiresApproval": "requires_confirmation"})
-    names = local_names(one.peek("name") for one in source.parts("tools"))
+        output.copy(source["toolsetDefaults"], {"requiresApproval": "requires_confirmation"})
+    names = local_names(tool.peek("name") for tool in source.parts("tools"))
     for tool in source.parts("tools"):
         override = toolset.item("tool_overrides")
         override.set("tool_id", tool["name"], f"{toolset.value['id']}:{names[tool.peek('name')]}")
@@ -146,19 +147,19 @@ def _read_server(toolset: Node, source: Part, server: Part) -> None:
 
 def _read_requests(toolset: Node, source: Part, imported: Imported) -> None:
     base = source["server"]["url"]
-    for tool, made in toolset.tools(source.parts("tools")):
-        made.copy(tool, {"summary": "description", **_FLAGS})
+    for tool, output in toolset.tools(source.parts("tools")):
+        output.copy(tool, {"summary": "description", **_FLAGS})
         own = tool.peek("extensions", {}).get(HTTP_EXTENSION)
         if isinstance(own, dict) and is_url(own.get("url")):
-            made.set("http", tool["extensions"][HTTP_EXTENSION])
+            output.set("http", tool["extensions"][HTTP_EXTENSION])
         else:
             properties = tool.peek("argsSchema", {}).get("properties")
             names = properties if isinstance(properties, dict) else ()
-            http = made.node("http")
+            http = output.node("http")
             http.value["method"] = "POST"
-            http.set("url", base, with_arguments(_url_of(base.value, made.value["id"]), names))
+            http.set("url", base, with_arguments(_url_of(base.value, output.value["id"]), names))
             http.copy(source, {"headers": "headers"}, escaped)
-        imported.set_schema(made, tool.get("argsSchema"))
+        imported.set_schema(output, tool.get("argsSchema"))
 
 
 def _url_of(base: str, name: str) -> str:
@@ -167,68 +168,72 @@ def _url_of(base: str, name: str) -> str:
 
 def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
     """Return the document of toolsets."""
-    found: list[JsonObject] = []
+    documents: list[JsonObject] = []
     for manifest in toolsets:
         manifest.take("secrets")
         servers = manifest.parts("mcp_servers")
         if "tools" in manifest or not servers:
-            found.append(_own_tools(manifest, manifest.parts("tools")))
+            documents.append(_own_tools(manifest, manifest.parts("tools")))
         for server in servers:
             name = server.take("id")
-            existing = {one["id"] for one in found}
+            existing = {toolset["id"] for toolset in documents}
+            # The ids of CJSON's toolsets are unique, and a server may be named as its toolset.
             server_id = name if name not in existing else f"{name}-mcp"
-            found.append(_server(manifest, server, name, server_id))
-    return {"schema": _SCHEMA_URL, "mediaType": _MEDIA_TYPE, "toolsets": found}
+            documents.append(_server(manifest, server, name, server_id))
+    return {"schema": _SCHEMA_URL, "mediaType": _MEDIA_TYPE, "toolsets": documents}
 
 
 def _common(manifest: Part, toolset_id: str, kind: str) -> JsonObject:
     manifest.take("id")
-    made: JsonObject = {"id": toolset_id, "kind": kind, "version": manifest.take("version")}
+    toolset: JsonObject = {"id": toolset_id, "kind": kind, "version": manifest.take("version")}
     if "defaults" in manifest:
-        made["toolsetDefaults"] = manifest["defaults"].taken(_FLAGS)
-    return made
+        toolset["toolsetDefaults"] = manifest["defaults"].taken(_FLAGS)
+    return toolset
 
 
 def _server(manifest: Part, server: Part, name: str, server_id: str) -> JsonObject:
-    made = _common(manifest, server_id, "mcp")
-    made["server"] = server.taken({"transport": "transport", **_SERVER})
-    made |= server.taken({"headers": "headers"})
+    toolset = _common(manifest, server_id, "mcp")
+    toolset["server"] = server.taken({"transport": "transport", **_SERVER})
+    toolset |= server.taken({"headers": "headers"})
     defaults = server.taken({"requiresApproval": "requires_confirmation"})
     if server.peek("enabled") is False:
         defaults["enabled"] = server.take("enabled")
     if defaults:
-        made["toolsetDefaults"] = made.get("toolsetDefaults", {}) | defaults
+        toolset["toolsetDefaults"] = toolset.get("toolsetDefaults", {}) | defaults
     tools = []
     for override in manifest.parts("tool_overrides"):
         namespace, _, tool = override.peek("tool_id").rpartition(":")
         if namespace == name:
             override.take("tool_id")
-            known = override.taken({"summary": "description_override", **_FLAGS})
-            tools.append({"name": tool, **known})
-    return {**made, "tools": tools} if tools else made
+            fields = override.taken({"summary": "description_override", **_FLAGS})
+            tools.append({"name": tool, **fields})
+    return {**toolset, "tools": tools} if tools else toolset
 
 
 def _own_tools(manifest: Part, tools: list[Part]) -> JsonObject:
     requests = [tool.peek("http") for tool in tools if "http" in tool]
-    made = _common(manifest, manifest.peek("id"), "uri" if requests else "builtin")
+    toolset = _common(manifest, manifest.peek("id"), "uri" if requests else "builtin")
     base = requests[0]["url"].rpartition("/")[0] if requests else ""
     shared = requests[0].get("headers", {}) if requests else {}
     if base.partition("://")[2]:
-        made["server"] = {"url": base}
-    if shared and all(one.get("headers", {}) == shared for one in requests):
-        made["headers"] = changed(shared, unescaped)
-    return {**made, "tools": [_tool(one, made) for one in tools]} if tools else made
+        toolset["server"] = {"url": base}
+    # CJSON has headers for a toolset only, so only those that all of its tools send can be there.
+    if shared and all(request.get("headers", {}) == shared for request in requests):
+        toolset["headers"] = changed(shared, unescaped)
+    return {**toolset, "tools": [_tool(tool, toolset) for tool in tools]} if tools else toolset
 
 
 def _tool(tool: Part, toolset: JsonObject) -> JsonObject:
-    made = tool.taken(_TOOL)
+    output = tool.taken(_TOOL)
     tool.drop_keys("CJSON has no kind for Python functions", "entrypoint")
     if "http" in tool:
         http = tool.take("http")
         base = toolset.get("server", {}).get("url", "")
-        plain: JsonObject = {"method": "POST", "url": _url_of(base, made["name"])}
+        plain: JsonObject = {"method": "POST", "url": _url_of(base, output["name"])}
         if "headers" in toolset:
             plain["headers"] = changed(toolset["headers"], escaped)
+        # The rest of a request has no place in CJSON; without it, the tool would send another request when it
+        # comes back.
         if http != plain:
-            made["extensions"] = {HTTP_EXTENSION: http}
-    return made
+            output["extensions"] = {HTTP_EXTENSION: http}
+    return output

@@ -54,29 +54,30 @@ def conversation(
             alternatives, and the one on the active branch has ``isPreferred``.
     """
     of_message: dict[str | None, list[LoggedCall]] = {}
-    known = {one.id for one in messages}
+    message_ids = {message.id for message in messages}
     for call in calls:
-        owner = call.message_id if call.message_id in known else None
+        # The message may be on another branch than the one that is exported.
+        owner = call.message_id if call.message_id in message_ids else None
         of_message.setdefault(owner, []).append(call)
-    found: list[JsonObject] = []
+    entries: list[JsonObject] = []
     nexts: dict[str | None, int] = {None: 0}
     if None in of_message:
         nexts[None] = 1
-        found.append({**_calls_message(None, of_message[None]), "index": 0})
+        entries.append({**_calls_message(None, of_message[None]), "index": 0})
     for message in messages:
         at = nexts.get(message.parent_id, nexts[None])
         order: JsonObject = {"index": at}
         if not of_branch:
             order["isPreferred"] = message.active
         if message.role not in _SYSTEM:
-            found.append({**_message(message), **order})
+            entries.append({**_message(message), **order})
             at += 1
         if message.id in of_message:
             blocks = _calls_message(message.id, of_message[message.id])
-            found.append({**blocks, **order, "index": at})
+            entries.append({**blocks, **order, "index": at})
             at += 1
         nexts[message.id] = at
-    texts = [one.text for one in messages if one.role in _SYSTEM and one.text]
+    texts = [message.text for message in messages if message.role in _SYSTEM and message.text]
     return {
         "schemaUrl": SCHEMA_URL,
         "mediaType": "application/vnd.cjson+json",
@@ -84,19 +85,19 @@ def conversation(
         **({"conversationTitle": chat.title} if chat.title else {}),
         **({"parentId": chat.forked_from.chat_id} if chat.forked_from else {}),
         **({"systemMessage": "\n\n".join(texts)} if texts else {}),
-        "messages": sorted(found, key=lambda one: one["index"]),
+        "messages": sorted(entries, key=lambda entry: entry["index"]),
     }
 
 
 def _message(message: Message) -> JsonObject:
-    known = message.role in _ROLES
+    has_role = message.role in _ROLES
     metadata = {"ref": message.ref} if message.ref is not None else {}
-    metadata |= {} if known else {"role": message.role}
+    metadata |= {} if has_role else {"role": message.role}
     created = {"action": "created", "actorId": message.by, "timestamp": message.created_at}
     return {
         "messageType": "text",
         "id": message.id,
-        "role": message.role if known else "user",
+        "role": message.role if has_role else "user",
         **({"content": message.text} if message.text is not None else {}),
         **({"senderId": message.by} if message.role == "user" else {}),
         **({"metadata": metadata} if metadata else {}),
@@ -117,7 +118,7 @@ def _blocks(logged: LoggedCall) -> list[JsonObject]:
     """Return the blocks of a call, of its approval if it was decided, and of its result if it has ended."""
     call, approval = logged.call, logged.approval
     toolset_id, _, name = call.tool_id.rpartition(":")
-    found: list[JsonObject] = [
+    blocks: list[JsonObject] = [
         {
             "blockType": "toolCall",
             "id": logged.id,
@@ -136,15 +137,17 @@ def _blocks(logged: LoggedCall) -> list[JsonObject]:
             "toolApprovalState": _APPROVALS.get(approval.state, "canceled"),
         }
         optional = {"approvedBy": approval.decided_by, "reason": approval.decision_reason}
-        found.append(decision | {key: one for key, one in optional.items() if one is not None})
+        blocks.append(
+            decision | {key: value for key, value in optional.items() if value is not None}
+        )
     if not isinstance(call, PendingCall):
-        found.append(_result(logged.id, call))
-    return found
+        blocks.append(_result(logged.id, call))
+    return blocks
 
 
 def _result(call_id: str, call: CallRecord) -> JsonObject:
-    times = [datetime.fromisoformat(one) for one in (call.started_at, call.finished_at)]
-    found: JsonObject = {
+    times = [datetime.fromisoformat(timestamp) for timestamp in (call.started_at, call.finished_at)]
+    block: JsonObject = {
         "blockType": "toolResult",
         "id": f"result-{call_id}",
         "createdAt": call.finished_at,
@@ -153,9 +156,9 @@ def _result(call_id: str, call: CallRecord) -> JsonObject:
         "durationMs": round((times[1] - times[0]).total_seconds() * 1000),
     }
     if call.error is None:
-        return {**found, "output": call.result}
+        return {**block, "output": call.result}
     error: JsonObject = {"code": call.error.code, "message": call.error.message}
-    return {**found, "toolResultError": error}
+    return {**block, "toolResultError": error}
 
 
 def write(_toolsets: Sequence[Part], _imported: Imported) -> NoReturn:

@@ -44,7 +44,7 @@ _NAMED_SCHEMAS: Final = frozenset(
 )
 _API_SHAPE: Final = {
     "url!": Schema({"type": "string", "pattern": r"^(https?://|\$\{)\S+$"}),
-    "method!": (*METHODS, *(one.lower() for one in METHODS)),
+    "method!": (*METHODS, *(method.lower() for method in METHODS)),
     "headers": {str: str},
 }
 _ACTION_SHAPE: Final = {
@@ -67,6 +67,7 @@ def recognize(document: Document) -> bool:
 def read(document: Document, imported: Imported) -> None:
     """Add the toolsets of a document."""
     source = Part(document.value)
+    # Names there are in camel case, and ids of toolsets are in lower case.
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", source.peek("name"))
     toolset = imported.toolset(words, name=source.peek("label"))
     toolset.trace(("id",), ("name",))
@@ -106,24 +107,25 @@ def _with_list(schema: JsonObject, moved: dict[Loc, Loc]) -> JsonObject:
 
     ``moved`` gets the place of each item of a list, and of its boolean.
     """
-    found: JsonObject = changed(schema, str)  # a copy
-    for loc, one in _schemas(found):
-        if isinstance(one.get("required"), bool):
-            del one["required"]  # the schema around it has it
-        properties = one.get("properties")
+    copied: JsonObject = changed(schema, str)  # a copy
+    for loc, part in _schemas(copied):
+        if isinstance(part.get("required"), bool):
+            del part["required"]  # the schema around it has it
+        properties = part.get("properties")
         for name, inner in properties.items() if isinstance(properties, dict) else ():
-            required = one["required"] if isinstance(one.get("required"), list) else []
+            required = part["required"] if isinstance(part.get("required"), list) else []
             if isinstance(inner, dict) and inner.get("required") is True and name not in required:
                 moved[*loc, "required", len(required)] = (*loc, "properties", name, "required")
-                one["required"] = [*required, name]
-    return found
+                part["required"] = [*required, name]
+    return copied
 
 
 def _with_booleans(schema: JsonObject) -> JsonObject:
     """Return a schema with a boolean ``required`` in its properties in place of the list."""
-    found: JsonObject = changed(schema, str)  # a copy
-    for _, one in reversed([*_schemas(found)]):
-        properties, required = one.get("properties"), one.get("required")
+    copied: JsonObject = changed(schema, str)  # a copy
+    # The inner ones first: the boolean of a property replaces the list of the schema around it.
+    for _, part in reversed([*_schemas(copied)]):
+        properties, required = part.get("properties"), part.get("required")
         if not isinstance(properties, dict) or not isinstance(required, list):
             continue
         for name in [*required]:
@@ -132,8 +134,8 @@ def _with_booleans(schema: JsonObject) -> JsonObject:
                 inner["required"] = True
                 required.remove(name)
         if not required:
-            del one["required"]
-    return found
+            del part["required"]
+    return copied
 
 
 def _schemas(schema: Any, loc: Loc = ()) -> Iterator[tuple[Loc, JsonObject]]:
@@ -145,11 +147,11 @@ def _schemas(schema: Any, loc: Loc = ()) -> Iterator[tuple[Loc, JsonObject]]:
         if key in _ONE_SCHEMA:
             yield from _schemas(value, (*loc, key))
         elif key in _SCHEMAS and isinstance(value, list):
-            for position, one in enumerate(value):
-                yield from _schemas(one, (*loc, key, position))
+            for position, inner in enumerate(value):
+                yield from _schemas(inner, (*loc, key, position))
         elif key in _NAMED_SCHEMAS and isinstance(value, dict):
-            for name, one in value.items():
-                yield from _schemas(one, (*loc, key, name))
+            for name, inner in value.items():
+                yield from _schemas(inner, (*loc, key, name))
 
 
 def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
@@ -229,6 +231,6 @@ def _body(http: Part, method: str, schema: JsonObject, placed: set[str]) -> Json
     }
     if needed := [name for name in required if name in inner]:
         wrapped["required"] = needed
-    outer = {name: one for name, one in properties.items() if name in placed}
+    outer = {name: inner_schema for name, inner_schema in properties.items() if name in placed}
     names = [name for name in required if name in placed] + ["body"] * bool(needed)
     return {**schema, "properties": {**outer, "body": wrapped}, "required": names}

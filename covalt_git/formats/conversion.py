@@ -81,13 +81,16 @@ def find_format(name: str, *, writes: bool = False) -> Format:
             return item
     names = _names(writes=writes)
     error = UnknownNameError("format", name, names, list_with="covalt-git formats")
+    # With the usual bound, `nonsense` is similar to `opencode`.
     if nearest_name(name, names, cutoff=0.6) is None:
         error.hint = f"use one of: {', '.join(names)}"
     raise error
 
 
 def _names(*, writes: bool = False) -> list[str]:
-    return [one.name for one in FORMATS if (one.write if writes else one.read)]
+    return [
+        candidate.name for candidate in FORMATS if (candidate.write if writes else candidate.read)
+    ]
 
 
 def recognize(document: Document, name: str | None = None) -> Format:
@@ -108,9 +111,11 @@ def recognize(document: Document, name: str | None = None) -> Format:
         and candidate.recognize(document)
     ]
     path = document.path
+    # Files of several clients look alike; the content must fit first, because names can be of anything.
     named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
     if len(formats) > 1 and len(named) == 1:
         formats = named
+    # A user cannot choose between formats that make no difference for this file.
     if len(formats) == 1 or _is_same_in_all(document, formats):
         return formats[0]
     if formats:
@@ -137,16 +142,16 @@ def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
     )
 
 
-def _named(document: Document, wanted: Format) -> Format:
+def _named(document: Document, named: Format) -> Format:
     """Return a format if the document can have it; JSON and YAML can replace each other, and a folder."""
-    if wanted.read is None:
+    if named.read is None:
         hint = f"use one of: {', '.join(_names())}"
-        raise FormatError(f"{wanted.title} cannot be read", hint=hint)
-    is_other = document.kind in {"json", "yaml"} and wanted.kind != "toml"
-    if document.kind != wanted.kind and not is_other:
-        message = f"{document.path!r} is {document.kind}, but {wanted.title} is {wanted.kind}"
+        raise FormatError(f"{named.title} cannot be read", hint=hint)
+    is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
+    if document.kind != named.kind and not is_other:
+        message = f"{document.path!r} is {document.kind}, but {named.title} is {named.kind}"
         raise FormatError(message)
-    return wanted
+    return named
 
 
 def read(document: Document, source: Format, *, skip_bad: bool = False) -> DocumentReading:
@@ -157,6 +162,7 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
         FormatError: with all problems of the document.
     """
     assert source.read is not None
+    # Before any reader: what has not been read cannot be in the output, the report or an error.
     value, notes = replace_credentials(document.value)
     value, corrected = source.correct(value)
     clean = replace(document, value=value)
@@ -193,9 +199,11 @@ def _without_parts(
         raise refuse(document.path, problems.values())
     names = {loc[len(path)] for loc in problems}
     parts: JsonObject = _at(document.value, path)
+    # Without any part, the output would be empty, and look like a success.
     if len(names) == len(parts):
         raise refuse(document.path, problems.values())
     pointers = {name: pointer_text((*path, name)) for name in names}
+    # One wrong server must not stop the others, but the user decides whether it is left out.
     if not skip_bad:
         raise BadPartsError(document.path, pointers.values(), problems.values())
     rest = {name: item for name, item in parts.items() if name not in names}
@@ -272,6 +280,7 @@ def convert(
         value = _with_extensions(value, target, imported, used)
         used |= dict.fromkeys(_implied(target, imported), CONSUMED)
     if target is TOOLSET:
+        # Otherwise the user would learn only from `validate` that the output is refused.
         imported.notes += _hidden_characters(imported.toolsets)
     else:
         imported.notes += imported.doubts  # no source is beside the schemas

@@ -97,7 +97,7 @@ class Document:
         """Return the line and the column of a value; 0 if they are not known."""
         if len(self._yaml_documents) > 1 and loc:
             return self._yaml_documents[int(loc[0])].locate(loc[1:])
-        return next((one.locate(loc) for one in self._yaml_documents), (0, 0))
+        return next((document.locate(loc) for document in self._yaml_documents), (0, 0))
 
     @cached_property
     def _yaml_documents(self) -> list[yaml_text.YamlDocument]:
@@ -112,9 +112,9 @@ class Document:
 
 def refuse(path: str, problems: Iterable[Problem]) -> FormatError:
     """Return the error of a document with problems."""
-    found = in_order(problems)
-    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-    return FormatError(f"{count} in {path!r}; nothing was written", problems=found)
+    ordered = in_order(problems)
+    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+    return FormatError(f"{count} in {path!r}; nothing was written", problems=ordered)
 
 
 def parse(content: bytes, path: str) -> Document:
@@ -130,6 +130,7 @@ def parse(content: bytes, path: str) -> Document:
         raise refuse(path, [Problem(path, 0, 0, codes.TOO_LARGE, message, "split it")])
     begins = content.removeprefix(_BYTE_ORDER_MARK).lstrip()[:2]
     is_json = begins[:1] in (b"{", b"[") or begins in (b"//", b"/*")
+    # A TOML file may begin with a bracket, as JSON does.
     if path.endswith(".toml"):
         return _toml(content, path)
     if is_json:
@@ -169,6 +170,7 @@ def _yaml_texts(text: str) -> list[str]:
     for start, end in pairwise(starts):
         lines = text[start:end].splitlines()
         if any(item.strip() and not item.startswith(("#", "---")) for item in lines):
+            # So that the lines of problems are those of the file.
             result.append("\n" * text.count("\n", 0, start) + text[start:end])
     return result or [text]
 
@@ -188,8 +190,10 @@ def _json(content: bytes, path: str) -> Document:
         try:
             value = canonical_json.loads(text)
         except canonical_json.NotJsonError:
+            # Only after an error: most files have no comments.
             plain = without_comments(text)
             value = canonical_json.loads(plain)
+        # Half of a pair is valid JSON, and no text that can be stored or sent.
         if _SURROGATE.search(text):
             canonical_json.dumps(value)
     except canonical_json.NotJsonError as error:
@@ -242,6 +246,7 @@ def _checked(document: Document) -> Document:
     while waiting:
         entry, depth = waiting.pop()
         if isinstance(entry, dict | list):
+            # Readers and writers are recursive, and Python's stack ends at a thousand levels.
             if depth > MAX_DEPTH:
                 message = f"more than {MAX_DEPTH} nested mappings and lists"
                 raise refuse(

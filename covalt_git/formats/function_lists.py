@@ -87,8 +87,9 @@ def _anthropic_tool(name: str, description: str, schema: JsonObject) -> JsonObje
 
 
 def _gemini_function(name: str, description: str, schema: JsonObject) -> JsonObject:
-    made: JsonObject = {"name": name, "description": description}
-    return {**made, "parameters": schema} if schema.get("properties") else made
+    function: JsonObject = {"name": name, "description": description}
+    # Gemini rejects parameters without properties.
+    return {**function, "parameters": schema} if schema.get("properties") else function
 
 
 def _gemini_list(functions: list[JsonObject]) -> Any:
@@ -100,25 +101,26 @@ def _object_schema(title: str, argument: re.Pattern[str], part: Part) -> JsonObj
 
     A provider would reject a request with a name of an argument that does not match the pattern.
     """
-    found: JsonObject = {}
+    output: JsonObject = {}
     dropped: set[str] = set()
     for key in part.value:
         inner = part[key]
         if key in _TOP_LEVEL or (key == "type" and inner.value != "object"):
             inner.drop(f"{title} does not support {key} at the top of a schema")
         elif key == "properties" and inner.value and isinstance(inner.value, dict):
+            # Left out: the provider would reject the request with all tools for the name of one argument.
             dropped = {name for name in inner.value if not argument.fullmatch(name)}
             inner.drop_keys(f"{title} does not accept this name of an argument", *dropped)
-            found[key] = {name: inner.take(name) for name in inner.value if name not in dropped}
+            output[key] = {name: inner.take(name) for name in inner.value if name not in dropped}
         else:
-            found[key] = inner.use()
-    required = found.get("required")
+            output[key] = inner.use()
+    required = output.get("required")
     if dropped and isinstance(required, list):
         for position, name in enumerate(required):
             if name in dropped:
                 part["required"][position].drop("the argument is not in the output")
-        found["required"] = [name for name in required if name not in dropped]
-    return {"type": "object", "properties": {}, **found}
+        output["required"] = [name for name in required if name not in dropped]
+    return {"type": "object", "properties": {}, **output}
 
 
 class _GeminiSchema:
@@ -131,16 +133,16 @@ class _GeminiSchema:
 
     def subset(self) -> JsonObject:
         """Return the subset of the whole schema."""
-        found = self.written(self._root)
+        output = self.written(self._root)
         for part in self._circular:  # also if another way to the same part is no circle
             part.drop(f"Gemini does not support the reference {part.value[pointer.REF]!r}")
-        return found
+        return output
 
     def written(self, part: Part, active: tuple[str, ...] = ()) -> JsonObject:
         """Return the subset of a part; ``active`` are the references on the way to it."""
         if pointer.reference_of(part.value) is not None:
             return self._target(part, active)
-        found: JsonObject = {}
+        output: JsonObject = {}
         kinds, is_nullable = self._kinds(part.value)
         kind = kinds[0] if len(kinds) == 1 else None
         for key in part.value:
@@ -150,39 +152,39 @@ class _GeminiSchema:
             ranges = _ranges(part.value, key, kind)
             if ranges:
                 inner.use()
-                found |= ranges[0] if len(ranges) == 1 else {"anyOf": ranges}
-                found |= {"nullable": True} if is_nullable else {}
+                output |= ranges[0] if len(ranges) == 1 else {"anyOf": ranges}
+                output |= {"nullable": True} if is_nullable else {}
             elif len(kinds) > 1 and (key in _GEMINI_KINDS or key == "type"):
                 _of_several_types(key, inner)
             elif kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
                 inner.drop(f"Gemini does not support {key} of the type {kind}")
             elif key == "properties" and inner.value and isinstance(inner.value, dict):
-                found[key] = {name: self._inner(inner[name], active) for name in inner.value}
+                output[key] = {name: self._inner(inner[name], active) for name in inner.value}
             elif key == "properties" and inner.value == {}:
                 inner.use()  # Gemini rejects an empty object here; without it, the schema means the same
             elif key == "items" and isinstance(inner.value, dict):
-                found[key] = self._inner(inner, active)
+                output[key] = self._inner(inner, active)
             elif key in {"anyOf", "oneOf"} and inner.value and isinstance(inner.value, list):
-                found["anyOf"] = [self._inner(one, active) for one in part.parts(key)]
+                output["anyOf"] = [self._inner(branch, active) for branch in part.parts(key)]
             elif key == "type" and isinstance(inner.value, list):
-                found |= _one_type(inner)
+                output |= _one_type(inner)
             elif key == "const" and isinstance(inner.value, str) and inner.value:
-                found["enum"] = [inner.use()]
+                output["enum"] = [inner.use()]
             elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
-                found[key] = inner.use()
+                output[key] = inner.use()
             else:
                 inner.drop(f"Gemini does not support {key} with this value")
-        if "type" in found and "anyOf" in found and not part.value.keys() & {"anyOf", "oneOf"}:
-            del found["type"]  # each range of a choice has it
-        if "type" not in found and "anyOf" not in found:
+        if "type" in output and "anyOf" in output and not part.value.keys() & {"anyOf", "oneOf"}:
+            del output["type"]  # each range of a choice has it
+        if "type" not in output and "anyOf" not in output:
             # Gemini rejects a schema without a type; one of the wrong type would refuse all valid values.
-            types = [{"type": one} for one in kinds or ("string",)]
-            found |= types[0] if len(types) == 1 else {"anyOf": types}
+            types = [{"type": kind_name} for kind_name in kinds or ("string",)]
+            output |= types[0] if len(types) == 1 else {"anyOf": types}
             if not kinds:
                 part.drop(_NO_TYPE)
             if is_nullable:
-                found["nullable"] = True
-        return found
+                output["nullable"] = True
+        return output
 
     def _kinds(self, schema: JsonObject, depth: int = 0) -> tuple[list[str], bool]:
         """Return the types of a schema, also those that ``allOf`` or ``not`` leaves, which Gemini does not support."""
@@ -194,16 +196,19 @@ class _GeminiSchema:
             target = pointer.target(self._root.value, reference) if reference else None
             if isinstance(target, dict):
                 return self._kinds(target, depth + 1)
+        # `allOf: [{const: 5}]` became a string, so that every value that the model may send was refused.
         branches = schema.get("allOf")
         for branch in branches if isinstance(branches, list) else ():
-            found = self._kinds(branch, depth + 1) if isinstance(branch, dict) else ([], False)
-            if found != ([], False):
-                return found
+            of_branch = self._kinds(branch, depth + 1) if isinstance(branch, dict) else ([], False)
+            if of_branch != ([], False):
+                return of_branch
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             refused = _kinds(excluded)[0]
             if "string" in refused:
-                return [one for one in ("number", "boolean", "object") if one not in refused], False
+                return [
+                    name for name in ("number", "boolean", "object") if name not in refused
+                ], False
         return [], False
 
     def _inner(self, part: Part, active: tuple[str, ...]) -> JsonObject:
@@ -218,20 +223,21 @@ class _GeminiSchema:
             target = pointer.target(self._root.value, reference)
         except pointer.BadReferenceError:
             target = None
+        # A schema of a few lines can have references that multiply to gigabytes.
         if reference in active or not self._remaining or not isinstance(target, dict):
             self._circular.append(part)
             kinds, _ = self._kinds(part.value)
             return {"type": kinds[0] if len(kinds) == 1 else "string"}
         self._remaining -= 1
-        found = self.written(self._definition(target), (*active, reference))
+        output = self.written(self._definition(target), (*active, reference))
         for key in part.value:
             if key == pointer.REF:
                 part[key].use()
             elif key in _BESIDE:
-                found[key] = part[key].use()
+                output[key] = part[key].use()
             else:
                 part[key].drop(f"Gemini does not support {key} beside a reference")
-        return found
+        return output
 
     def _definition(self, target: JsonObject) -> Part:
         """Return the part that a reference leads to; one without a record if it is no definition of the whole schema."""
@@ -251,15 +257,17 @@ def _ranges(schema: JsonObject, key: str, kind: str | None) -> list[JsonObject]:
     if key not in {"enum", "const"} or kind not in {"integer", "number"} or schema.keys() & _BOUNDS:
         return []
     values = schema[key] if key == "enum" else [schema[key]]
-    if not isinstance(values, list) or not all(is_number(one) or one is None for one in values):
+    if not isinstance(values, list) or not all(
+        is_number(value) or value is None for value in values
+    ):
         return []
-    found: list[JsonObject] = []
-    for value in sorted({one for one in values if one is not None}):
-        if found and kind == "integer" and value == found[-1]["maximum"] + 1:
-            found[-1]["maximum"] = value
+    ranges: list[JsonObject] = []
+    for value in sorted({value for value in values if value is not None}):
+        if ranges and kind == "integer" and value == ranges[-1]["maximum"] + 1:
+            ranges[-1]["maximum"] = value
         else:
-            found.append({"type": kind, "minimum": value, "maximum": value})
-    return found if len(found) <= _MAX_RANGES else []
+            ranges.append({"type": kind, "minimum": value, "maximum": value})
+    return ranges if len(ranges) <= _MAX_RANGES else []
 
 
 def _kinds(schema: JsonObject) -> tuple[list[str], bool]:
@@ -275,15 +283,15 @@ def _kinds(schema: JsonObject) -> tuple[list[str], bool]:
     else:
         values = schema.get("enum")
         values = [schema["const"]] if "const" in schema else values
-        types = [_type_of(one) for one in values] if isinstance(values, list) else []
-    found = dict.fromkeys(one for one in types if one != "null")
-    if {"integer", "number"} <= found.keys():
-        del found["integer"]
+        types = [_type_of(value) for value in values] if isinstance(values, list) else []
+    names = dict.fromkeys(name for name in types if name != "null")
+    if {"integer", "number"} <= names.keys():
+        del names["integer"]
     if not types:
-        found = dict.fromkeys(
+        names = dict.fromkeys(
             [kinds[0] for key, kinds in _GEMINI_KINDS.items() if key in schema][:1]
         )
-    return [*found], "null" in types
+    return [*names], "null" in types
 
 
 def _type_of(value: Any) -> str:
@@ -301,7 +309,7 @@ def _of_several_types(key: str, inner: Part) -> None:
 
 
 def _one_type(part: Part) -> JsonObject:
-    types = [one for one in part.value if one != "null"]
+    types = [name for name in part.value if name != "null"]
     if len(types) != 1:
         part.drop("Gemini supports one type and null")
         return {}
@@ -311,7 +319,7 @@ def _one_type(part: Part) -> JsonObject:
 
 def _is_fitting(key: str, value: Any) -> bool:
     if key == "enum":
-        return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+        return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
     return key != "format" or value in _GEMINI_FORMATS
 
 
@@ -337,6 +345,7 @@ def function_name(tool_id: str, toolset_id: str, existing: set[str]) -> str:
     plain = plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
     if plain not in existing and len(plain) <= MAX_NAME:
         return plain
+    # A number would depend on the order of the toolsets, and a program knows its functions by name.
     digest = hashlib.sha256(f"{toolset_id}:{tool_id}".encode()).hexdigest()
     return f"{plain[: MAX_NAME - 1 - _HASH_DIGITS]}_{digest[:_HASH_DIGITS]}"
 
@@ -367,11 +376,11 @@ def _function(provider: _Provider, tool: Part, name: str) -> JsonObject:
 
 FORMATS: Final = tuple(
     Format(
-        name=one.name,
-        title=one.title,
+        name=provider.name,
+        title=provider.title,
         kind="json",
-        file_name=f"{one.name}.json",
-        write=partial(_write, one),
+        file_name=f"{provider.name}.json",
+        write=partial(_write, provider),
     )
-    for one in _PROVIDERS
+    for provider in _PROVIDERS
 )

@@ -119,6 +119,7 @@ def read(document: Document, imported: Imported) -> None:
     toolset = imported.toolset(document.stem)
     names = local_names(element.name for element in entries["tools"])
     sources = {element.name: element for element in entries["sources"]}
+    # A source that no tool uses is in no output, so it has to be reported.
     unused = {**sources}
     for tool in entries["tools"]:
         source_name = str(tool.part.peek("source"))
@@ -164,11 +165,13 @@ def _refusal(tool: _Entry, source: _Entry, source_name: str) -> str:
         return f"the source {source_name!r} has no baseUrl of http or https"
     for key in _PLACES:
         for item in tool.part.parts(key):
+            # As an argument, the agent would choose whose data it reads.
             if item.peek("authServices"):
                 name = item.peek("name")
                 return (
                     f"the parameter {name!r} is filled from a login, which covalt-git does not have"
                 )
+    # A template of Go can compute and branch, and a body without that would be another request.
     foreign = [item for item in re.findall(r"\{\{.*?\}\}", tool.part.peek("requestBody", "")) if not _TEMPLATE.fullmatch(item)]  # fmt: skip
     return f"requestBody has {foreign[0]!r}, and covalt-git only inserts values" if foreign else ""
 
@@ -176,15 +179,15 @@ def _refusal(tool: _Entry, source: _Entry, source_name: str) -> str:
 class _Reader:
     """Reader of one tool of the type http."""
 
-    def __init__(self, made: Node, tool: _Entry, source: _Entry, imported: Imported) -> None:
-        self._output = made
+    def __init__(self, output: Node, tool: _Entry, source: _Entry, imported: Imported) -> None:
+        self._output = output
         self._tool = tool.part
-        made.copy(self._tool, {"description": "description"})
-        self._http = made.node("http")
+        output.copy(self._tool, {"description": "description"})
+        self._http = output.node("http")
         self._source = source.part
         self._labels = (*tool.labels, *source.labels)
         self._imported = imported
-        self._schema = made.node("input_schema")
+        self._schema = output.node("input_schema")
         self._schema.value["type"] = "object"
         self._places: dict[str, str] = {}
 
@@ -260,6 +263,7 @@ class _Reader:
         types = {name: item.get("type") for name, item in self._schema.value["properties"].items()}
         body = self._http.node("body")
         self._http.trace(("url",), source.loc)  # an expression has the value in another form
+        # As JSON if possible, because a value in a text is not escaped, and could add keys.
         result = _json_template(source.value, types)
         if result is not None:
             body.value["json"] = result
@@ -268,36 +272,36 @@ class _Reader:
             body.value["text"] = _with_expressions(text)
 
 
-def _read_schema(made: Node, parameter: Part) -> None:
+def _read_schema(schema: Node, parameter: Part) -> None:
     """Fill the JSON Schema of a parameter, or of the items of one."""
     kind = parameter.peek("type", "string")
-    made.value["type"] = _TYPES.get(kind, kind)
+    schema.value["type"] = _TYPES.get(kind, kind)
     if "type" in parameter:
-        made.trace(("type",), parameter["type"].loc)
-    made.copy(parameter, {"description": "description", "default": "default", **_LIMITS})
+        schema.trace(("type",), parameter["type"].loc)
+    schema.copy(parameter, {"description": "description", "default": "default", **_LIMITS})
     items = parameter.get("items")
     if items is not None and isinstance(items.value, dict):
-        _read_schema(made.node("items"), items)
+        _read_schema(schema.node("items"), items)
     if isinstance(parameter.peek("valueType"), str):
         kind = parameter.peek("valueType")
-        inner = made.node("additionalProperties")
+        inner = schema.node("additionalProperties")
         inner.set("type", parameter["valueType"], _TYPES.get(kind, kind))
     for key, negates in (("allowedValues", False), ("excludedValues", True)):
         values = parameter.peek(key)
         if isinstance(values, list) and values:
-            target = made.node("not") if negates else made
+            target = schema.node("not") if negates else schema
             _read_values(target, parameter[key])
 
 
-def _read_values(made: Node, source: Part) -> None:
+def _read_values(schema: Node, source: Part) -> None:
     """Set the values that a parameter can have; a text with other signs than names have is a pattern."""
     texts = [item for item in source.value if isinstance(item, str)]
     if len(texts) < len(source.value) or all(map(_PLAIN_VALUE.fullmatch, texts)):
-        made.set("enum", source)
+        schema.set("enum", source)
         return
-    made.value["pattern"] = f"^(?:{'|'.join(texts)})$"
+    schema.value["pattern"] = f"^(?:{'|'.join(texts)})$"
     for at in range(len(texts)):
-        made.trace(("pattern",), (*source.loc, at))
+        schema.trace(("pattern",), (*source.loc, at))
 
 
 def _json_template(text: str, types: dict[str, Any]) -> Any:
@@ -328,8 +332,8 @@ def _json_template(text: str, types: dict[str, Any]) -> Any:
     return changed(value, _with_expressions)
 
 
-def _marked_name(found: re.Match[str]) -> str:
-    return f"{_MARK}{found['name']}{_MARK}"
+def _marked_name(template: re.Match[str]) -> str:
+    return f"{_MARK}{template['name']}{_MARK}"
 
 
 def _keys_with_marks(value: Any) -> bool:

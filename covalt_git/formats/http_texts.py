@@ -35,16 +35,18 @@ def unescaped(text: str) -> str:
 
 def with_references(text: str, change: Callable[[Reference], str]) -> str:
     """Return the text of :func:`escaped` again, with each of its references changed."""
-    return "".join(unescaped(one) if isinstance(one, str) else change(one) for one in split(text))
+    return "".join(
+        unescaped(piece) if isinstance(piece, str) else change(piece) for piece in split(text)
+    )
 
 
 def with_arguments(url: str, names: Collection[str]) -> str:
     """Return a URL in which only ``{name}`` with one of these names is an argument; other braces are encoded."""
 
-    def encoded(found: re.Match[str]) -> str:
-        if found["reference"] or found["name"] in names:
-            return found[0]
-        return found[0].replace("{", "%7B").replace("}", "%7D")
+    def encoded(braces: re.Match[str]) -> str:
+        if braces["reference"] or braces["name"] in names:
+            return braces[0]
+        return braces[0].replace("{", "%7B").replace("}", "%7D")
 
     return _BRACES.sub(encoded, url)
 
@@ -56,18 +58,19 @@ def is_url(value: Any) -> bool:
 
 def is_server_url(value: Any) -> bool:
     """Return whether a value is a URL that an MCP server can have: one without a login before the host."""
+    # Some providers hand out https://host/@name/mcp; only before the first slash it is a login.
     return is_url(value) and "@" not in re.split(r"[/?#]", value.partition("://")[2])[0]
 
 
 def plain_headers(http: Part, reason: str) -> dict[str, str]:
     """Return the headers of a request as plain texts; record ``reason`` for those with arguments."""
-    found = {}
+    headers = {}
     for name, value in http.entries("headers"):
         if has_arguments(value.value):
             value.drop(reason)
         else:
-            found[name] = unescaped(value.use())
-    return found
+            headers[name] = unescaped(value.use())
+    return headers
 
 
 def has_arguments(text: str) -> bool:

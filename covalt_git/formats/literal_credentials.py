@@ -15,23 +15,19 @@ from urllib.parse import unquote, urlsplit
 
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
 from covalt_git.credentials.leaks import (
-    BRACES,
-    HOST,
     MAX_FOUND,
-    REFERENCE_BY_NAME,
-    USER,
     credentials,
     is_token,
     references_with_a_value,
 )
 from covalt_git.credentials.named_values import (
-    SCHEMES,
     announced_credentials,
     announces,
     first_secret,
     is_secret,
     named_texts,
 )
+from covalt_git.formats import credential_patterns
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
@@ -41,127 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values.pointer import Loc
 
-_SCHEME = re.compile(SCHEMES, re.IGNORECASE)
-_ANNOUNCED_BY_SCHEME = re.compile(
-    r"\A(?P<before>(?:bearer|basic)\s+)(?P<value>(?!(?:auth\w*|tokens?)\Z)\S+)\s*\Z", re.IGNORECASE
-)
-"""What a scheme announces is a credential whatever its name is: a header of any name, or the variable for it."""
 
-_AFTER_SCHEME = re.compile(
-    r"(?P<before>(?<![\w.-])(?P<name>[\w.-]+)[:=]\s*['\"]?(?i:bearer|basic)\s+)(?P<value>[^\s'\"]+)"
-)
-"""The same in a header or an assignment in a longer text."""
-
-_WHOLE_FLAG = re.compile(r"\A(?P<before>--?(?P<name>[\w.:-]+)=)(?P<value>.+)", re.DOTALL)
-"""A flag with its value that is all of an argument, so that the value can have spaces."""
-
-_FLAG_NAME = r"[\w.-]+(?::[\w.-]+){0,4}"
-_FLAGS = tuple(
-    re.compile(
-        rf"(?<![\w.-])(?P<before>--?(?P<name>{_FLAG_NAME})(?:=|\s+(?:--\s+)?){quote})(?P<value>{value})"
-    )
-    for quote, value in (("'", "[^']+"), ('"', '[^"]+'), ("", r"(?![-$`])[^\s'\"]+"))
-)
-"""A flag in a line for a shell.  Its value ends at a space or at its quote: after it come the other flags."""
-
-_IS_FLAG = re.compile(r"--?[\w.:-]+")
-_HEADER_NAME = r"(?P<before>(?P<name>[\w.-]+):\s*(?:(?i:bearer|basic|token)\s+)?)"
-_HEADERS = (
-    re.compile(rf"\A{_HEADER_NAME}(?P<value>\S.*)", re.DOTALL),
-    re.compile(rf"(?<=['\"]){_HEADER_NAME}(?P<value>[^\s'\"][^'\"]*)"),
-    re.compile(rf"(?<=[\s=]){_HEADER_NAME}(?P<value>[^\s'\"]+)"),
-)
-"""A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
-
-_PARAMETER = re.compile(r"(?P<before>[?&#](?P<name>[\w.%\[\]-]+)=)(?P<value>[^&#\s]+)")
-_NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w.-]*)"
-_ASSIGNMENT = re.compile(
-    r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_][\w.:-]*)=)(?P<value>.+)", re.DOTALL
-)
-"""``NAME=value`` that is all of an argument, as after ``docker run -e``."""
-
-_ASSIGNMENTS = (
-    re.compile(rf"(?P<before>{_NAME}=')(?P<value>[^']+)"),
-    re.compile(rf'(?P<before>{_NAME}=")(?P<value>[^"]+)'),
-    re.compile(rf"(?P<before>{_NAME}=)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"),
-    re.compile(  # csh and fish
-        r"(?P<before>\b(?:setenv|set\s+-\w*x\w*)\s+(?P<name>[A-Za-z_]\w*)\s+['\"]?)(?P<value>[^\s'\"`$;&|()<>][^\s'\"`;&|()<>]*)"
-    ),
-)
-"""The same in a line for a shell, or in a connection string."""
-
-_MEMBER = re.compile(
-    r"""(?P<before>(?<!\\)\\{0,7}"(?P<name>[\w.:/ -]{1,100})\\{0,7}"\s*:\s*\\{0,7}")(?P<value>[^"\\]+)"""
-)
-"""A member of a JSON object in a text, also with quotes that are escaped for a shell."""
-
-_WRITTEN_VALUES = (
-    *(
-        re.compile(
-            rf"(?P<before>(?<![\w.$-])['\"]?(?P<name>[A-Za-z_][\w.-]{{0,99}})['\"]?\s{{0,3}}[:=]\s{{0,3}}\$?{quote})"
-            rf"(?P<value>[^{quote}\\]+)(?={quote})"
-        )
-        for quote in ("'", '"')
-    ),
-    re.compile(
-        r"(?P<before>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]{0,99}) {1,3}= {1,3})(?P<value>[^\s'\"`$=~<>]\S*)"
-    ),
-)
-"""A value as Python, JavaScript, TOML and PowerShell write it: ``{'apiKey': '...'}``, ``$env:API_KEY = '...'``."""
-
-_SLASH_FLAG = re.compile(r"\A(?P<before>/(?P<name>[A-Za-z][\w.-]*)[:=])(?P<value>[^/\\]{3,})\Z")
-"""``/password:...`` of a program of Windows; what has another slash is a path."""
-
-_MATRIX_PARAMETER = re.compile(
-    r"(?P<before>;(?P<name>[\w.%\[\]-]+)=)(?P<value>[^&#;$\s'\"`][^&#;\s'\"`]*)"
-)
-
-_USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user|--login")
-_USER = re.compile(r"(?P<before>(?P<name>[^\s:'\"=]+):)(?P<value>[^\s'\"]+)")
-_CURL = re.compile(
-    rf"(?P<before>(?<!\S)(?:{_USER_FLAG.pattern})[\s=]*['\"]?(?P<name>[^\s:'\"]+):)(?P<value>[^\s'\"]+)"
-)
-"""The user and the password of ``curl -u ann:secret``."""
-
-_PROGRAMS_WITH_GLUED_P = r"mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mariadb-admin|sshpass"
-_PASSWORDS = (
-    re.compile(
-        rf"(?P<before>\b(?:{_PROGRAMS_WITH_GLUED_P})\s(?:[^;&|\n]{{0,300}}?\s)?-p['\"]?)(?P<value>[^\s'\"]+)"
-    ),
-    re.compile(
-        r"(?P<before>\b(?:login|sshpass)\s(?:[^;&|\n]{0,300}?\s)?-p\s+['\"]?)(?P<value>[^\s'\"]+)"
-    ),
-)
-"""``mysql -pVALUE`` and ``docker login -p VALUE``; for other programs ``-p`` is a port or a project."""
-
-_SHELL_FLAG = re.compile(r"-[a-z]*c|/c|-command", re.IGNORECASE)
-_JOINS = r"\s\"'`;:,/=@&|()<>.+-"
-_REFERENCE = re.compile(
-    rf"""(?:(?<![^{_JOINS}])[\w.-]{{1,64}}=["']?)?
-        (?: {REFERENCE_BY_NAME}
-          | (?<![^{_JOINS}])\$?\$[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*(?![^{_JOINS}]) )""",
-    re.VERBOSE,
-)
-"""A reference, also as ``name=reference``.  ``$NAME`` only as a whole word: passwords have a ``$`` too.
-
-``toolset.yaml`` writes the references of others with ``$$``.
-"""
-
-_WORD_OF_A_NAME = re.compile(r"[a-z][a-z0-9-]*")
-"""What follows the first ``-`` in ``${api-key}``, which is the name of an input."""
-
-_URL = re.compile(r"[A-Za-z][\w+.:-]*://")
-_IN_BRACES = re.compile(rf"\$?\$?{BRACES}")
-_LOGIN_PART = rf"""(?:{BRACES}|[^\s/@"'`])"""
-_LOGIN = re.compile(
-    rf"(?P<before>://{USER}:)(?!(?:\d{{1,5}}|\$?{BRACES}|\$\w+)[?#])"
-    rf"(?P<value>{_LOGIN_PART}++(?:@{_LOGIN_PART}++(?=@))*+)@{HOST}"
-)
-"""The login of a URL anywhere in a text; a password can have an ``@``.  What ``?`` follows is a port."""
-
-_PLACEHOLDER = re.compile(
-    r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
-)
 _MOST_LAYERS = 5
 _NAMING = ("name", "id", "tool_id")
 _DISTINCT = 8
@@ -178,26 +54,31 @@ def is_literal(text: str, depth: int = 0) -> bool:
 
     ``depth`` is the number of references around the text.  One in more of them than people write is literal.
     """
-    rest = _SCHEME.sub("", text, count=1).strip()
-    if not rest or _PLACEHOLDER.fullmatch(rest):
+    rest = credential_patterns.SCHEME.sub("", text, count=1).strip()
+    if not rest or credential_patterns.PLACEHOLDER.fullmatch(rest):
         return False
     outer = _outer_references(rest)
-    if not outer and not _REFERENCE.search(rest):
+    if not outer and not credential_patterns.REFERENCES.search(rest):
         return True
     if _is_document(rest):  # its members are read by themselves
         return False
-    if _URL.match(rest):
+    if credential_patterns.URL.match(rest):
         return _has_login(rest)
     parts = [part.partition("=") for part in re.split("[;&]", rest)]
     secret = [value for name, is_set, value in parts if is_set and is_secret(name, value)]
     if len(parts) > 1 and secret:  # a connection string
         return any(map(is_literal, secret))
-    if depth > _MOST_LAYERS or any(_has_literal(*one, depth) for one in outer):
+    # A document of others could nest references deeper than the stack.
+    if depth > _MOST_LAYERS or any(_has_literal(*reference, depth) for reference in outer):
         return True
     for start, _, ends in reversed(outer):
         rest = f"{rest[: start.start()]}${{X}}{rest[ends + 1 :]}"
-    left = _REFERENCE.sub(" ", rest)
-    return any(not _PLACEHOLDER.fullmatch(word) for word in re.split(f"[{_JOINS}]+", left) if word)
+    left = credential_patterns.REFERENCES.sub(" ", rest)
+    return any(
+        not credential_patterns.PLACEHOLDER.fullmatch(word)
+        for word in re.split(f"[{credential_patterns.JOINS}]+", left)
+        if word
+    )
 
 
 def _outer_references(text: str) -> list[tuple[re.Match[str], str, int]]:
@@ -214,7 +95,7 @@ def _has_literal(start: re.Match[str], value: str, _: int, depth: int) -> bool:
     """Return whether the value of a reference is a credential, not a message or the end of a name."""
     begins = start["begins"]
     is_name = start["sign"] == "-" and begins.islower() and not {":", "_"} & {*begins}
-    if start["sign"] == "?" or (is_name and _WORD_OF_A_NAME.fullmatch(value)):
+    if start["sign"] == "?" or (is_name and credential_patterns.WORD_OF_A_NAME.fullmatch(value)):
         return any(map(is_token, value.split()))
     return is_literal(value, depth + 1)
 
@@ -243,14 +124,15 @@ def _tokens(value: Any) -> list[str]:
     One search in all of a document takes a hundredth of a search in each of its texts, so only texts with escapes are
     searched by themselves.
     """
-    found = credentials(json.dumps(value, ensure_ascii=False))
-    is_full = len(found) >= MAX_FOUND
+    in_document = credentials(json.dumps(value, ensure_ascii=False))
+    is_full = len(in_document) >= MAX_FOUND
     for _, text in texts(value):
         # In the document, quotes and other escapes separate what is together in the text.
         if is_full or json.dumps(text, ensure_ascii=False) != f'"{text}"':
-            found += credentials(text)
-    found += [one for _, one in announced_credentials(value)]
-    return sorted({one.value for one in found}, key=lambda one: (-len(one), one))
+            in_document += credentials(text)
+    in_document += [credential for _, credential in announced_credentials(value)]
+    values = {credential.value for credential in in_document}
+    return sorted(values, key=lambda value: (-len(value), value))
 
 
 class _Place(NamedTuple):
@@ -286,28 +168,29 @@ class _Replacer:
             naming = next((value[key] for key in _NAMING if isinstance(value.get(key), str)), "")
             owners = (*place.owners, naming) if naming else place.owners
             program = value.get("command")
-            for key, one in value.items():
+            for key, item in value.items():
                 connection = _connection(key, place.connection)
                 is_generic = key.lower() in _GENERIC or connection_name(key) in CONNECTIONS
-                is_owner = isinstance(one, dict) and not is_generic
+                is_owner = isinstance(item, dict) and not is_generic
                 around = (*owners, key) if is_owner else owners
                 inner = _Place((*place.loc, key), around, key, connection)
                 inner = inner._replace(program=program if isinstance(program, str) else "")
-                if self._can_have_one(one, inner):
-                    self.visit(one, inner)
+                if self._can_have_one(item, inner):
+                    self.visit(item, inner)
         elif isinstance(value, list):
-            for position, one in enumerate(value):
+            for position, item in enumerate(value):
                 inner = place._replace(loc=(*place.loc, position))
-                if self._can_have_one(one, inner):
+                if self._can_have_one(item, inner):
                     flag = _flag_before(value, position) if place.connection == "args" else ""
-                    self._visit_item(one, flag, inner)
+                    self._visit_item(item, flag, inner)
+            # After the arguments by themselves: whether -p has a password depends on the program before it.
             self._visit_passwords(value, place)
         elif isinstance(value, str):
             text = value
-            for before, literal, name in self._literals(value, place):
-                if before + literal in text:
+            for prefix, literal, name in self._literals(value, place):
+                if prefix + literal in text:
                     reference = self._reference(literal, name, place)
-                    text = text.replace(before + literal, before + reference)
+                    text = text.replace(prefix + literal, prefix + reference)
             if text != value:
                 self.texts[place.loc] = text
 
@@ -362,22 +245,30 @@ class _Replacer:
         elif _is_argument_of(flag, value):
             self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
         else:
-            is_line = isinstance(flag, str) and _SHELL_FLAG.fullmatch(flag) is not None
+            is_line = (
+                isinstance(flag, str) and credential_patterns.SHELL_FLAG.fullmatch(flag) is not None
+            )
             self.visit(value, place._replace(is_argument=not is_line))
 
     def _visit_passwords(self, arguments: list[Any], place: _Place) -> None:
         """Replace the passwords after ``-p`` of the programs that take one there."""
         if place.connection != "args":
             return
-        words = [place.program, *(one if isinstance(one, str) else "" for one in arguments)]
+        words = [
+            place.program,
+            *(argument if isinstance(argument, str) else "" for argument in arguments),
+        ]
         is_glued = is_apart = False
-        for position, (before, word) in enumerate(pairwise(words)):
-            name = before.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-            is_glued = is_glued or re.fullmatch(_PROGRAMS_WITH_GLUED_P, name) is not None
+        for position, (previous, word) in enumerate(pairwise(words)):
+            name = previous.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+            is_glued = (
+                is_glued
+                or re.fullmatch(credential_patterns.PROGRAMS_WITH_GLUED_P, name) is not None
+            )
             is_apart = is_apart or name in {"login", "sshpass"}
             start = "-p" if is_glued and word.startswith("-p") else ""
             value = word.removeprefix(start)
-            if (start or (is_apart and before == "-p")) and is_literal(value):
+            if (start or (is_apart and previous == "-p")) and is_literal(value):
                 inner = place._replace(loc=(*place.loc, position))
                 self.texts[inner.loc] = start + self._reference(value, "password", inner)
 
@@ -402,16 +293,16 @@ class _Replacer:
         """Yield the credentials of a text: what is before each, the credential, and its name."""
         key = place.key
         for value, name in self._secrets_at(place):
-            scheme = _SCHEME.match(value)
-            before = scheme[0] if scheme else ""
+            scheme = credential_patterns.SCHEME.match(value)
+            prefix = scheme[0] if scheme else ""
             if value == text:
-                yield before, value[len(before) :], name
+                yield prefix, value[len(prefix) :], name
                 return
             # In a JSON document in the text, a short value is also a part of other words.
-            literal = _as_written(f'"{before}', value[len(before) :], text)
-            yield f'"{before}', literal, name
+            literal = _as_written(f'"{prefix}', value[len(prefix) :], text)
+            yield f'"{prefix}', literal, name
         if (is_connection := place.connection in CONNECTIONS | {"args"}) and (
-            scheme := _ANNOUNCED_BY_SCHEME.match(text)
+            scheme := credential_patterns.ANNOUNCED_BY_SCHEME.match(text)
         ):
             if is_literal(text):
                 yield scheme["before"], scheme["value"], key
@@ -419,25 +310,30 @@ class _Replacer:
         if "://" in text and "@" in text and _has_login_word(text):
             yield "", text, key if key.lower().endswith("url") else f"{key}_url"
             return
-        for login in _LOGIN.finditer(text) if is_connection or _URL.match(text) else ():
+        for login in (
+            credential_patterns.LOGIN.finditer(text)
+            if is_connection or credential_patterns.URL.match(text)
+            else ()
+        ):
             if is_literal(login["value"]):
                 yield login["before"], login["value"], _password_name(place)
         yield from _secrets_in_parameters(text)
-        for one in _AFTER_SCHEME.finditer(text) if is_connection else ():
-            if is_literal(one["value"]):
-                yield one["before"], one["value"], one["name"]
-        for one in _named_values(text, place):
-            name = unquote(one["name"])
-            if is_secret(name, one["value"]) and is_literal(one["value"]):
-                yield one["before"], one["value"], name
-        for pattern in _PASSWORDS if place.connection == "args" else ():
-            for one in pattern.finditer(text):
-                if is_literal(one["value"]):
-                    yield one["before"], one["value"], "password"
-        if place.connection == "args" and ("curl" in text or _CURL.match(text)):
-            for one in _CURL.finditer(text):
-                if _is_login(one):
-                    yield one["before"], one["value"], "password"
+        for written in credential_patterns.AFTER_SCHEME.finditer(text) if is_connection else ():
+            if is_literal(written["value"]):
+                yield written["before"], written["value"], written["name"]
+        for written in _named_values(text, place):
+            name = unquote(written["name"])
+            if is_secret(name, written["value"]) and is_literal(written["value"]):
+                yield written["before"], written["value"], name
+        for pattern in credential_patterns.PASSWORDS if place.connection == "args" else ():
+            for written in pattern.finditer(text):
+                if is_literal(written["value"]):
+                    yield written["before"], written["value"], "password"
+        if place.connection == "args" and ("curl" in text or credential_patterns.CURL.match(text)):
+            for written in credential_patterns.CURL.finditer(text):
+                if _is_login(written):
+                    yield written["before"], written["value"], "password"
+        # Last: what a name announces has that name as its secret, not the key of the text.
         for token in self._tokens:
             yield "", token, self._announced(place) or key
 
@@ -451,32 +347,46 @@ class _Replacer:
         if literal not in self._names:
             place = place._replace(owners=tuple(map(self._without_tokens, place.owners)))
             name = _secret_name(self._without_tokens(name), place)
+            # Two credentials must not become one secret, which would send the value of the one in place of the
+            # other.
             name = unused(name, self._names.values(), "_")
             self._names[literal] = name
-        found = self._names[literal]
-        self.found.append(Note(place.loc, _message(found), found))
-        return f"${{{found}}}"
+        secret = self._names[literal]
+        self.found.append(Note(place.loc, _message(secret), secret))
+        return f"${{{secret}}}"
 
 
 def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
     """Yield the values of a text that have a name, in each form that the text may have at its place."""
     if place.connection == "args":
-        whole = (_WHOLE_FLAG, _ASSIGNMENT, _SLASH_FLAG) if place.is_argument else ()
-        for pattern in (*whole, *_FLAGS):
+        whole = (
+            (
+                credential_patterns.WHOLE_FLAG,
+                credential_patterns.ASSIGNMENT,
+                credential_patterns.SLASH_FLAG,
+            )
+            if place.is_argument
+            else ()
+        )
+        for pattern in (*whole, *credential_patterns.FLAGS):
             yield from pattern.finditer(text)
         # The value of a flag can be a header itself: `--header=Authorization: Bearer ...`.
-        flag = _WHOLE_FLAG.match(text) if place.is_argument else None
+        flag = credential_patterns.WHOLE_FLAG.match(text) if place.is_argument else None
         if flag is not None:
-            yield from _HEADERS[0].finditer(flag["value"])
+            yield from credential_patterns.HEADERS[0].finditer(flag["value"])
     if place.connection == "args" or place.connection in CONNECTIONS:
-        for pattern in _HEADERS:
+        for pattern in credential_patterns.HEADERS:
             yield from pattern.finditer(text)
     if place.connection == "args" or place.connection in CONNECTIONS:
-        for pattern in (*_ASSIGNMENTS, _MEMBER, *_WRITTEN_VALUES):
+        for pattern in (
+            *credential_patterns.ASSIGNMENTS,
+            credential_patterns.MEMBER,
+            *credential_patterns.WRITTEN_VALUES,
+        ):
             yield from pattern.finditer(text)
-    yield from _PARAMETER.finditer(text)
+    yield from credential_patterns.PARAMETER.finditer(text)
     if "://" in text:
-        yield from _MATRIX_PARAMETER.finditer(text)
+        yield from credential_patterns.MATRIX_PARAMETER.finditer(text)
 
 
 def _flag_before(arguments: list[Any], position: int) -> Any:
@@ -491,11 +401,11 @@ def _secrets_in_parameters(text: str) -> Iterator[tuple[str, str, str]]:
 
     All of the document becomes the secret, because a part of it is escaped and has no place of its own.
     """
-    for one in _PARAMETER.finditer(text) if "%7b" in text.lower() else ():
-        for named in named_texts([unquote(one["value"])]):
+    for parameter in credential_patterns.PARAMETER.finditer(text) if "%7b" in text.lower() else ():
+        for named in named_texts([unquote(parameter["value"])]):
             name = first_secret(named.names, named.text, in_connection=True)
             if name and is_literal(named.text):
-                yield one["before"], one["value"], one["name"]
+                yield parameter["before"], parameter["value"], parameter["name"]
                 break
 
 
@@ -511,15 +421,19 @@ def _as_written(before: str, value: str, text: str) -> str:
 
 def _login_after(flag: Any, value: Any) -> re.Match[str] | None:
     """Return the user and the password of an argument after ``-u``, as curl takes them."""
-    if not isinstance(flag, str) or not isinstance(value, str) or not _USER_FLAG.fullmatch(flag):
+    if (
+        not isinstance(flag, str)
+        or not isinstance(value, str)
+        or not credential_patterns.USER_FLAG.fullmatch(flag)
+    ):
         return None
-    login = _USER.fullmatch(value)
+    login = credential_patterns.LOGIN_OF_FLAG.fullmatch(value)
     return login if login is not None and _is_login(login) else None
 
 
-def _is_login(found: re.Match[str]) -> bool:
+def _is_login(login: re.Match[str]) -> bool:
     """Return whether ``user:value`` is a user and a password, not the user and the group of a container."""
-    user, value = found["name"], found["value"]
+    user, value = login["name"], login["value"]
     return value != user and not (user.isdecimal() and value.isdecimal()) and is_literal(value)
 
 
@@ -542,14 +456,14 @@ def _is_distinct(literal: str) -> bool:
 def _has_login(text: str) -> bool:
     """Return whether a text has a URL with a literal password, or with a token as its user."""
     return _has_login_word(text) or any(
-        is_literal(login["value"]) for login in _LOGIN.finditer(text)
+        is_literal(login["value"]) for login in credential_patterns.LOGIN.finditer(text)
     )
 
 
 def _has_login_word(text: str) -> bool:
     """Return the same for URLs that are whole words, whose password can have quotes."""
     # A reference can have spaces and colons, as `${env:USER}`.
-    for word in _IN_BRACES.sub("${X}", text).split():
+    for word in credential_patterns.IN_BRACES.sub("${X}", text).split():
         try:
             url = urlsplit(word)
         except ValueError:
@@ -570,7 +484,11 @@ def _is_argument_of(flag: Any, value: Any) -> bool:
     """Return whether a value is a credential that follows its flag, as in ``--token VALUE``."""
     if not isinstance(flag, str) or not isinstance(value, str) or value.startswith("-"):
         return False
-    return bool(_IS_FLAG.fullmatch(flag)) and is_secret(flag, value) and is_literal(value)
+    return (
+        bool(credential_patterns.IS_FLAG.fullmatch(flag))
+        and is_secret(flag, value)
+        and is_literal(value)
+    )
 
 
 def _secret_name(name: str, place: _Place) -> str:

@@ -92,6 +92,7 @@ def bundle_document(path: str, files: Mapping[str, bytes], executable: Collectio
 
 def without_signature(content: bytes) -> bytes:
     """Return the ZIP of a signed bundle, whose signature is after it."""
+    # The last one: the bytes may be in a file of the bundle too.
     at = content.rfind(_SIGNATURE)
     if at < 0 or not content.endswith(_SIGNATURE_END):
         return content
@@ -130,6 +131,7 @@ def _add_files(document: Document, imported: Imported) -> None:
     for path, content in document.files.items():
         if PYCACHE in path.split("/"):
             continue  # a cache, which covalt-git never copies
+        # Python prefers it to the source beside it, so it could run code that a reviewer has not seen.
         if is_bytecode(path):
             imported.lost_files[path] = BYTECODE
         else:
@@ -155,6 +157,7 @@ def _read_entry_point(toolset: Node, source: Part, files: Mapping[str, bytes]) -
 
 def _uv_options(files: Mapping[str, bytes]) -> list[str]:
     """Return the options of uv that run a bundle's server without writing into its folder."""
+    # With a project, uv writes its environment into the folder, which is a read-only copy here.
     args = ["run", "--no-project"]
     try:
         project = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("project", {})
@@ -192,7 +195,7 @@ class _Settings:
             server.node("env")
             self._set(("env", name), text, value, settings)
 
-    def _read_argument(self, argument: Part, before: str) -> None:
+    def _read_argument(self, argument: Part, previous: str) -> None:
         args = self._server.value["args"]
         whole = _SETTING.fullmatch(argument.value)
         setting = self._settings.get(whole[1]) if whole else None
@@ -204,7 +207,9 @@ class _Settings:
             return
         text, settings = self._filled(argument.value)
         is_missing = any(map(self._is_missing, settings))
-        if is_missing and not (whole and before.startswith("-") and "=" not in before):
+        # An argument without its value would be read as the value of another one; a flag without its value
+        # would take the next argument.
+        if is_missing and not (whole and previous.startswith("-") and "=" not in previous):
             self._imported.notes.append(Note(argument.loc, _OPTIONAL))
             return
         args.append(text)
@@ -232,8 +237,8 @@ class _Settings:
                     self._server.trace(path, setting[key].loc)
 
     def _is_missing(self, setting: Part) -> bool:
-        known = "default" in setting or setting.peek("required") or setting.peek("sensitive")
-        return not known
+        has_value = "default" in setting or setting.peek("required") or setting.peek("sensitive")
+        return not has_value
 
     def _filled(self, text: str) -> tuple[str, list[Part]]:
         """Return a text with references in place of settings and places, and its settings."""
@@ -259,6 +264,7 @@ class _Settings:
         if default is not None:
             values = default if isinstance(default, list) else [default]
             return ",".join(_plain(item if isinstance(item, str) else json.dumps(item)) for item in values)  # fmt: skip
+        # A setting is named within its bundle; `PORT` of the environment is that of all programs.
         name = owned_variable(self._owner, key)
         return f"${{env:{name}{':-' if is_optional else ''}}}"
 
@@ -326,7 +332,7 @@ def _manifest_server(manifest: Part, settings: JsonObject) -> JsonObject:
 
 
 def _reference_to_setting(text: str) -> str:
-    marked = re.sub(r"(\$\$)|\$(?:toolset\b|\{toolset\})", lambda found: found[1] or "\0", text)
+    marked = re.sub(r"(\$\$)|\$(?:toolset\b|\{toolset\})", lambda dollar: dollar[1] or "\0", text)
     return with_references(marked, _setting_of).replace("\0", "${__dirname}")
 
 

@@ -144,7 +144,10 @@ class Node:
 
     def copy_texts(self, source: Part, names: Mapping[str, str]) -> None:
         """Set the values that are texts of 1 to 200 characters, as :meth:`copy` does."""
-        self.copy(source, {one: ours for one, ours in names.items() if is_short(source.peek(one))})
+        self.copy(
+            source,
+            {theirs: ours for theirs, ours in names.items() if is_short(source.peek(theirs))},
+        )
 
     def trace(self, path: Loc, origin: Loc) -> None:
         """Record that a part of this object has the value at ``origin``, or contains it."""
@@ -163,11 +166,11 @@ class Node:
 
     def tools(self, sources: Sequence[Part], key: str = "name") -> Iterator[tuple[Part, Node]]:
         """Append a tool for each source, with an id similar to the source's text at ``key``; yield both."""
-        names = local_names(one.peek(key) for one in sources)
-        for one in sources:
+        names = local_names(source.peek(key) for source in sources)
+        for source in sources:
             tool = self.item("tools")
-            tool.set("id", one[key], names[one.peek(key)])
-            yield one, tool
+            tool.set("id", source[key], names[source.peek(key)])
+            yield source, tool
 
 
 @dataclass
@@ -201,7 +204,7 @@ class Imported:
 
     def toolset(self, wanted: str, *, name: str = "") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""
-        existing = {one["id"] for one in self.toolsets} | RESERVED_TOOLSET_IDS
+        existing = {toolset["id"] for toolset in self.toolsets} | RESERVED_TOOLSET_IDS
         toolset_id = unused(suggest_id(wanted) or "tools", existing)
         title = (name.strip() or wanted.strip() or toolset_id)[:MAX_TEXT]
         manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": "0"}
@@ -218,6 +221,7 @@ class Imported:
         if not problems:
             tool.set("input_schema", source, schema)
             return True
+        # Kept, because its request may be right; called, it would get unchecked arguments.
         tool.value["enabled"] = False
         reason = shorten(problems[0][1], MAX_TEXT)
         message = f"not a JSON Schema ({reason}): the tool is disabled"
@@ -229,17 +233,17 @@ class Imported:
 
         Tools also have their ``known`` values, and toolsets their other files as ``files``.
         """
-        found = []
+        parts_of_toolsets = []
         for position, manifest in enumerate(self.toolsets):
             part = {**manifest, "files": self.files[position]}
             if self.known and "tools" in manifest:
                 part["tools"] = [
-                    {**self.known.get((position, "tools", at), {}), **one}
-                    for at, one in enumerate(manifest["tools"])
+                    {**self.known.get((position, "tools", at), {}), **tool}
+                    for at, tool in enumerate(manifest["tools"])
                 ]
             used[position, "manifest_version"] = ""
-            found.append(Part(part, (position,), used))
-        return found
+            parts_of_toolsets.append(Part(part, (position,), used))
+        return parts_of_toolsets
 
 
 @dataclass(frozen=True)
@@ -287,8 +291,8 @@ def changed(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: changed(one, change) for key, one in value.items()}
-    return [changed(one, change) for one in value] if isinstance(value, list) else value
+        return {key: changed(item, change) for key, item in value.items()}
+    return [changed(item, change) for item in value] if isinstance(value, list) else value
 
 
 def with_values(value: Any, others: Mapping[Loc, Any]) -> Any:
@@ -316,30 +320,32 @@ def variable_name(*texts: str) -> str:
 def owned_variable(owner: str, name: str) -> str:
     """Return a name for a variable of a server, which begins with the server's unless it already has a word of it."""
     parts = re.findall(r"[A-Z0-9]+", owner.upper())
-    parts = [one for one in parts if one not in _COMMON_PARTS] or parts
-    found = variable_name(name)
-    return variable_name(*parts, found) if {*found.split("_")}.isdisjoint(parts) else found
+    parts = [part for part in parts if part not in _COMMON_PARTS] or parts
+    variable = variable_name(name)
+    is_apart = {*variable.split("_")}.isdisjoint(parts)
+    return variable_name(*parts, variable) if is_apart else variable
 
 
 def unused(name: str, existing: Collection[str], separator: str = "-") -> str:
     """Return the name, with a number if it already exists."""
     numbered = (f"{name[: MAX_ID - 8]}{separator}{at}" for at in range(2, len(existing) + 3))
-    return next(one for one in (name, *numbered) if one not in existing)
+    return next(candidate for candidate in (name, *numbered) if candidate not in existing)
 
 
 def leaves(value: Any) -> list[Loc]:
     """Return the places of all scalars and of all empty objects and lists."""
-    found: list[Loc] = []
+    places: list[Loc] = []
+    # Not recursive: values of others can be deeper than the stack.
     waiting: list[tuple[Loc, Any]] = [((), value)]
     while waiting:
-        at, one = waiting.pop()
-        if isinstance(one, dict) and one:
-            waiting += [((*at, key), inner) for key, inner in one.items()]
-        elif isinstance(one, list) and one:
-            waiting += [((*at, position), inner) for position, inner in enumerate(one)]
+        at, inner_value = waiting.pop()
+        if isinstance(inner_value, dict) and inner_value:
+            waiting += [((*at, key), inner) for key, inner in inner_value.items()]
+        elif isinstance(inner_value, list) and inner_value:
+            waiting += [((*at, position), inner) for position, inner in enumerate(inner_value)]
         else:
-            found.append(at)
-    return found
+            places.append(at)
+    return places
 
 
 def pointer_text(loc: Loc) -> str:

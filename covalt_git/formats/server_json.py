@@ -165,6 +165,7 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
             server.trace(("args", at), origin.loc)
     for origin in command_line.implied:
         server.trace(("command",), origin.loc)
+    # A note, not a loss: a program whose optional arguments have no value starts without them.
     if command_line.left_out:
         names = ", ".join(command_line.left_out)
         message = (
@@ -178,10 +179,12 @@ def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
     if identifier is None or not isinstance(identifier.value, str):
         return "the package has no identifier"
     if registry == "mcpb":
+        # The URL is the author's, and the message is a command to paste.
         url = shlex.quote(identifier.value)
         return f"the package is a bundle, with files of its own: covalt-git bundle import {url}"
     transport = package.peek("transport")
     kind = transport.get("type") if isinstance(transport, dict) else None
+    # The client of such a package would wait for messages on a stdout that has none.
     if kind in _TRANSPORTS:
         url = transport.get("url", "a URL")
         return f"the program serves {url} itself: start it, and add a server with this URL"
@@ -227,6 +230,7 @@ class _CommandLine:
         name = self._name(identifier.value, first)
         self.words = [*first, *rest]
         at = self._position(identifier.value)
+        # A container does not inherit the environment of the program that starts it.
         if self._program in _CONTAINERS:
             texts = " ".join(item.text for item in self.words[:at])
             missing = [item for item in variables if not re.search(rf"\b{item}\b", texts)]
@@ -335,6 +339,7 @@ def _is_switch(argument: Part) -> bool:
         "choices",
         "is_required",
     )
+    # Many files have only the name of a flag without a value.
     is_alone = not any(_part(argument, key) is not None for key in described)
     return argument.peek("value") == "" or ("value" not in argument and is_alone)
 
@@ -365,6 +370,7 @@ class _Inputs:
         """
         is_hidden = _is_secret(source, variable or name)
         text = source.peek("value")
+        # A fixed value of a secret is a credential of the author.
         if isinstance(text, str) and (not is_hidden or re.search(r"\{.+\}", text)):
             return self.filled(source["value"], source, variable)
         default = source.peek("default")
@@ -410,13 +416,13 @@ class _Inputs:
 def _flags(source: Part) -> tuple[Part, ...]:
     """Return the properties of a value that a reference, or the lack of one, says too; some files write ``required``."""
     parts = (_part(source, key) for key in ("is_required", "required", "is_secret"))
-    return tuple(one for one in parts if one is not None)
+    return tuple(part for part in parts if part is not None)
 
 
 def _is_secret(source: Part, name: str) -> bool:
     """Return whether a value is a secret: if the document does not say it, by its name."""
-    found = _peek(source, "is_secret")
-    return is_secret(name) if found is None else bool(found)
+    is_marked = _peek(source, "is_secret")
+    return is_secret(name) if is_marked is None else bool(is_marked)
 
 
 def _part(source: Part, *keys: str) -> Part | None:
@@ -429,21 +435,21 @@ def _part(source: Part, *keys: str) -> Part | None:
 
 
 def _peek(source: Part, *keys: str) -> Any:
-    found = _part(source, *keys)
-    return None if found is None else found.value
+    part = _part(source, *keys)
+    return None if part is None else part.value
 
 
 def _items(source: Part, key: str) -> list[Part]:
-    found = _part(source, key)
-    return [] if found is None else [found[at] for at in range(len(found.value))]
+    listed = _part(source, key)
+    return [] if listed is None else [listed[at] for at in range(len(listed.value))]
 
 
-def _set(node: Node, key: str, found: _Word) -> None:
-    node.value[key] = found.text
-    for one in found.origins:
-        node.trace((key,), one.loc)
+def _set(node: Node, key: str, word: _Word) -> None:
+    node.value[key] = word.text
+    for origin in word.origins:
+        node.trace((key,), origin.loc)
 
 
 def _server_id(toolset: Node) -> str:
-    existing = [one["id"] for one in toolset.value.get("mcp_servers", ())]
+    existing = [server["id"] for server in toolset.value.get("mcp_servers", ())]
     return unused(toolset.value["id"], existing)

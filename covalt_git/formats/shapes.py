@@ -45,7 +45,7 @@ def schema_of(shape: Any) -> JsonObject:
 def are_objects(items: Any, *keys: str) -> bool:
     """Return whether a value is a list of objects that have these keys."""
     return isinstance(items, list) and all(
-        isinstance(one, dict) and one.keys() >= set(keys) for one in items
+        isinstance(item, dict) and item.keys() >= set(keys) for item in items
     )
 
 
@@ -57,12 +57,12 @@ def duplicates(value: JsonObject, path: tuple[str, ...], loc: Loc = ()) -> list[
     first, *rest = path
     items = list(enumerate(value.get(first, ())))
     if len(rest) > 1:
-        inner = [duplicates(one, tuple(rest), (*loc, first, at)) for at, one in items]
-        return [problem for found in inner for problem in found]
+        inner = [duplicates(item, tuple(rest), (*loc, first, at)) for at, item in items]
+        return [problem for problems in inner for problem in problems]
     (key,) = rest
     seen: dict[str, int] = {}
     return [
-        ((*loc, first, at, key), f"the {key} {one[key][:60]!r} is used twice")
-        for at, one in items
-        if seen.setdefault(one[key], at) != at
+        ((*loc, first, at, key), f"the {key} {item[key][:60]!r} is used twice")
+        for at, item in items
+        if seen.setdefault(item[key], at) != at
     ]

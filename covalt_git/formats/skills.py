@@ -44,6 +44,8 @@ def headers(path: str, files: Mapping[str, bytes], *, skip_bad: bool = False) ->
         for name, content in files.items() if not problems else ():
             if name.startswith(folder):
                 text = content.decode("utf-8", "replace") if b"\0" not in content else ""
+                # Agents follow these texts, and hidden characters in them are instructions that a reviewer
+                # does not see.
                 problems += check_text(text, f"{path}/{name}")[0]
         errors = [item for item in problems if item.severity == "error"]
         if errors or reading.document is None:
@@ -56,18 +58,17 @@ def headers(path: str, files: Mapping[str, bytes], *, skip_bad: bool = False) ->
     if wrong and not skip_bad:
         raise BadPartsError(path, wrong, problems)
     rest = {name: item for name, item in files.items() if not name.startswith((*wrong,))}
-    left_out = {f"/{folder.rstrip('/')}": _reason(errors[0]) for folder, errors in wrong.items()}
+    left_out: dict[str, str] = {}
+    for folder, (first, *_) in wrong.items():
+        reason = f"left out: {first.path}:{first.line}:{first.col} {first.message}"
+        left_out[f"/{folder.rstrip('/')}"] = reason
     return SkillFiles(result, rest if wrong else files, left_out)
-
-
-def _reason(problem: Problem) -> str:
-    return f"left out: {problem.path}:{problem.line}:{problem.col} {problem.message}"
 
 
 def recognize(document: Document) -> bool:
     """Return whether a document has this format."""
     values = document.value if isinstance(document.value, dict) else {}
-    is_skill = bool(values) and all(one.endswith(SKILL) for one in values)
+    is_skill = bool(values) and all(path.endswith(SKILL) for path in values)
     return document.kind == "folder" and is_skill
 
 

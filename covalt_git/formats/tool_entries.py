@@ -68,10 +68,10 @@ def read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     entries = source.parts("tools") if "tools" in source else [source]
     toolset = imported.toolset(document.stem if "tools" in source else source.peek("tool_id"))
-    callable_ones = [
-        one for one in entries if _is_request(one.peek("protocol_meta", {}).get("http"))
+    with_requests = [
+        entry for entry in entries if _is_request(entry.peek("protocol_meta", {}).get("http"))
     ]
-    for entry, tool in toolset.tools(callable_ones, "tool_id"):
+    for entry, tool in toolset.tools(with_requests, "tool_id"):
         _read_tool(tool, entry, entry["protocol_meta"]["http"])
 
 
@@ -86,6 +86,7 @@ def _read_tool(tool: Node, entry: Part, http: Part) -> None:
     request.copy(http, {"method": "method", "url": "url"})
     request.copy(http, {"headers": "headers"}, escaped)
     names = {**_SECURITY}
+    # With a protocol that covalt-git does not know, no call would match the list, and none could be made.
     if entry.peek("protocols") and _PROTOCOLS.issuperset(entry.peek("protocols")):
         names["protocols"] = "protocols"
     if names.keys() & entry.value.keys():
@@ -105,17 +106,17 @@ def write(toolsets: Sequence[Part], _imported: Imported) -> Any:
 
 def _entry(tool: Part) -> JsonObject:
     name = tool.take("id")
-    made = {"tool_id": name, "name": name}
-    made |= tool.taken({"name": "name", "description": "description"})
+    output = {"tool_id": name, "name": name}
+    output |= tool.taken({"name": "name", "description": "description"})
     if "security" in tool:
-        made |= tool["security"].taken({**_SECURITY, "protocols": "protocols"})
+        output |= tool["security"].taken({**_SECURITY, "protocols": "protocols"})
     tool.drop_keys("other programs cannot call a Python function of a toolset", "entrypoint")
     if "http" in tool:
-        made["protocol_meta"] = {"http": _request(tool["http"])}
-    return made
+        output["protocol_meta"] = {"http": _request(tool["http"])}
+    return output
 
 
 def _request(http: Part) -> JsonObject:
-    made = http.taken({"method": "method", "url": "url"})
+    request = http.taken({"method": "method", "url": "url"})
     headers = plain_headers(http, "a header of an entry has no arguments")
-    return {**made, **({"headers": headers} if headers or "headers" in http else {})}
+    return {**request, **({"headers": headers} if headers or "headers" in http else {})}

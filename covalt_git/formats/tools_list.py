@@ -76,11 +76,11 @@ def _definition(tool: Part) -> JsonObject:
     tool.drop_keys(
         "a tools/list result only describes tools; a server runs them", "entrypoint", "http"
     )
-    made: JsonObject = {"name": tool.take("id"), **tool.taken(_TOOL)}
-    made.setdefault("inputSchema", {"type": "object"})
+    output: JsonObject = {"name": tool.take("id"), **tool.taken(_TOOL)}
+    output.setdefault("inputSchema", {"type": "object"})
     if "annotations" in tool:
-        made["annotations"] = tool["annotations"].taken(_HINTS)
-    return made
+        output["annotations"] = tool["annotations"].taken(_HINTS)
+    return output
 
 
 def write_lock(toolsets: Sequence[Part], imported: Imported) -> Any:

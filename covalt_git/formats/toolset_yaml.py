@@ -98,8 +98,12 @@ def _text(manifest: Any) -> bytes:
 def _order(manifest: Any) -> int:
     """Return the position of a toolset in the document that it came from."""
     extensions = manifest.get("extensions") if isinstance(manifest, dict) else None
-    found = [one.get("order") for one in (extensions or {}).values() if isinstance(one, dict)]
-    return next((one for one in found if isinstance(one, int)), 0)
+    orders = [
+        extension.get("order")
+        for extension in (extensions or {}).values()
+        if isinstance(extension, dict)
+    ]
+    return next((order for order in orders if isinstance(order, int)), 0)
 
 
 def _add(
@@ -108,7 +112,9 @@ def _add(
     original = others.get(MANIFEST, document.text.encode())  # it has the places of problems
     files = {**others, MANIFEST: _text(manifest) if imported.notes else original}
     result = manifest.get("id") if isinstance(manifest, dict) else None
+    # The id of others becomes a folder: `../x` must not lead out of the temporary one.
     toolset_id = result if isinstance(result, str) and is_id(result) else "unnamed"
+    # As a project, so that a converted toolset has exactly the tools that the reader of projects gives it.
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         root = Path(name)
         for path, content in files.items():
@@ -156,12 +162,14 @@ def write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
             message = "the input only has definitions of tools, without requests or functions"
             raise FormatError(message, hint="add the MCP server that has them to a toolset")
         text = _text(manifest)
+        # Before it is read back, which takes long for such a file.
         if len(text) > yaml_text.MAX_BYTES or len(leaves(manifest)) > yaml_text.MAX_NODES // 2:
             limit = yaml_text.MAX_BYTES >> 20
             message = (
                 f"toolset {manifest['id']!r} would be larger than validate accepts ({limit} MiB)"
             )
             raise FormatError(message, hint="split the input into several documents")
+        # A file that validate refuses is not written: YAML cannot represent every text.
         checked = read_text(text, f"{manifest['id']}/{MANIFEST}", ToolsetManifest)
         if checked.problems:
             raise refuse("the output", checked.problems)

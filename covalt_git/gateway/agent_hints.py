@@ -44,6 +44,7 @@ def for_agent(hint: str, style: Style = "dots") -> str:
 
 
 def _line_for_agent(hint: str, style: Style) -> str:
+    # First, so that no rule below takes a part of such a command for one with a tool.
     hint = _WITHOUT_TOOL.sub("", hint).strip()
     for command, tool in _REPLACED:
         (name,) = tool_names.names([f"{BUILTIN_NAMESPACE}:{tool}"], style)

@@ -59,6 +59,8 @@ def request_approval(
     The call stays pending if ``pages`` has no URL for it, if the client cannot or does not open the page, or
     if no reviewer decides within :data:`PATIENCE_S`.  With ``ask_again``, the client is then asked a second time.
     """
+    # A client that never decides would be sent to the same page for minutes before its agent learns the
+    # execution_id.
     for _ in range(MOST_TIMES if ask_again else 1):
         approval = outcome.approval
         if approval is None or follower.cancel.is_set():
@@ -72,6 +74,8 @@ def request_approval(
             answer = inquiry.wait(patience_s, follower.cancel)[KEY]
         except (CannotAskError, NotAnsweredError):
             break
+        # A user who declines once must not be asked again; the answer itself approves nothing
+        # (test_no_answer_of_a_client_approves_a_call).
         if answer["action"] != "accept":
             break
         outcome = _wait_for_decision(project, outcome, approval, follower)
@@ -92,6 +96,7 @@ def _wait_for_decision(
 
     The time does not count while the approved call runs, which has a time limit of its own.
     """
+    # Polled, because another process writes the decision.
     end = time.monotonic() + PATIENCE_S
     while not follower.cancel.is_set():
         with suppress(StillRunningError):
@@ -130,6 +135,7 @@ def decide(
         CovaltError: ``unknown_execution``, if the client neither requested the call nor may decide about it.
         CovaltError: if the call cannot run, or the files have changed, so that a new approval is pending.
     """
+    # Of any principal: a reviewer decides about calls of others.
     approval = _approval(project, execution_id)
 
     def may_decide(config: ProjectConfig, approval: Approval) -> bool:
@@ -173,9 +179,14 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
 def _find_approval(project: Project, execution_id: str) -> Approval:
     """Return the approval with that id, of a call of this principal."""
     requester = (project.principal.id, project.principal.role)
-    found = _approval(project, execution_id)
-    if found and (found.by, found.role) == requester and project.catalog.sees(found.tool_id):
-        return found
+    approval = _approval(project, execution_id)
+    # One error for all cases: another one would reveal that a call of another principal exists.
+    if (
+        approval
+        and (approval.by, approval.role) == requester
+        and project.catalog.sees(approval.tool_id)
+    ):
+        return approval
     raise CovaltError(
         f"no call of yours has the execution id {execution_id!r}",
         hint="pass the execution_id that the call returned",
@@ -188,14 +199,14 @@ def _approval(project: Project, execution_id: str) -> Approval | None:
     """Return the approval with that id, which any principal may have requested."""
     for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
         with project.chats.open(chat_id) as chat:
-            if (found := chat.approval(execution_id)) is not None:
-                return found
+            if (approval := chat.approval(execution_id)) is not None:
+                return approval
     return None
 
 
 def _newest(chat: ChatStore, approval: Approval) -> Approval:
     """Return the newest approval of the same call, as it is stored now."""
-    found = chat.approval(approval.execution_id)
-    while found is not None and found.superseded_by is not None:
-        approval, found = found, chat.approval(found.superseded_by)
-    return found or approval
+    current = chat.approval(approval.execution_id)
+    while current is not None and current.superseded_by is not None:
+        approval, current = current, chat.approval(current.superseded_by)
+    return current or approval

@@ -53,8 +53,11 @@ class _Call(BackgroundCall[Progress | Log, Any]):
 
     def ask(self, inquiry: Inquiry) -> None:
         """Publish an elicitation request; answers that the client sent in advance are used once."""
-        known = {key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early}
-        elicitation.deliver(inquiry, known)
+        # Once: a later question of the same key must not get an answer to an earlier one.
+        early_answers = {
+            key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early
+        }
+        elicitation.deliver(inquiry, early_answers)
         super().ask(inquiry)
 
 
@@ -65,6 +68,7 @@ class Calls:
         self, log: Callable[[ServerRequestContext[Any, Any], Log], Awaitable[None]]
     ) -> None:
         self._log = log
+        # Its own limiter: calls that wait for users must not take the threads that answer lists.
         self._threads = anyio.CapacityLimiter(MOST_CALLS)
         self._running: dict[_Call, asyncio.Task[None]] = {}
         self._asking: BackgroundCalls[_Call] = BackgroundCalls()
@@ -74,6 +78,7 @@ class Calls:
         running = [*self._running]
         for call in running:
             call.cancel.set_as("the server was stopped")
+        # A call that does not react must not keep the process from ending.
         with anyio.move_on_after(grace_s):
             for call in running:
                 await call.until(call.is_over)
@@ -98,25 +103,29 @@ class Calls:
             # Not in the task group of the request: the call may outlive it.
             self._running[call] = asyncio.create_task(self._run(call, work))
         else:
-            known = self._asking.get(state[0])
-            if known is None:
+            waiting = self._asking.get(state[0])
+            if waiting is None:
                 raise CovaltError(
                     "the call that this request continues has expired",
                     hint="make the call again",
                     code="unknown_call",
                     http_status=404,
                 )
-            call, sent, inquiry = known, known.count, known.asking()
+            call, sent, inquiry = waiting, waiting.count, waiting.asking()
             call.cancel.left = False
+            # A replayed request has the answers of an earlier inquiry
+            # (test_a_replayed_answer_returns_the_first_result).
             if inquiry is not None and inquiry.id == state[1]:
                 elicitation.deliver(inquiry, answers)
         try:
             needed = await self._follow(ctx, call, sent, modern=modern)
         except anyio.get_cancelled_exc_class():
             call.cancel.set_as("its client cancelled it")
+            # The client has left, but the files of the call still have to be committed.
             with anyio.CancelScope(shield=True):
                 await call.until(call.is_over)
             raise
+        # Until the client comes back, another call of it may end this one, which holds its chat.
         if needed is not None:
             self._asking.find_or_add(call.token, call)
             call.cancel.left = True
@@ -166,6 +175,7 @@ class Calls:
                 elif modern:
                     needed = elicitation.input_required(inquiry, call.token)
                 else:
+                    # Each inquiry is sent once, although every event of the call wakes this loop.
                     current = inquiry
                     group.start_soon(elicitation.send, ctx, inquiry)
         return needed

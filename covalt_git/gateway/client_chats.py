@@ -99,6 +99,7 @@ class ClientChats:
             return project.only_chat.id
         with self._lock:
             last = self._chats.get(client.key) if client.key else None
+        # The user may have deleted it since.
         return last if last is not None and project.chats.has(last) else None
 
     def find_or_create(
@@ -112,16 +113,17 @@ class ClientChats:
         """
         if named is not None and not self._is_new(project, client, named):
             project.chats.check_exists(named)
+        # One lock for both steps: two calls that a client sends at once would create two chats.
         with self._lock:
             self.check_known(project, client, named)
-            found = self.find(project, client, named)
-            if found is None:
+            chat_id = self.find(project, client, named)
+            if chat_id is None:
                 with project.chats.new(
                     title=client.title or client.name or "an MCP client"
                 ) as chat:
                     client_chat = ClientChat(chat.id, new=True, to_name=client.stateless)
             else:
-                client_chat = ClientChat(found)
+                client_chat = ClientChat(chat_id)
             # A client without a key has the key "": it is only known that a chat of its token exists.
             for key in {client.key, client.connected}:
                 self._chats[key] = client_chat.id
@@ -139,11 +141,15 @@ class ClientChats:
         if client.key or named is not None or project.only_chat is not None:
             return
         with self._lock:
-            recent = [one for one in reversed(self._chats.values()) if project.chats.has(one)]
+            recent = [
+                chat_id for chat_id in reversed(self._chats.values()) if project.chats.has(chat_id)
+            ]
+        # Also chats from before this process, in which the client may have worked.
         newest = project.chats.newest_created()
         chats = dict.fromkeys([*recent, *([] if newest is None else [newest])])
         if chats:
             raise ChatNeededError([*chats])
 
     def _is_new(self, project: Project, client: Client, named: str) -> bool:
+        # A chat may have this id, and then the name means the chat.
         return client.stateless and named == NEW and not project.chats.has(NEW)

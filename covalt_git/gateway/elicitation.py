@@ -88,6 +88,7 @@ async def send(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
             with suppress(RuntimeError):  # the loop is closed, so that no request is open
                 loop.call_soon_threadsafe(group.cancel_scope.cancel)
 
+        # A call that ends would otherwise leave its questions open at the client.
         inquiry.on_end(end)
         for key, question in inquiry.open().items():
             group.start_soon(_send_one, ctx, inquiry, key, question)
@@ -97,6 +98,7 @@ async def _send_one(
     ctx: ServerRequestContext[Any, Any], inquiry: Inquiry, key: str, question: Question
 ) -> None:
     why: CovaltError = CannotAskError("the client did not answer")
+    # A client that always answers wrongly would hold the chat until the time limit.
     for _ in range(MOST_TRIES):
         try:
             inquiry.answer(key, await _send_request(ctx, question, f"{inquiry.id}/{key}"))
@@ -126,6 +128,7 @@ async def _send_request(
         if "tools" in question.params
         else types.CreateMessageResult,
     }
+    # Over HTTP, a message that is related to no request goes to a stream that the client may not have open.
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     result = await ctx.session.send_request(request, answers[question.method], metadata=related)
     return result.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -140,6 +143,8 @@ def boundary(role: str | None) -> RequestStateBoundary:
     The state is bound to the method, the tool, its arguments and the role.  The SDK rejects any other state
     with -32602 before it is parsed.
     """
+    # The state passes through the client, which could forge it
+    # (test_a_forged_state_and_one_of_another_call_are_refused).
     security = RequestStateSecurity.ephemeral(ttl=STATE_S)
     security.bind_principal = lambda _: f"role {role}"
     return RequestStateBoundary(security, default_audience="covalt-git")
@@ -153,6 +158,7 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     """
     meta = outcome.meta if isinstance(outcome, types.CallToolResult) else None
     error = (meta or {}).get(ERROR, {})
+    # A tool that gets along without the answer has a result, which the client gets.
     if not lacking or error.get("error") != CannotAskError.code:
         return
     needed = {_CAPABILITIES[kind] for kind in lacking}
@@ -224,6 +230,7 @@ def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
     for key, answer in responses.items():
         try:
             inquiry.answer(key, answer)
+        # Who answers is the client, so a wrong answer is as if it had none: the question is asked again.
         except (NoOpenQuestionError, InvalidAnswerError):
             continue
 
@@ -238,10 +245,12 @@ async def prompt_arguments(
 
     They stay missing if the client cannot ask the user, or the user does not answer.
     """
-    missing = [one for one in prompt.arguments if one.ask and one.name not in args]
+    missing = [
+        argument for argument in prompt.arguments if argument.ask and argument.name not in args
+    ]
     if not missing or "form" not in kinds_of(ctx):
         return args
-    inquiry = Inquiry({one.name: _question(one) for one in missing})
+    inquiry = Inquiry({argument.name: _question(argument) for argument in missing})
     if not is_modern(ctx):
         await send(ctx, inquiry)
     else:
@@ -249,8 +258,12 @@ async def prompt_arguments(
         # Without a state, answers of earlier requests are not stored, so all questions are asked again.
         if inquiry.open() and (needed := input_required(Inquiry(inquiry.questions))):
             return needed
-    accepted = {key: one for key, one in inquiry.answers().items() if one["action"] == "accept"}
-    return args | {name: one["content"][name] for name, one in accepted.items()}
+    accepted = {
+        key: argument
+        for key, argument in inquiry.answers().items()
+        if argument["action"] == "accept"
+    }
+    return args | {name: argument["content"][name] for name, argument in accepted.items()}
 
 
 def _question(argument: PromptArgument) -> Question:

@@ -26,13 +26,14 @@ def for_event(answer: bytes) -> bytes:
     except (KeyError, ValidationError):
         return answer
     size, content = len(answer), [*result.content]
+    # The largest first, so that as few as possible are left out.
     for block in sorted(result.content, key=_data_size, reverse=True):
         if size <= MOST_EVENT_BYTES or not _data_size(block):
             break
         size -= _data_size(block)
         content[content.index(block)] = _placeholder(block, result)
     facts["result"]["content"] = [
-        one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in content
+        block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in content
     ]
     return json.dumps(facts, separators=(",", ":")).encode()
 

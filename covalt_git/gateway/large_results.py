@@ -89,6 +89,7 @@ class Delivery(NamedTuple):
         Clients replace a result that does not match by an error, although the tool ran.  Results can differ from the
         schema: those of MCP servers, which are stored as they are, and those in which a secret was masked.
         """
+        # See test_structured_content_always_matches_the_listed_output_schema.
         if self.schema is None or not (problems := _mismatch(self.schema, value)):
             return self._wrapped(value)
         if isinstance(value, dict) and value.keys() == {"structured_content", "content"}:
@@ -181,8 +182,10 @@ def shape(value: Any, depth: int = 0) -> str:
 
 def _mismatch(schema: JsonObject, value: Any) -> str:
     """Return how a value differs from a schema; an empty text if it matches."""
-    found = json_schema.value_problems(schema, value)
-    return "; ".join(f"{json_path(place)}: {problem}" for place, problem in found[:_MOST_PROBLEMS])
+    problems = json_schema.value_problems(schema, value)
+    return "; ".join(
+        f"{json_path(place)}: {problem}" for place, problem in problems[:_MOST_PROBLEMS]
+    )
 
 
 def is_wrapped(schema: JsonObject | None) -> bool:
@@ -197,9 +200,11 @@ def output_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of a tool's structured content: of its result, :data:`TRUNCATED` or :data:`MISMATCHED`."""
     if not is_wrapped(schema):
         first = embedded(schema, "anyOf", "0")
+        # A client checks each result against the listed schema, so it also has to allow what is sent in place
+        # of a result.
         return {"type": "object", "anyOf": [first, TRUNCATED, MISMATCHED]}
     # Where the clients of FastMCP read them: in `properties` and `$defs` of the root.
-    rest = {key: one for key, one in schema.items() if key != _DEFS or "$id" in schema}
+    rest = {key: value for key, value in schema.items() if key != _DEFS or "$id" in schema}
     place = ("properties", RESULT)
     listed: JsonObject = {
         "type": "object",

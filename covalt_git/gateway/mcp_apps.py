@@ -87,9 +87,12 @@ class AppPages(NamedTuple):
         if tool is None:
             return None
         try:
-            found = self.project.catalog.find_callable(tool.tool_id)
+            # The tools of the list may be seconds old; a page is shown for what may be called at present.
+            callable_tool = self.project.catalog.find_callable(tool.tool_id)
             artifact = _artifact(tool)
-            page = None if artifact is None else ToolsetCopy.of(found.toolset).read(artifact)
+            page = (
+                None if artifact is None else ToolsetCopy.of(callable_tool.toolset).read(artifact)
+            )
         except (CovaltError, OSError):  # deleted or disabled meanwhile
             return None
         return types.TextResourceContents(
@@ -127,6 +130,7 @@ def with_page(describe: Callable[[], types.Tool], tool: Tool | None = None) -> t
     MCP Apps lets a page ask its host to call tools.  A page of a third-party toolset must not: its requests
     are not the user's.  So all tools, with or without a page, are for the model only.
     """
+    # See test_a_page_cannot_call_tools_through_the_host.
     ui: dict[str, Any] = {"visibility": ["model"]}
     uri = None if tool is None else page_uri(tool)
     if uri is not None:
@@ -138,6 +142,8 @@ def with_page(describe: Callable[[], types.Tool], tool: Tool | None = None) -> t
 def app_page(page: bytes | None, *, title: str) -> str:
     """Return the document that a host loads to show a page; None: the page is in each result's ``content``."""
     halves = None if page is None else [_text(half) for half in split_page(page)]
+    # A host may ignore the policy of the resource, so the page has one itself
+    # (test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host).
     return _PAGE.format(
         version=__version__,
         policy="; ".join(PAGE_POLICY),

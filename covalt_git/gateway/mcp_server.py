@@ -242,8 +242,8 @@ class RequestHandlers:
         self._register_session(ctx)
         if (answer := _answer(ctx)) is not None:
             answer.silent = True  # a large file must not become an event
-        found = await self._read_project(lambda: self._resources(ctx).read_all(params.uri))
-        return types.ReadResourceResult(contents=[*found])
+        contents = await self._read_project(lambda: self._resources(ctx).read_all(params.uri))
+        return types.ReadResourceResult(contents=[*contents])
 
     async def _subscribe(
         self, ctx: ServerRequestContext[None], params: types.SubscribeRequestParams
@@ -285,10 +285,10 @@ class RequestHandlers:
     async def _complete(
         self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        found = await self._read_project(
+        completion = await self._read_project(
             lambda: complete(self._gateway_of(ctx).prompts(), params.ref, params.argument)
         )
-        return types.CompleteResult(completion=found)
+        return types.CompleteResult(completion=completion)
 
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
         apps = client_supports_apps(ctx)
@@ -321,11 +321,12 @@ class RequestHandlers:
             MCPError: if the value of an option is invalid.
         """
         query = {} if ctx.request is None else ctx.request.query_params
+        # In the URL, because hosts differ in what names they accept, and one server answers all of them.
         chosen: dict[str, Any] = {}
-        for key, field, known in (("names", "style", STYLES), ("mode", "mode", get_args(Mode))):
+        for key, field, values in (("names", "style", STYLES), ("mode", "mode", get_args(Mode))):
             value = query.get(key)
-            if value not in (None, *known):
-                problem = f"{key}={value!r} in the URL must be one of {', '.join(known)}"
+            if value not in (None, *values):
+                problem = f"{key}={value!r} in the URL must be one of {', '.join(values)}"
                 raise MCPError(types.INVALID_PARAMS, problem)
             if value is not None:
                 chosen[field] = value
@@ -361,6 +362,7 @@ class RequestHandlers:
         """Return whether a request's client has no session, and is not the only client."""
         if self._only_client is not None:
             return False
+        # A client without a session that names no chat could work in the files of another one.
         return is_modern(ctx) or not self._key(ctx)
 
     async def _identify(
@@ -371,6 +373,7 @@ class RequestHandlers:
             params, request = ctx.session.client_params, ctx.request
             info = None if params is None else params.client_info
             name = "" if info is None else f"{info.name} {info.version}"
+            # The connection of a proxy says nothing about its clients.
             via_proxy = any(header in request.headers for header in _PROXY_HEADERS)
             connection = None if via_proxy else str(request.client)
             key = self._stateless.key(name, ctx.request_id, connection)
@@ -387,6 +390,7 @@ class RequestHandlers:
             try:
                 yield
             finally:
+                # First: an open stream would keep its request, and with it the server, from ending.
                 self._listeners.close()
                 with anyio.CancelScope(shield=True):
                     await self._calls.end(END_S)  # also calls that wait for an answer
@@ -403,9 +407,14 @@ class RequestHandlers:
                 tools = changes.offer.tools.values()
                 self._header_schemas = await run_sync(header_schemas, self._gateway.root, tools)
             finally:
+                # Also after an error, or each list would wait forever.
                 self._watch_started.set()
             wait = partial(
-                run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watch_thread
+                # The thread waits for a change of files, which may never come; `close` ends it.
+                run_sync,
+                changes.wait,
+                abandon_on_cancel=True,
+                limiter=self._watch_thread,
             )
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
@@ -413,15 +422,16 @@ class RequestHandlers:
                 for event in _events(*changed):
                     await self._listeners.notify(event)
         finally:
+            # A watch that is not closed keeps its queue of events, of which a user has 128.
             for changes in created:
                 changes.close()
 
     async def _notify_of_files(self, result: types.CallToolResult) -> None:
         """Notify subscribers of the changed files that a result links to."""
         links = [
-            one
-            for one in result.content
-            if isinstance(one, types.ResourceLink) and one.description != SHOWN
+            block
+            for block in result.content
+            if isinstance(block, types.ResourceLink) and block.description != SHOWN
         ]
         for link in links:
             uri = resource_uris.file((result.meta or {})[CHAT], link.name)
@@ -443,16 +453,16 @@ class RequestHandlers:
         return key
 
 
-def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
+def _events(earlier: Offer, current: Offer) -> Iterator[ServerEvent]:
     """Yield the events for the differences of two offers."""
-    if before.tools != now.tools:
+    if earlier.tools != current.tools:
         yield ToolsListChanged()
-    if before.prompts != now.prompts:
+    if earlier.prompts != current.prompts:
         yield PromptsListChanged()
-    if before.resources.keys() != now.resources.keys():
+    if earlier.resources.keys() != current.resources.keys():
         yield ResourcesListChanged()
-    for uri in before.resources.keys() & now.resources.keys():
-        if before.resources[uri] != now.resources[uri]:
+    for uri in earlier.resources.keys() & current.resources.keys():
+        if earlier.resources[uri] != current.resources[uri]:
             yield ResourceUpdated(uri=uri)
 
 
@@ -481,18 +491,21 @@ def header_schemas(root: Path, tools: Iterable[Tool]) -> dict[str, JsonObject]:
     A name that means different tools in different styles is left out, so that the SDK does not check the headers
     of its calls.
     """
-    known = {tool.tool_id: tool for tool in tools}
-    with_headers = {one for one, tool in known.items() if x_mcp_header_map(tool.input_schema)}
+    by_id = {tool.tool_id: tool for tool in tools}
+    with_headers = {
+        tool_id for tool_id, tool in by_id.items() if x_mcp_header_map(tool.input_schema)
+    }
     if not with_headers:
         return {}
     ids: dict[str, set[str]] = {}
     for style in tool_names.STYLES:
-        first = tool_names.named_first(root, known)
-        names = tool_names.names(sorted(known), style, reserved=meta_tools.NAMES, first=first)
+        first = tool_names.named_first(root, by_id)
+        names = tool_names.names(sorted(by_id), style, reserved=meta_tools.NAMES, first=first)
+        # The SDK looks a schema up by the name alone, and a client may use the names of any style.
         for name, tool_id in names.items():
             ids.setdefault(name, set()).add(tool_id)
     return {
-        name: known[tool_id].input_schema
+        name: by_id[tool_id].input_schema
         for name, (tool_id, *others) in ids.items()
         if not others and tool_id in with_headers
     }

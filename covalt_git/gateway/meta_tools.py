@@ -119,10 +119,10 @@ def check(tool: types.Tool, args: JsonObject) -> Any:
     Raises:
         InvalidArgumentsError: with every problem of the arguments.
     """
-    found = json_schema.value_problems(tool.input_schema, args)
-    if found:
-        problems = [(json_path(place), message) for place, message in found]
-        raise json_schema.InvalidArgumentsError(tool.name, problems)
+    problems = json_schema.value_problems(tool.input_schema, args)
+    if problems:
+        at_paths = [(json_path(place), message) for place, message in problems]
+        raise json_schema.InvalidArgumentsError(tool.name, at_paths)
     declared = tool.input_schema["properties"]
-    defaults = {name: one["default"] for name, one in declared.items() if "default" in one}
+    defaults = {name: schema["default"] for name, schema in declared.items() if "default" in schema}
     return {**defaults, **args}

@@ -40,6 +40,7 @@ class HeldAnswer:
 
     async def send(self, message: Message) -> None:
         """Send a message of the app; an answer that is the first event is sent as plain JSON."""
+        # The SDK ends its stream after the answer, which has already ended this one.
         if self._is_complete:
             return
         if message["type"] == "http.response.start" and _is_stream(message):
@@ -51,10 +52,12 @@ class HeldAnswer:
                 message = {**message, "body": _smaller(body)}
             await self._send(message)
             return
+        # Only the answer: a request or a notification of the server before it needs a stream.
         if (answer := _EVENT.fullmatch(body)) is not None:
             self._is_complete = True
             await self._send_json(self._held, answer[1])
             return
+        # A comment only keeps a connection open, and would make the answer an event of a stream.
         if message.get("more_body", False) and (not body or (self.silent and body[:1] == b":")):
             return
         held, self._held, self._is_streaming = self._held, None, True
@@ -78,7 +81,7 @@ class PlainJson:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        # The stream of a GET has no answer at its end.
         if scope["type"] == "http" and scope["method"] == "POST":
             scope[ANSWER] = answer = HeldAnswer(send)
             send = answer.send

@@ -67,7 +67,9 @@ class Prompts(NamedTuple):
             MissingArgumentError: if required arguments are missing; it names them.
         """
         missing = [
-            one.name for one in prompt.what.arguments if one.required and one.name not in args
+            argument.name
+            for argument in prompt.what.arguments
+            if argument.required and argument.name not in args
         ]
         if missing:
             raise MissingArgumentError(f"the prompt {prompt.id!r} needs {', '.join(missing)}")
@@ -75,8 +77,8 @@ class Prompts(NamedTuple):
             return server_offers.get_prompt(self.project, prompt, args)
         with self.project.tool_index() as index:
             messages = [
-                types.PromptMessage(role=one.message.role, content=_block(one))
-                for one in prompt_messages(self.project.root, index, prompt, args)
+                types.PromptMessage(role=text.message.role, content=_block(text))
+                for text in prompt_messages(self.project.root, index, prompt, args)
             ]
         return types.GetPromptResult(description=prompt.what.description or None, messages=messages)
 
@@ -84,8 +86,12 @@ class Prompts(NamedTuple):
         with self.project.tool_index() as index:
             index.sync_toolsets()
             own = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
-        known = dict(sorted({**server_offers.prompts(self.project), **own}.items()))
-        return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}
+        # A toolset of the project comes last: a server must not replace its prompt by one of the same id.
+        by_id = dict(sorted({**server_offers.prompts(self.project), **own}.items()))
+        return {
+            name: by_id[prompt_id]
+            for name, prompt_id in tool_names.names([*by_id], self.style).items()
+        }
 
 
 def _described(name: str, prompt: ToolsetItem[Prompt]) -> types.Prompt:
@@ -95,18 +101,20 @@ def _described(name: str, prompt: ToolsetItem[Prompt]) -> types.Prompt:
         description=prompt.what.description or None,
         arguments=[
             types.PromptArgument(
-                name=one.name, description=one.description or None, required=one.required
+                name=argument.name,
+                description=argument.description or None,
+                required=argument.required,
             )
-            for one in prompt.what.arguments
+            for argument in prompt.what.arguments
         ],
     )
 
 
-def _block(one: PromptText) -> types.ContentBlock:
-    content = one.content
-    if one.uri is not None:
-        return types.EmbeddedResource(resource=contents(one.uri, content))
-    if one.message.text is not None:
+def _block(prompt_text: PromptText) -> types.ContentBlock:
+    content = prompt_text.content
+    if prompt_text.uri is not None:
+        return types.EmbeddedResource(resource=contents(prompt_text.uri, content))
+    if prompt_text.message.text is not None:
         return types.TextContent(text=content.text or "")
     encoded = base64.b64encode(content.content).decode()
     if content.mime_type.startswith("audio/"):
@@ -144,12 +152,14 @@ def _values(
     name: str,
 ) -> Sequence[str]:
     if isinstance(ref, types.PromptReference):
-        declared = [(one.name, one.values) for one in prompts.find(ref.name).what.arguments]
+        declared = [
+            (argument.name, argument.values) for argument in prompts.find(ref.name).what.arguments
+        ]
     else:
         declared = [
-            (one.name, one.values)
+            (argument.name, argument.values)
             for resource in toolset_resources.visible(prompts.project)
             if resource.what.uri_template == ref.uri
-            for one in resource.what.variables
+            for argument in resource.what.variables
         ]
-    return next((values for one, values in declared if one == name), ())
+    return next((values for declared_name, values in declared if declared_name == name), ())

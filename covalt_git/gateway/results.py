@@ -88,9 +88,10 @@ def of_outcome(
             structured = _structured(outcome, value, delivery)
     if of_server and outcome.error is None:
         content = [*content, *server_links.link_blocks(call)]
-    linked = [one for one in content if isinstance(one, types.ResourceLink)]
-    known = {one.name for one in linked}
-    changes = [change for change in outcome.changes if change.path not in known]
+    linked = [link for link in content if isinstance(link, types.ResourceLink)]
+    # A file that the result shows is not linked a second time as changed.
+    linked_names = {link.name for link in linked}
+    changes = [change for change in outcome.changes if change.path not in linked_names]
     links = _links(call.chat_id, manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
@@ -109,8 +110,10 @@ def of_outcome(
 def _structured(outcome: CallOutcome, value: Any, delivery: Delivery) -> Any:
     """Return the structured content of a result with files, whose embedded texts may be large."""
     resource, size = _resource(outcome, None, delivery), len(large_results.as_text(value).encode())
-    found = value if resource is None else large_results.truncated(value, size, resource, delivery)
-    return delivery.matching(value) if found is value else found
+    content = (
+        value if resource is None else large_results.truncated(value, size, resource, delivery)
+    )
+    return delivery.matching(value) if content is value else content
 
 
 def _truncated(
@@ -203,8 +206,8 @@ def of_error(error: CovaltError, delivery: Delivery, style: Style = "dots") -> t
     facts = agent_hints.error_facts(error, style)
     # A problem of the arguments has the code of the error, which is already in the first line.
     problems = [
-        f"{one.path}: {one.message}" if one.code == error.code else str(one)
-        for one in error.problems
+        f"{problem.path}: {problem.message}" if problem.code == error.code else str(problem)
+        for problem in error.problems
     ]
     text = _error_text(error.code, error.message, facts["hint"], problems)
     structured = structured_error(facts, delivery)
@@ -278,7 +281,7 @@ def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] |
     values = value if isinstance(value, list) else [value]
     if not any(map(is_reference, values)):
         return None
-    return [block for one in values for block in _blocks(one, call, read)]
+    return [block for item in values for block in _blocks(item, call, read)]
 
 
 def reader(project: Project, call: ToolCall) -> Read:
@@ -288,8 +291,8 @@ def reader(project: Project, call: ToolCall) -> Read:
         if call.post_manifest_id is None:
             return None
         with project.chats.open(call.chat_id) as chat:
-            found = chat.find_file(call.post_manifest_id, path)
-            return None if found is None else chat.store.read_blob(found.oid)
+            file = chat.find_file(call.post_manifest_id, path)
+            return None if file is None else chat.store.read_blob(file.oid)
 
     return read
 
@@ -302,6 +305,8 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
         text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
         return [types.EmbeddedResource(resource=text)]
     link = _link(value, call)
+    # The size is what the tool wrote into its result; the file itself decides
+    # (test_a_file_over_the_limit_is_a_link_alone_whatever_size_its_reference_has).
     content = read(value["file"]) if value["size"] <= MOST_BYTES else None
     if content is None or len(content) > MOST_BYTES:
         return link
@@ -343,7 +348,7 @@ def plan_links(
 
     The toolset's page is left out, because it is the same for each result.
     """
-    linked = {one.uri for one in known if isinstance(one, types.ResourceLink)}
+    linked = {block.uri for block in known if isinstance(block, types.ResourceLink)}
     return [
         types.ResourceLink(uri=uri, name=name.removeprefix("workspace:"), description=SHOWN)
         for name, uri in _files(plan, chat_id, manifest_id).items()
@@ -352,14 +357,14 @@ def plan_links(
 
 
 def _files(plan: RenderPlan, chat_id: str, manifest_id: str) -> dict[str, str]:
-    found = {}
+    uris = {}
     for key in FILE_KEYS:
         name = plan.config.get(key)
         if not isinstance(name, str):
             continue
         place, _, path = name.partition(":")
         if place == "workspace" and resource_uris.has_uri(path):
-            found[name] = resource_uris.file(chat_id, path, manifest_id=manifest_id)
+            uris[name] = resource_uris.file(chat_id, path, manifest_id=manifest_id)
         elif place == "toolset" and plan.artifact is not None:
-            found[name] = resource_uris.artifact(chat_id, manifest_id)
-    return found
+            uris[name] = resource_uris.artifact(chat_id, manifest_id)
+    return uris

@@ -46,6 +46,7 @@ def _is_link(block: Any) -> bool:
     return (
         isinstance(block, dict)
         and "uri" in block
+        # A JSON object of a tool may have a uri too; only a link has no other keys.
         and block.keys() <= _LINK_KEYS
         and all(isinstance(value, str) for value in block.values())
     )

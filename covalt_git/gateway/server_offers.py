@@ -72,15 +72,15 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     One for which a rule requires approval is left out, because nothing that is read can wait for it.
     """
     ids = toolset_ids(project.root / "toolsets")
-    toolsets = (toolset_cache.toolset(project.root, one, ids) for one in ids)
-    found = [
+    toolsets = (toolset_cache.toolset(project.root, name, ids) for name in ids)
+    offers = [
         offer
         for toolset in toolsets
         if toolset.enabled and toolset.sound
         for offer in _accepted(toolset, kind)
         if project.catalog.sees(offer.id) and not _needs_approval(project, offer)
     ]
-    return sorted(found, key=lambda offer: offer.id)
+    return sorted(offers, key=lambda offer: offer.id)
 
 
 def _needs_approval(project: Project, offer: ServerOffer) -> bool:
@@ -99,6 +99,8 @@ def _accepted(toolset: Toolset, kind: OfferKind) -> Iterator[ServerOffer]:
         for name, locked in lock.offers.items():
             if locked.kind != kind:
                 continue
+            # Exactly what the user accepted: a server may describe the same resource anew, with instructions
+            # for the agent.
             if accepted.get(f"{lock.namespace}:{name}") != locked.computed_digest:
                 continue
             own = locked.short_name if is_tool_name(locked.short_name) else name
@@ -109,14 +111,14 @@ def _accepted(toolset: Toolset, kind: OfferKind) -> Iterator[ServerOffer]:
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
     """Return a dict from the URI of each resource to a function that describes it."""
-    return {one.uri: partial(_resource, one) for one in visible(project, "resource")}
+    return {offer.uri: partial(_resource, offer) for offer in visible(project, "resource")}
 
 
 def templates(project: Project) -> list[types.ResourceTemplate]:
     """Return the resource templates."""
     return [
-        types.ResourceTemplate.model_validate({**one.definition, "uriTemplate": one.uri})
-        for one in visible(project, "template")
+        types.ResourceTemplate.model_validate({**offer.definition, "uriTemplate": offer.uri})
+        for offer in visible(project, "template")
     ]
 
 
@@ -136,15 +138,15 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     return None
 
 
-def contents(found: list[JsonObject], uri: str) -> Contents:
+def contents(sent: list[JsonObject], uri: str) -> Contents:
     """Return the contents that a server sent, with our URI."""
     kinds = (types.TextResourceContents, types.BlobResourceContents)
-    return [kinds["blob" in one].model_validate({**one, "uri": uri}) for one in found]
+    return [kinds["blob" in content].model_validate({**content, "uri": uri}) for content in sent]
 
 
 def prompts(project: Project) -> dict[str, ServerPrompt]:
     """Return the prompts by their ids."""
-    return {one.id: _prompt(one) for one in visible(project, "prompt")}
+    return {offer.id: _prompt(offer) for offer in visible(project, "prompt")}
 
 
 def get_prompt(
@@ -156,8 +158,8 @@ def get_prompt(
         CovaltError: if its server is not granted or does not return it.
     """
     with _access(project, prompt.offer, None) as server:
-        found = server.get_prompt(prompt.offer.locked.upstream, args)
-    return types.GetPromptResult.model_validate(found)
+        answer = server.get_prompt(prompt.offer.locked.upstream, args)
+    return types.GetPromptResult.model_validate(answer)
 
 
 @contextmanager
@@ -176,6 +178,7 @@ def _matches(offer: ServerOffer, upstream: str) -> bool:
         re.escape(part) if position % 2 == 0 else ".*" if part[:1] in _OPERATORS else "[^/]*"
         for position, part in enumerate(parts)
     ]
+    # The bound, because a pattern with several `.*` takes a time that grows with a power of the length.
     return len(upstream) <= _MOST_URI and re.fullmatch("".join(pattern), upstream) is not None
 
 
@@ -188,13 +191,13 @@ def _prompt(offer: ServerOffer) -> ServerPrompt:
     arguments = tuple(
         # The server may use names that a prompt of a toolset cannot have.
         PromptArgument.model_construct(
-            name=one.name,
-            description=one.description or "",
-            required=bool(one.required),
+            name=argument.name,
+            description=argument.description or "",
+            required=bool(argument.required),
             values=(),
             ask=None,
         )
-        for one in listed.arguments or ()
+        for argument in listed.arguments or ()
     )
     prompt = Prompt.model_construct(
         id=listed.name,

@@ -112,6 +112,7 @@ class Gateway:
 
     def tools(self) -> dict[str, Tool]:
         """Return the callable tools by their names, sorted by their ids."""
+        # Made anew for each page, a list of 10,000 tools took 2.5 times as long as that of FastMCP.
         return self._cache.get(("tools", self.style), self._files(), self._tools)
 
     def _files(self) -> tuple[Path, ...]:
@@ -124,31 +125,35 @@ class Gateway:
             index.sync_toolsets()
             tools = project.catalog.visible(index.tools())
         catalog = project.catalog
-        known = {tool.tool_id: tool for tool in tools if catalog.may_call(tool).allowed}
-        known = {
+        callable_tools = {tool.tool_id: tool for tool in tools if catalog.may_call(tool).allowed}
+        callable_tools = {
             tool_id: catalog.with_target(tool)
-            for tool_id, tool in known.items()
-            if tool.alias_of is None or tool.alias_of in known
+            for tool_id, tool in callable_tools.items()
+            # An alias must not show what its hidden target does.
+            if tool.alias_of is None or tool.alias_of in callable_tools
         }
-        first = tool_names.named_first(self.root, known)
-        names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES, first=first)
-        return {name: known[tool_id] for name, tool_id in names.items()}
+        first = tool_names.named_first(self.root, callable_tools)
+        names = tool_names.names(
+            sorted(callable_tools), self.style, reserved=meta_tools.NAMES, first=first
+        )
+        return {name: callable_tools[tool_id] for name, tool_id in names.items()}
 
     def offer(self) -> Offer:
         """Return all tools, prompts and resources for clients."""
         project = self.project()
         with project.tool_index() as index:
             index.sync_toolsets()
-            prompts = {one.id: one.what for one in project.catalog.prompts(index)}
+            prompts = {prompt.id: prompt.what for prompt in project.catalog.prompts(index)}
             resources = {
-                one.what.uri or one.what.uri_template or "": one.digest
-                for one in project.catalog.resources(index)
+                item.what.uri or item.what.uri_template or "": item.digest
+                for item in project.catalog.resources(index)
             }
-        for one in server_offers.visible(project, "prompt"):
-            prompts[one.id] = server_offers.prompts(project)[one.id].what
+        for server_offer in server_offers.visible(project, "prompt"):
+            prompts[server_offer.id] = server_offers.prompts(project)[server_offer.id].what
         for kind in ("resource", "template"):
             resources |= {
-                one.uri: one.locked.digest for one in server_offers.visible(project, kind)
+                server_offer.uri: server_offer.locked.digest
+                for server_offer in server_offers.visible(project, kind)
             }
         return Offer(self.tools(), prompts, resources)
 
@@ -192,16 +197,16 @@ class Gateway:
         own = meta_tools.own_tools(self.mode).get(call.name)
         if own is None and self.mode == "search":
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
-        found = None if own else self._find(project, call.name)
-        if found is not None:
-            schema = found.tool.output_schema
+        tool = None if own else self._find(project, call.name)
+        if tool is not None:
+            schema = tool.tool.output_schema
             call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
                 return self._call_meta_tool(project, own, call, follower)
-            assert found is not None
-            call = _with_chat(call, found.tool.input_schema)
-            return self._call_tool(project, found, call, follower)
+            assert tool is not None
+            call = _with_chat(call, tool.tool.input_schema)
+            return self._call_tool(project, tool, call, follower)
         except CovaltError as error:
             return results.of_error(error, call.delivery, self.style)
 
@@ -221,9 +226,9 @@ class Gateway:
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
             case "call_tool":
-                found = self._find(project, args["name"])
+                target = self._find(project, args["name"])
                 inner = call._replace(name=args["name"], args=args["arguments"])
-                return self._call_tool(project, found, inner, follower)
+                return self._call_tool(project, target, inner, follower)
             case "read_result":
                 resources = self.resources(call.client, call.chat_id)
                 text, pages = resources.read_page(args["resource"], args["page"])
@@ -267,8 +272,8 @@ class Gateway:
         with project.tool_index() as index:
             index.sync_toolsets()
             # The search also finds disabled tools; half of the results are assumed to be enabled.
-            found = project.catalog.search(index, query, limit=2 * limit)
-        matches = [tool for tool in found if tool.tool_id in names][:limit]
+            candidates = project.catalog.search(index, query, limit=2 * limit)
+        matches = [tool for tool in candidates if tool.tool_id in names][:limit]
         return [
             {"name": names[tool.tool_id], "title": tool.name, "description": tool.description}
             for tool in matches
@@ -290,12 +295,14 @@ class Gateway:
         return Prompts(self.project(), self.style)
 
     def _call_tool(
-        self, project: Project, found: Found, call: ClientCall, follower: Follower
+        self, project: Project, target: Found, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
-        tool = found.tool
-        request = CallRequest(found.tool_id, call.args, call_id=new_id(), fresh=True)
+        tool = target.tool
+        request = CallRequest(target.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower) as context:
-            found = context.engine().check(request, found)
+            # Before the chat: an invalid call must not create one
+            # (test_invalid_arguments_are_all_reported_and_make_no_chat).
+            target = context.engine().check(request, target)
             self.chats.check_known(project, call.client, call.chat_id)
             # Only valid calls that change the workspace create a chat.
             if (
@@ -307,13 +314,16 @@ class Gateway:
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
             follower.cancel.client = (project.principal.id, call.client.anonymous)
+            # A call that its client left with a question holds the chat, and this one would wait for it
+            # (test_another_call_of_the_client_cancels_one_that_it_left_with_a_question).
             RUNNING.end_left(chat.id, follower.cancel.client)
-            outcome = make_call(context, chat, request, found)
+            outcome = make_call(context, chat, request, target)
             resource = None
             if tool.tool_id == READ_FILE:
                 name = call.args.get("manifest")
                 manifest_id = context.commit_id(chat, name) if name else None
                 resource = resource_uris.file(chat.id, call.args["path"], manifest_id=manifest_id)
+        # After the context is closed: a user may need minutes, and other calls use the chat meanwhile.
         if outcome.approval is not None:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
@@ -332,6 +342,8 @@ class Gateway:
             tool = self.tools().get(name)
             tool_id = None if tool is None else tool.tool_id
         if tool_id is not None:
+            # The same answer for all: another one would reveal which tools a role does not have
+            # (test_hidden_disabled_and_missing_tools_get_one_answer).
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
         tools = self.tools()
@@ -350,5 +362,5 @@ def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
     )
     if not is_possible or not isinstance(chat_id, str):
         return call
-    rest = {name: one for name, one in call.args.items() if name != tool_listing.CHAT_ARGUMENT}
+    rest = {name: value for name, value in call.args.items() if name != tool_listing.CHAT_ARGUMENT}
     return call._replace(args=rest, chat_id=chat_id)

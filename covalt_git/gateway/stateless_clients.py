@@ -45,6 +45,7 @@ class _CountingClient:
 
     def may_send(self, number: int) -> bool:
         """Return whether a request may be the client's next one, also if requests overtake each other."""
+        # No client sends an id twice, so a repeated one is of another client.
         return number not in self._numbers and abs(number - max(self._numbers)) <= NEAR
 
     def add(self, number: int, connection: str | None) -> None:
@@ -68,22 +69,28 @@ class StatelessClients:
         ``number`` is the id of the request.  ``connection`` identifies the connection, if no proxy sends requests of
         several clients through it.
         """
+        # Ids that are texts have no order.
         if type(number) is not int:
             return ""
         fitting = [
-            one for one in self._clients.values() if one.name == name and one.may_send(number)
+            client
+            for client in self._clients.values()
+            if client.name == name and client.may_send(number)
         ]
+        # A client begins at 0 or 1; a larger number is of one that this process does not know, since before a
+        # restart.
         if not fitting and number < NEAR:
             fitting = [self._create(name)]
+        # Only then: a client may open a new connection for each request.
         if len(fitting) > 1 and name not in self._pooled:
-            fitting = [one for one in fitting if connection in one.connections]
+            fitting = [client for client in fitting if connection in client.connections]
         if len(fitting) != 1:
             return ""
-        (found,) = fitting
-        self._note_pool(found, connection)
-        found.add(number, connection)
-        self._clients.move_to_end(found.key)
-        return found.key
+        (sender,) = fitting
+        self._note_pool(sender, connection)
+        sender.add(number, connection)
+        self._clients.move_to_end(sender.key)
+        return sender.key
 
     def _create(self, name: str) -> _CountingClient:
         self._created += 1
@@ -96,9 +103,9 @@ class StatelessClients:
     def _note_pool(self, client: _CountingClient, connection: str | None) -> None:
         """Note that clients of one process share its connections, which then distinguish no clients of that name."""
         if any(
-            connection in one.connections
-            for one in self._clients.values()
-            if one is not client and one.name == client.name
+            connection in other.connections
+            for other in self._clients.values()
+            if other is not client and other.name == client.name
         ):
             self._pooled.add(client.name)
 

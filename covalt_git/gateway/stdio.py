@@ -41,6 +41,7 @@ async def _serve(gateway: Gateway) -> None:
     _end_with_stdout(handlers)
     server = handlers.server()
     async with anyio.create_task_group() as group:
+        # Before the first request, so that no signal meanwhile ends the process without its calls.
         await group.start(_end_on_signal, handlers)
         async with stdio_server() as (read, write):
             # Only now, so that the processes that it starts do not inherit stdin and stdout of the protocol.
@@ -56,21 +57,25 @@ def _end_with_stdout(handlers: RequestHandlers) -> None:
     """
     out, loop = os.dup(sys.stdout.fileno()), asyncio.get_running_loop()
     kind = os.fstat(out).st_mode
+    # The loop cannot watch a file, and the other end of a terminal is not closed.
     if not stat.S_ISFIFO(kind) and not stat.S_ISSOCK(kind):
         os.close(out)
         return
 
     async def end() -> None:
         await handlers.end(GRACE_S)
+        # The thread of the SDK that reads stdin cannot be interrupted, and an exit would wait for it.
         os._exit(0)
 
     def check() -> None:
+        # A closed pipe stays readable, so the loop would call this again and again.
         loop.remove_reader(out)
         poll = select.poll()
         poll.register(out, 0)  # errors and the end are always reported
         if poll.poll(0):
             ending.append(loop.create_task(end()))
 
+    # The loop has only weak references to tasks.
     ending: list[asyncio.Task[None]] = []
     loop.add_reader(out, check)
 

@@ -93,13 +93,13 @@ class Listeners:
     async def notify(self, event: ServerEvent) -> None:
         """Notify the streams and sessions that subscribe to an event."""
         await self._bus.publish(event)
+        # A copy: another request may register a session while this one is notified.
         for client in [*self._sessions.values()]:
             if not isinstance(event, ResourceUpdated) or event.uri in client.subscribed:
                 with suppress(Exception):  # the client has disconnected
                     await client.session.send_notification(event_to_notification(event, {}))
 
     def close(self) -> None:
-        """End the streams."""
         self.streams.close()
 
 
@@ -127,12 +127,14 @@ class OfferChanges:
     def wait(self) -> tuple[Offer, Offer] | None:
         """Wait for a change, and return the offer before and after it; None after :meth:`close`."""
         while self._changes.wait():
+            # The watch waits longer after a slow scan, so that a large project is not scanned all the time.
             began = time.monotonic()
-            before, now = self.offer, self._now()
+            earlier, current = self.offer, self._now()
             self._changes.scanned(time.monotonic() - began)
-            if now != before:
-                self.offer = now
-                return before, now
+            # Most saved files change no tool, and each notification makes hosts list everything again.
+            if current != earlier:
+                self.offer = current
+                return earlier, current
         return None
 
     def close(self) -> None:

@@ -72,6 +72,7 @@ def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
     own = icon_data_url(root, tool)
     if own is not None:
         return [types.Icon(src=own, mime_type=own.removeprefix("data:").partition(";")[0])]
+    # A host would request other URLs from the network of its user.
     icons = [types.Icon.model_validate(icon) for icon in tool.icons]
     return [icon for icon in icons if icon.src.startswith(_SHOWN)] or None
 

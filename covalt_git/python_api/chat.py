@@ -93,6 +93,7 @@ def call_result(answer: CallAnswer) -> CallResult:
         "execution_id": answer.execution_id,
         "reasons": answer.reasons,
     }
+    # Two types, so that type checkers know that a pending call has no value.
     if answer.status == "pending":
         return PendingResult(status="pending", value=None, **common)
     return FinishedResult(status=answer.status, value=answer.result, **common)
@@ -110,7 +111,6 @@ class Chat:
         self.id = chat_id
 
     def __repr__(self) -> str:
-        """Return the class and the id."""
         return f"Chat({self.id!r})"
 
     @property

@@ -33,6 +33,7 @@ def open_project(path: str | os.PathLike[str] = ".", *, role: str | None = None)
     Raises:
         CovaltError: when there is no project, or its ``covalt.yaml`` has errors.
     """
+    # Now, not at each call: the program may change its folder meanwhile.
     return Project(find_root(Path(path)), role)
 
 
@@ -47,15 +48,12 @@ class Project:
         self._session = Session(root, role)
 
     def __repr__(self) -> str:
-        """Return the class and the folder."""
         return f"Project({str(self.root)!r})"
 
     def __enter__(self) -> Self:
-        """Return the project."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def close(self) -> None:
@@ -121,6 +119,7 @@ class Project:
         try:
             return self.create_chat(chat_id, title=title)
         except CovaltError:  # another thread or process has created it meanwhile
+            # The error may also be that of an invalid id, which no other thread can have created.
             if chat_id not in [chat.id for chat in self.chats]:
                 raise
             return self.chat(chat_id)

@@ -51,8 +51,11 @@ class Session:
                 f"the project {str(self.root)!r} is closed",
                 hint="open it again with open_project()",
             )
+        # Without it, an operation would report a missing covalt.yaml, and its hint would create another
+        # project.
         if not self.root.is_dir():
             raise NotAProjectError(f"the folder {str(self.root)!r} does not exist any more")
+        # For each operation, so that a changed covalt.yaml or a trust that was withdrawn counts at once.
         with Context(self.root, partial(Project.cached, self.root, self._role)) as context:
             return operation(context, **fields)
 
@@ -63,6 +66,7 @@ class Session:
                 return
             self._is_closed = True
             Session._open -= 1
+            # The pool belongs to the process: other open projects still use it.
             if not Session._open:
                 _end_processes()
 

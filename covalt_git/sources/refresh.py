@@ -107,7 +107,7 @@ class ToolSource(NamedTuple):
     def accepted(self) -> int:
         """Number of tools whose locked definition is accepted."""
         tools = self.lock.tools if self.lock else {}
-        waiting = sum(isinstance(one.after, LockedTool) for one in self.to_accept)
+        waiting = sum(isinstance(difference.after, LockedTool) for difference in self.to_accept)
         return len(tools) - waiting - len(self.tasks)
 
     @property
@@ -136,10 +136,10 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
         UnknownNameError: if the toolset does not exist; the hint has the most similar one.
     """
     if toolset_id is None:
-        toolsets = [read_toolset(root, one) for one in toolset_ids(root / "toolsets")]
+        toolsets = [read_toolset(root, name) for name in toolset_ids(root / "toolsets")]
     else:
         toolsets = [find_toolset(root, toolset_id)]
-    found = []
+    servers = []
     for toolset in toolsets:
         if toolset.manifest is None:
             continue
@@ -148,8 +148,8 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
             if server.id in namespaces:
                 reading = toolset.locks.get(server.id)
                 lock = reading.value if reading else None
-                found.append(ToolSource(toolset, server, namespaces[server.id], lock))
-    return found
+                servers.append(ToolSource(toolset, server, namespaces[server.id], lock))
+    return servers
 
 
 def find_sources(root: Path, name: str) -> list[ToolSource]:
@@ -161,8 +161,10 @@ def find_sources(root: Path, name: str) -> list[ToolSource]:
     toolset_id, slash, namespace = name.partition("/")
     if slash:
         return [find_source(root, toolset_id, namespace)]
-    known = toolset_id in toolset_ids(root / "toolsets")
-    of_namespace = [] if known else [one for one in sources(root) if one.namespace == name]
+    is_toolset = toolset_id in toolset_ids(root / "toolsets")
+    of_namespace = (
+        [] if is_toolset else [source for source in sources(root) if source.namespace == name]
+    )
     return of_namespace or sources(root, toolset_id)
 
 
@@ -172,12 +174,12 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
     Raises:
         UnknownNameError: with the nearest toolset or namespace.
     """
-    known = {one.namespace: one for one in sources(root, toolset_id)}
-    if namespace not in known:
+    by_namespace = {source.namespace: source for source in sources(root, toolset_id)}
+    if namespace not in by_namespace:
         raise UnknownNameError(
-            "source", namespace, known, list_with=f"covalt-git source list {toolset_id}"
+            "source", namespace, by_namespace, list_with=f"covalt-git source list {toolset_id}"
         )
-    return known[namespace]
+    return by_namespace[namespace]
 
 
 def reference_of(server: McpServer) -> str:
@@ -213,33 +215,39 @@ def _write_lock(root: Path, source: ToolSource, tools: dict[str, Locked]) -> Ref
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
+    # Two toolsets that wrote one lock would end the acceptance of each other.
     if existing is not None and existing.toolset_id != source.toolset.id:
         raise CovaltError(
             f"the toolset {existing.toolset_id!r} already uses the namespace {source.namespace!r}",
             hint=f"write in toolsets/state/{source.toolset.id}.yaml: "
             f"aliases: {{{source.server.id}: {source.toolset.id}-{source.server.id}}}",
         )
-    now = find_source(root, source.toolset.id, source.namespace)
-    if now.server != source.server:
+    # Read again under the lock: the request may have taken minutes, in which a pull or the user changed the
+    # server.
+    current = find_source(root, source.toolset.id, source.namespace)
+    if current.server != source.server:
         raise StaleError(f"the declaration of the MCP server {source.server.id!r} has changed")
-    found = _compare(now, tools)
-    assert found.source.lock is not None
-    if found.source.lock != now.lock:
-        write_lock(lock_file(root, now.namespace), found.source.lock)
-    return found
+    refreshed = _compare(current, tools)
+    assert refreshed.source.lock is not None
+    # An equal lock is not written: watchers of the project would report a change.
+    if refreshed.source.lock != current.lock:
+        write_lock(lock_file(root, current.namespace), refreshed.source.lock)
+    return refreshed
 
 
 def _compare(source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
-    before, state = source.lock, source.toolset.state
-    old = before.entries if before else {}
-    previous = [*before.replaced.items(), *before.tools.items()] if before else []
+    old_lock, state = source.lock, source.toolset.state
+    old = old_lock.entries if old_lock else {}
+    previous = [*old_lock.replaced.items(), *old_lock.tools.items()] if old_lock else []
     lock = ToolLock(
         namespace=source.namespace,
         toolset_id=source.toolset.id,
         kind="mcp",
         reference=reference_of(source.server),
-        tools={name: one for name, one in tools.items() if isinstance(one, LockedTool)},
-        offers={name: one for name, one in tools.items() if isinstance(one, LockedOffer)},
+        tools={name: tool for name, tool in tools.items() if isinstance(tool, LockedTool)},
+        offers={name: tool for name, tool in tools.items() if isinstance(tool, LockedOffer)},
+        # The accepted definition is kept until another is accepted, so that its difference can be reviewed
+        # later.
         replaced={
             name: tool
             for name, tool in previous
@@ -280,6 +288,7 @@ def accept(
             raise UnknownNameError(
                 "tool", name, lock.entries, list_with=f"covalt-git source diff {source.shown_id}"
             )
+        # Exactly what the user has seen is accepted, not what a refresh wrote meanwhile.
         if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
                 f"{tool_id} has changed since it was shown; nothing is accepted",
@@ -292,10 +301,11 @@ def accept(
         else:
             accepted[tool_id] = digest
     offers = {f"{namespace}:{name}" for name in lock.offers}
-    tools = {one: digest for one, digest in accepted.items() if one not in offers}
+    tools = {tool_id: digest for tool_id, digest in accepted.items() if tool_id not in offers}
     first = _named_first(toolset.state, tools)
     update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
+    # A clone brings the state file of its author; only this machine says what its user accepted.
     trust_accepted(toolset, decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
@@ -339,47 +349,52 @@ def _lock_of(source: ToolSource) -> ToolLock:
 
 def _by_name(server: McpServer, listed: Iterable[Locked]) -> dict[str, Locked]:
     """Return the tools and offers of a server by their local names."""
-    found: dict[str, Locked] = {}
-    for one in listed:
+    by_name: dict[str, Locked] = {}
+    for definition in listed:
         # No tool can have the local name of an offer, whose name has a character that is replaced.
-        name = one.upstream if isinstance(one, LockedTool) else f"{one.kind}/{one.upstream}"
-        if found.setdefault(name, one) != one:
-            what = "tool" if isinstance(one, LockedTool) else one.kind
+        name = (
+            definition.upstream
+            if isinstance(definition, LockedTool)
+            else f"{definition.kind}/{definition.upstream}"
+        )
+        if by_name.setdefault(name, definition) != definition:
+            what = "tool" if isinstance(definition, LockedTool) else definition.kind
             raise CovaltError(
-                f"the MCP server {server.id!r} lists the {what} {one.upstream!r} twice"
+                f"the MCP server {server.id!r} lists the {what} {definition.upstream!r} twice"
             )
-    names = local_names(found)
-    return {names[name]: one for name, one in found.items()}
+    names = local_names(by_name)
+    return {names[name]: definition for name, definition in by_name.items()}
 
 
 def _differences(
     old: Mapping[str, Locked], new: Mapping[str, Locked]
 ) -> tuple[ToolDifference, ...]:
-    found = []
+    differences = []
     for name in sorted({*old, *new}):
-        before, after = old.get(name), new.get(name)
-        if before != after:
-            kind: Kind = "new" if before is None else "gone" if after is None else "changed"
-            found.append(ToolDifference(name, kind, before, after))
-    return tuple(found)
+        earlier, after = old.get(name), new.get(name)
+        if earlier != after:
+            kind: Kind = "new" if earlier is None else "gone" if after is None else "changed"
+            differences.append(ToolDifference(name, kind, earlier, after))
+    return tuple(differences)
 
 
 def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...]:
     prefix = f"{lock.namespace}:"
-    ids = [one for one in state.accepted if one.startswith(prefix)]
-    known = {one.removeprefix(prefix): state.accepted[one] for one in ids}
-    found = []
+    ids = [tool_id for tool_id in state.accepted if tool_id.startswith(prefix)]
+    digests = {tool_id.removeprefix(prefix): state.accepted[tool_id] for tool_id in ids}
+    differences = []
     entries = lock.entries
-    for name in sorted({*entries, *known}):
-        after, digest = entries.get(name), known.get(name)
+    for name in sorted({*entries, *digests}):
+        after, digest = entries.get(name), digests.get(name)
         if after is not None and (after.is_task or after.computed_digest == digest):
             continue
-        before: Locked | None = lock.replaced.get(name)
-        if before is not None and before.computed_digest != digest:
-            before = None
+        earlier: Locked | None = lock.replaced.get(name)
+        # Not the accepted one: a difference to it would show the reviewer the wrong change.
+        if earlier is not None and earlier.computed_digest != digest:
+            earlier = None
         kind: Kind = "gone" if after is None else "new" if digest is None else "changed"
-        found.append(ToolDifference(name, kind, before, after))
-    return tuple(found)
+        differences.append(ToolDifference(name, kind, earlier, after))
+    return tuple(differences)
 
 
 def _is_accepted(state: ToolsetState, namespace: str, name: str, tool: Locked) -> bool:

@@ -76,7 +76,7 @@ def existing_files(project: Path) -> list[HostFileRow]:
     """Return the files that exist, without opening them."""
     titles = {host.name: host.title for host in HOSTS}
     return [
-        HostFileRow(name, titles[name], file, _scope(path))
+        HostFileRow(name, titles[name], file, "project" if path.startswith("{project}") else "user")
         for name, paths in _PATHS.items()
         for path in paths
         for file in _files(_located(path, project))
@@ -85,13 +85,14 @@ def existing_files(project: Path) -> list[HostFileRow]:
 
 def _files(path: Path) -> list[Path]:
     """Return the file at a path, or the files in a folder that match it."""
-    found = sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
-    return [file for file in found if file.is_file()]
+    candidates = sorted(path.parent.glob(path.name)) if "*" in path.name else [path]
+    return [file for file in candidates if file.is_file()]
 
 
 def _located(path: str, project: Path) -> Path:
     home = Path.home()
     xdg = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    # A relative path is ignored, as the XDG Base Directory Specification says.
     xdg = xdg if xdg.is_absolute() else home / ".config"
     config = xdg
     if sys.platform == "darwin":
@@ -102,14 +103,14 @@ def _located(path: str, project: Path) -> Path:
     return Path(path.format(project=project, home=home, config=config, xdg=xdg))
 
 
-def _scope(path: str) -> Scope:
-    return "project" if path.startswith("{project}") else "user"
-
-
 def servers(document: Document, host: Host) -> list[str]:
     """Return the names of a file's servers that can be imported."""
-    found = host.servers(document.value) or {}
-    return [name for name, one in found.items() if isinstance(one, dict) and host.has_server(one)]
+    entries = host.servers(document.value) or {}
+    return [
+        name
+        for name, server in entries.items()
+        if isinstance(server, dict) and host.has_server(server)
+    ]
 
 
 def only_server(document: Document, host: Host, name: str) -> Document:
@@ -118,10 +119,11 @@ def only_server(document: Document, host: Host, name: str) -> Document:
     Raises:
         UnknownNameError: with the most similar name.
     """
-    known = host.servers(document.value) or {}
-    if name not in known:
-        raise UnknownNameError("server", name, list(known), list_with="covalt-git mcp import")
-    value = host.document({name: known[name]})
+    entries = host.servers(document.value) or {}
+    if name not in entries:
+        raise UnknownNameError("server", name, list(entries), list_with="covalt-git mcp import")
+    # Without the rest of the file: an error or a report about it would show other settings of the user.
+    value = host.document({name: entries[name]})
     if isinstance(document.value.get("inputs"), list):
         value = {"inputs": document.value["inputs"], **value}
     return Document(f"{name.replace('.', '-')}.json", document.kind, value)

@@ -34,6 +34,7 @@ def with_value(text: str, path: Sequence[str], value: Any, display_path: str) ->
             raise FormatError(f"{key!r} in {display_path!r} must be an object")
     inner[path[-1]] = value
     edited = _edited(text, path, value)
+    # The file has the user's other settings: an edit that changes any of them is not written.
     if parse(edited.encode(), display_path).value != expected:
         raise FormatError(f"{display_path!r} cannot be edited safely", hint="edit it by hand")
     return edited
@@ -44,22 +45,22 @@ def _edited(text: str, path: Sequence[str], value: Any) -> str:
     start = plain.index("{")
     for depth, key in enumerate(path):
         members = _members(plain, start)
-        found = members.get(key)
-        if found is not None and depth + 1 < len(path):
-            start = found[0]
+        span = members.get(key)
+        if span is not None and depth + 1 < len(path):
+            start = span[0]
             continue
         last = next(reversed(members.values()), None)
         indent = _indent(text, last[0] if last else start) + ("" if last else "  ")
-        if found is not None:
-            return text[: found[0]] + _lines(value, indent) + text[found[1] :]
+        if span is not None:
+            return text[: span[0]] + _lines(value, indent) + text[span[1] :]
         for name in reversed(path[depth + 1 :]):
             value = {name: value}
         entry = f"{json.dumps(key, ensure_ascii=False)}: {_lines(value, indent)}"
         if last:
             return _appended(text, plain, last[1], f"\n{indent}{entry}")
         end = plain.index("}", start)
-        before = text[start + 1 : end].rstrip()  # comments
-        return f"{text[: start + 1]}{before}\n{indent}{entry}\n{indent[:-2]}{text[end:]}"
+        comments = text[start + 1 : end].rstrip()
+        return f"{text[: start + 1]}{comments}\n{indent}{entry}\n{indent[:-2]}{text[end:]}"
     raise AssertionError(path)
 
 
@@ -76,17 +77,17 @@ def _appended(text: str, plain: str, end: int, entry: str) -> str:
 
 def _members(text: str, start: int) -> dict[str, tuple[int, int]]:
     """Return the keys of the object that begins at ``start``, each with the beginning and end of its value."""
-    found: dict[str, tuple[int, int]] = {}
+    spans: dict[str, tuple[int, int]] = {}
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         begin = _after_space(text, text.index(":", at) + 1)
         _, end = _DECODER.raw_decode(text, begin)
-        found[key] = (begin, end)
+        spans[key] = (begin, end)
         at = _after_space(text, end)
         if text[at] == ",":
             at = _after_space(text, at + 1)
-    return found
+    return spans
 
 
 def _after_space(text: str, at: int) -> int:

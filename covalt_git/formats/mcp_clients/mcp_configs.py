@@ -221,6 +221,7 @@ def _recognize(host: Host, document: Document) -> bool:
         return len(names_known) == len(servers) and all(item.keys() <= keys for item in names_known)
     if f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS:
         return bool(names_known)
+    # Several hosts have the same key for servers; the own keys of a host are what distinguishes their files.
     others = [item for item in HOSTS if (item.path, item.kind) == (host.path, host.kind)]
     fewest = min(_unknown_keys(item, names_known) for item in others)
     return bool(names_known) and _unknown_keys(host, names_known) == fewest
@@ -228,11 +229,11 @@ def _recognize(host: Host, document: Document) -> bool:
 
 def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
     """Return how many keys of servers a host does not know; Gemini CLI reads ``url`` as the URL of SSE only itself."""
-    known = {*_server_shape(host), *host.more}
+    keys = {*_server_shape(host), *host.more}
     own = {key for key, transport in host.urls.items() if transport == "sse"}
-    shows_host = any((host.more | host.urls.keys()) - own & one.keys() for one in servers)
+    shows_host = any((host.more | host.urls.keys()) - own & server.keys() for server in servers)
     hidden = () if shows_host else own
-    return sum(key not in known or key in hidden for one in servers for key in one)
+    return sum(key not in keys or key in hidden for server in servers for key in server)
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
@@ -255,6 +256,7 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
         else:
             message = "it has no command and no URL that a server can have: it is not a server of the output"
             imported.notes.append(Note(server.loc, message))
+    # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
@@ -300,44 +302,45 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
             yield Note((*server.loc, *loc), message)
 
 
-def _read_server(host: Host, made: Node, server: Part, inputs: Mapping[str, str]) -> None:
+def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
     to_reference = partial(_to_reference, host, inputs)
     key = host.url_key(server)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
-        made.set("command", server["command"][0], program)
+        output.set("command", server["command"][0], program)
         if args:
-            made.value["args"] = args
+            output.value["args"] = args
         for position in range(len(args)):
-            made.trace(("args", position), (*server.loc, "command", position + 1))
+            output.trace(("args", position), (*server.loc, "command", position + 1))
     elif key is None:
-        made.copy(server, {host.command: "command", "args": "args"}, to_reference)
+        output.copy(server, {host.command: "command", "args": "args"}, to_reference)
     if key is None:
+        # A server of a toolset starts in no folder of a chat, so the editor's folder would be another one.
         if not (host.folder and _starts_in_folder(server.peek("cwd"))):
-            made.copy(server, {"cwd": "cwd"}, to_reference)
+            output.copy(server, {"cwd": "cwd"}, to_reference)
     else:
-        made.copy(server, {key: "url"}, to_reference)
+        output.copy(server, {key: "url"}, to_reference)
         around = server.get(host.around_headers) if host.around_headers else server
         if around is not None:
             to_header = partial(to_reference, style=host.header_style)
-            made.copy(around, {host.headers: "headers"}, to_header)
+            output.copy(around, {host.headers: "headers"}, to_header)
         if host.urls[key]:
-            made.value["transport"] = host.urls[key]
-        _read_header_variables(host, made, server)
+            output.value["transport"] = host.urls[key]
+        _read_header_variables(host, output, server)
     transport = host.types.get(str(server.peek("type")))
     if transport and (transport == "stdio") == (key is None):
-        made.set("transport", server["type"], transport)
+        output.set("transport", server["type"], transport)
     for variable, value in server.entries(host.env) if key is None else ():
         if _ENV_NAME.fullmatch(variable):
-            made.node("env").set(variable, value, to_reference(value.value))
+            output.node("env").set(variable, value, to_reference(value.value))
     variables, is_of_environment, _ = host.env_names or ("", "", "")
     for item in server.parts(variables) if variables and key is None else ():
         if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
             # Codex reads its environment, Goose its own store of secrets.
             place = "env:" if is_of_environment else ""
-            made.node("env").set(item.value, item, f"${{{place}{item.value}}}")
+            output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
-        made.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+        output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
 
 
 def _starts_in_folder(folder: Any) -> bool:
@@ -346,16 +349,16 @@ def _starts_in_folder(folder: Any) -> bool:
     return variable is not None and _FOLDERS_OF_EDITOR.get(variable["name"]) == "${workspace}"
 
 
-def _read_header_variables(host: Host, made: Node, server: Part) -> None:
+def _read_header_variables(host: Host, output: Node, server: Part) -> None:
     if host.env_names is None or not host.env_names[1]:
         return
     _, bearer, headers = host.env_names
     variable = server.peek(bearer)
     if variable is not None and _ENV_NAME.fullmatch(variable):
         text = f"Bearer ${{env:{variable}}}"
-        made.node("headers").set("Authorization", server[bearer], text)
+        output.node("headers").set("Authorization", server[bearer], text)
     for name, variable in server.entries(headers):
-        made.node("headers").set(name, variable, f"${{env:{variable.value}}}")
+        output.node("headers").set(name, variable, f"${{env:{variable.value}}}")
 
 
 def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: str = "") -> str:
@@ -363,16 +366,17 @@ def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: st
     style = style or host.style
     if style == "${input:name}":
         text = _INPUT.sub(
-            lambda found: inputs.get(found[1], f"${{{variable_name(found[1])}}}"), text
+            lambda variable: inputs.get(variable[1], f"${{{variable_name(variable[1])}}}"), text
         )
     elif style == "{env:NAME}":
         text = _BRACES.sub(r"${env:\1}", text)
     elif style == "$NAME":
         text = _BARE.sub(r"${\1}", text)
     elif style == "${{ secrets.NAME }}":
-        text = _OF_CONTINUE.sub(lambda found: f"${{{variable_name(found[1])}}}", text)
+        text = _OF_CONTINUE.sub(lambda variable: f"${{{variable_name(variable[1])}}}", text)
     pieces: list[str] = []
     end = 0
+    # They look like variables of the environment, and would become secrets that the user has to set.
     for variable in _OF_EDITOR.finditer(text) if host.folder else ():
         name = variable["name"]
         other = _FOLDERS_OF_EDITOR.get(name, f"$${variable[0][1:]}")
@@ -382,8 +386,8 @@ def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: st
 
 
 def _escaped(text: str) -> str:
-    found = escaped(text)
-    return found if not malformed(found) else escaped(text.replace("${", "$\0{")).replace("\0", "")
+    plain = escaped(text)
+    return plain if not malformed(plain) else escaped(text.replace("${", "$\0{")).replace("\0", "")
 
 
 def _from_reference(host: Host, part: Part) -> str:
@@ -409,12 +413,12 @@ def _from_reference(host: Host, part: Part) -> str:
     )
 
 
-def _folder(host: Host, found: re.Match[str]) -> str:
+def _folder(host: Host, place: re.Match[str]) -> str:
     """Return what a host has for an escaped dollar, or for the variable of a folder."""
-    if found["escaped"]:
+    if place["escaped"]:
         return "$"
-    is_workspace = "workspace" in (found["name"], found["braced"])
-    return host.folder if is_workspace and host.folder else found[0]
+    is_workspace = "workspace" in (place["name"], place["braced"])
+    return host.folder if is_workspace and host.folder else place[0]
 
 
 def _reference(style: str, reference: Reference) -> str:
@@ -438,8 +442,8 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
-        found = references(manifest.peek("mcp_servers", []))
-        prompted = {one.name for _, one in found if one.place != "env"}
+        in_servers = references(manifest.peek("mcp_servers", []))
+        prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
@@ -460,19 +464,23 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
 
 def _names(manifest: Part) -> dict[str, str]:
     """Return the names in the input of servers whose name differs from their id."""
-    found: dict[str, str] = {}
+    original: dict[str, str] = {}
     for host in HOSTS:
         names = stored_extension(manifest.value, host.name).get("names")
         if names:
-            found |= manifest["extensions"][host.name].take("names")
-    return found
+            original |= manifest["extensions"][host.name].take("names")
+    return original
 
 
 def written_server(host: Host, server: Part) -> JsonObject | None:
     """Return a server of ``mcp_servers`` in the form of a host; None if the host cannot have it."""
     transport = server.take("transport", "")
     url_key = next(
-        (key for key, one in host.urls.items() if host.types or one in ("", transport or _HTTP)),
+        (
+            key
+            for key, implied in host.urls.items()
+            if host.types or implied in ("", transport or _HTTP)
+        ),
         None,
     )
     if "url" in server and url_key is None:
@@ -480,46 +488,50 @@ def written_server(host: Host, server: Part) -> JsonObject | None:
         return None
     kind = transport or ("stdio" if "command" in server else _HTTP)
     types = {ours: theirs for theirs, ours in host.types.items()}
-    made: JsonObject = dict(host.defaults)
+    output: JsonObject = dict(host.defaults)
     if host.types and (transport or kind != "stdio" or host.lists_command or host.defaults):
-        made["type"] = types.get(kind, types.get(_HTTP, ""))
+        output["type"] = types.get(kind, types.get(_HTTP, ""))
     to_text = partial(_from_reference, host)
     keys = {"command": host.command, "args": "args", "cwd": "cwd", "url": url_key or ""}
-    made |= {keys[key]: server[key].mapped(to_text) for key in keys if key in server}
-    if host.lists_command and "command" in made:
-        made["command"] = [made["command"], *made.pop("args", ())]
+    output |= {keys[key]: server[key].mapped(to_text) for key in keys if key in server}
+    if host.lists_command and "command" in output:
+        output["command"] = [output["command"], *output.pop("args", ())]
     for ours, theirs in (("env", host.env), ("headers", host.headers)):
         entries = server.entries(ours)
-        rest = [(name, one) for name, one in entries if not _write_variable(host, made, name, one)]
+        rest = [
+            (name, value)
+            for name, value in entries
+            if not _write_variable(host, output, name, value)
+        ]
         if rest or server.peek(ours) == {}:
             is_inner = ours == "headers" and host.around_headers
-            around = made.setdefault(host.around_headers, {}) if is_inner else made
-            around[theirs] = {name: to_text(one) for name, one in rest}
+            around = output.setdefault(host.around_headers, {}) if is_inner else output
+            around[theirs] = {name: to_text(value) for name, value in rest}
         if ours == "headers" and host.header_style and host.env_names:
             names = {reference.name for _, reference in references(server.peek(ours, {}))}
             if names:
-                made[host.env_names[0]] = sorted(names)
+                output[host.env_names[0]] = sorted(names)
     if host.off and "enabled" in server:
-        made[host.off[0]] = server.take("enabled") != host.off[1]
+        output[host.off[0]] = server.take("enabled") != host.off[1]
     if server.peek("requires_confirmation") is True:
         reason = f"{host.title} has its own settings for approvals"
         server["requires_confirmation"].drop(reason)
-    return made
+    return output
 
 
-def _write_variable(host: Host, made: JsonObject, name: str, part: Part) -> bool:
+def _write_variable(host: Host, output: JsonObject, name: str, part: Part) -> bool:
     """Write a value that is a variable in the form of the host; return whether it has one."""
-    found = _VARIABLE.fullmatch(part.value) if host.env_names else None
-    if found is None or host.env_names is None:
+    variable = _VARIABLE.fullmatch(part.value) if host.env_names else None
+    if variable is None or host.env_names is None:
         return False
     variables, bearer, headers = host.env_names
-    is_header, is_bearer = part.loc[-2] == "headers", bool(found["bearer"])
+    is_header, is_bearer = part.loc[-2] == "headers", bool(variable["bearer"])
     if is_bearer and name == "Authorization" and bearer:
-        made[bearer] = found["name"]
+        output[bearer] = variable["name"]
     elif is_header and not is_bearer and headers:
-        made.setdefault(headers, {})[name] = found["name"]
-    elif not is_header and name == found["name"]:
-        made.setdefault(variables, []).append(name)
+        output.setdefault(headers, {})[name] = variable["name"]
+    elif not is_header and name == variable["name"]:
+        output.setdefault(variables, []).append(name)
     else:
         return False
     part.use()

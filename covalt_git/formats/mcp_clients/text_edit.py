@@ -39,6 +39,7 @@ def with_server(host: Host, text: str, name: str, server: JsonObject, display_pa
         else _yaml(host, text, name, server, value)
     )
     try:
+        # As for JSON: the lines around the server are the user's, and have comments that no writer keeps.
         is_safe = same(_value(host, edited, display_path), expected)
     except FormatError:
         is_safe = False
@@ -172,6 +173,7 @@ def _entries(lines: list[str], start: int, *, is_list: bool) -> Iterator[tuple[i
 
 def entry_text(host: Host, name: str, server: JsonObject) -> str:
     """Return the text of a server in the syntax of the host's file."""
+    # The entry alone: the lines around it in the file can have credentials.
     value = host.document({name: server})
     if host.kind == "toml":
         return toml_text(value)

@@ -73,6 +73,7 @@ class Resources(NamedTuple):
         listed = {**server_offers.listed(self.project), **toolset_resources.listed(self.project)}
         if self.list_pages:
             listed |= self.pages.listed()
+        # Only found, not created: a list or a read leaves no empty chat behind.
         chat_id = self.chats.find(self.project, self.client, self.named)
         if chat_id is None:
             return dict(sorted(listed.items()))
@@ -108,9 +109,9 @@ class Resources(NamedTuple):
             NoSuchResourceError: if it does not exist for the client.
             CovaltError: if its server does not return it.
         """
-        found = self.pages.read(uri)
-        if found is not None:
-            return found
+        page_content = self.pages.read(uri)
+        if page_content is not None:
+            return page_content
         parsed = resource_uris.parse(uri)
         if parsed is None:
             chat_id = self.chats.find(self.project, self.client, self.named)
@@ -131,20 +132,22 @@ class Resources(NamedTuple):
         if parsed.manifest_id is not None:
             args["manifest"] = parsed.manifest_id
         tool = "log" if parsed.path is None else "read_file"
+        # One error for all: another one would say that the chat or the file exists.
         if not self.project.chats.has(parsed.chat_id) or not self._may(tool, **args):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             manifest_id = parsed.manifest_id
+            # A deleted branch has no files any more, although its objects stay until they are collected.
             if manifest_id is not None and manifest_id not in chat.reachable():
                 raise _no_such(uri)
             if parsed.path is not None:
                 content = _content(chat, uri, manifest_id, parsed.path)
                 return toolset_resources.contents(uri, Content.of_file(parsed.path, content))
         with Context.of(self.project) as context:
-            shown = get_workspace_manifest(
+            commit = get_workspace_manifest(
                 context, chat_id=parsed.chat_id, manifest=parsed.manifest_id
             )
-            facts = manifest_facts(shown)
+            facts = manifest_facts(commit)
         return types.TextResourceContents(
             uri=uri, mime_type=_JSON, text=json.dumps(facts, ensure_ascii=False)
         )
@@ -167,14 +170,15 @@ class Resources(NamedTuple):
         with self._call(uri, parsed) as (chat, call):
             links = server_links(call.result)
             try:
-                found = self.project.catalog.find_callable(call.tool_id)
+                # The right to the tool may have ended since the call.
+                target = self.project.catalog.find_callable(call.tool_id)
             except CovaltError:
                 raise _no_such(uri) from None
             number = parsed.link or 1
-            if found.tool.kind != "mcp" or number > len(links):
+            if target.tool.kind != "mcp" or number > len(links):
                 raise _no_such(uri)
             contents = read_linked(
-                self.project.root, self.project.config, found, chat, links[number - 1]["uri"]
+                self.project.root, self.project.config, target, chat, links[number - 1]["uri"]
             )
         if not contents:
             raise _no_such(uri)
@@ -200,10 +204,10 @@ class Resources(NamedTuple):
         if parsed is not None and parsed.result_page is not None:
             with self._call(uri, parsed) as (_, call):
                 return self._page_of(large_results.as_text(call.result), number)
-        found = self.read(uri)
-        if not isinstance(found, types.TextResourceContents):
+        resource = self.read(uri)
+        if not isinstance(resource, types.TextResourceContents):
             raise NoSuchPageError(f"{uri!r} is not text", hint="read it as a resource")
-        return self._page_of(found.text, number)
+        return self._page_of(resource.text, number)
 
     def _page_of(self, text: str, number: int) -> tuple[str, int]:
         return large_results.page_of(text, number, self.project.config.limits.result_kb << 10)
@@ -217,6 +221,7 @@ class Resources(NamedTuple):
         with self.project.chats.open(parsed.chat_id) as chat:
             exists = manifest_id in chat.reachable()
             call = chat.manifest(manifest_id).tool_call if exists else None
+            # A record shows arguments and results, also of tools that the role has lost since.
             if call is None or not self.project.catalog.sees(call.tool_id):
                 raise _no_such(uri)
             yield chat, call
@@ -247,10 +252,10 @@ def _no_such(uri: str) -> NoSuchResourceError:
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
     scan = chat.scan_in_memory() if manifest_id is None else nullcontext(chat.state(manifest_id))
     with scan as state:
-        found = trees.find(chat.store, state.tree, path)
-        if found is None:
+        file = trees.find(chat.store, state.tree, path)
+        if file is None:
             raise _no_such(uri)
-        return chat.store.read_blob(found.oid)
+        return chat.store.read_blob(file.oid)
 
 
 def _file(uri: str, path: str) -> types.Resource:

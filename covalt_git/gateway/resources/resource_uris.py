@@ -85,15 +85,16 @@ def link(chat_id: str, manifest_id: str, number: int) -> str:
 
 def parse(uri: str) -> ResourceUri | None:
     """Return the parsed URI; None if it is not one of this module."""
-    found = _URI.fullmatch(uri)
-    if found is None or not (found["manifest"] or found["path"]):
+    uri_match = _URI.fullmatch(uri)
+    if uri_match is None or not (uri_match["manifest"] or uri_match["path"]):
         return None
     try:
-        path = found["path"] and unquote(found["path"], errors="strict")
+        # Other bytes would become U+FFFD, and name another file.
+        path = uri_match["path"] and unquote(uri_match["path"], errors="strict")
     except UnicodeDecodeError:
         return None
-    page = int(found["page"] or 1) if found["result"] else None
-    number = int(found["link"]) if found["link"] else None
+    page = int(uri_match["page"] or 1) if uri_match["result"] else None
+    number = int(uri_match["link"]) if uri_match["link"] else None
     return ResourceUri(
-        found["chat"], found["manifest"], path, bool(found["artifact"]), page, number
+        uri_match["chat"], uri_match["manifest"], path, bool(uri_match["artifact"]), page, number
     )

@@ -23,9 +23,9 @@ def visible(project: Project) -> list[ToolsetItem[Resource]]:
     """Return the resources that are visible to the principal; of equal URIs the first."""
     with project.tool_index() as index:
         index.sync_toolsets()
-        found = project.catalog.resources(index)
+        resources = project.catalog.resources(index)
     by_uri: dict[str, ToolsetItem[Resource]] = {}
-    for item in found:
+    for item in resources:
         by_uri.setdefault(item.what.uri or item.what.uri_template or "", item)
     return [*by_uri.values()]
 
@@ -60,9 +60,9 @@ def read(
     """Return the content of the resource with a URI; None if it does not exist."""
     for item, args in _matching(project, uri):
         with project.tool_index() as index:
-            found = content_of(project.root, index, item, item.what, args)
-        if found is not None:
-            return contents(uri, found)
+            content = content_of(project.root, index, item, item.what, args)
+        if content is not None:
+            return contents(uri, content)
     return None
 
 
@@ -75,6 +75,7 @@ def _matching(project: Project, uri: str) -> list[tuple[ToolsetItem[Resource], d
             exact += [(item, dict[str, str]())] if item.what.uri == uri else []
         elif (args := UriTemplate.parse(item.what.uri_template).match(uri)) is not None:
             from_templates.append((item, args))
+    # A template may match a fixed URI too, and must not hide the resource that has it.
     return exact + from_templates
 
 
