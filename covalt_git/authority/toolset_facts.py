@@ -229,9 +229,6 @@ def _override_place(toolset: Toolset, manifest: ToolsetManifest, tool_id: str) -
     return _manifest_place(toolset, "tool_overrides", at, "requires_confirmation")
 
 
-# Servers
-
-
 def _server_facts(toolset: Toolset, manifest: ToolsetManifest) -> Iterator[Fact]:
     for position, server in enumerate(manifest.mcp_servers):
         if server.enabled:

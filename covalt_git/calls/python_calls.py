@@ -144,37 +144,41 @@ def run(
         return Outcome.failed(error)
     # A tool can print its secrets, or return them. Records are commits, which users share and push.
     mask = Mask(secrets.values())
-    outcome = python_tool.run(
-        Job(
-            toolset=ToolsetCopy.of(toolset),
-            entrypoint=str(tool.entrypoint),
-            args=json_schema.with_integers(tool.input_schema, call.args),
-            workspace=job.chat.workspace.absolute(),
-            chat_id=job.chat.id,
-            call_id=call.id,
-            level=level,
-            limits=job.limits,
-            message_id=call.message_id,
-            confirmed=confirmed,
-            python=python,
-            warm=warm and not toolset.state.imported,
-            secrets=secrets,
-            hosts=tuple(rule.text for rule in may.reach.rules),
-            check_result=_declared(target) is None,
-            describes="also" if schema_warnings.is_wanted(tool) else "no",
-            begin=begin,
-            report=lambda event: follower.report(event._replace(message=mask.text(event.message))),
-            cancel=follower.cancel,
-            kinds=follower.respondent.kinds,
-            ask=lambda questions: inquire(
-                follower.respondent,
-                {
-                    key: question.model_copy(update={"params": mask.value(question.params)})
-                    for key, question in questions.items()
-                },
-            ),
-        )
+    sandbox_job = Job(
+        toolset=ToolsetCopy.of(toolset),
+        entrypoint=str(tool.entrypoint),
+        args=json_schema.with_integers(tool.input_schema, call.args),
+        workspace=job.chat.workspace.absolute(),
+        chat_id=job.chat.id,
+        call_id=call.id,
+        level=level,
+        limits=job.limits,
+        message_id=call.message_id,
+        confirmed=confirmed,
+        python=python,
+        warm=warm and not toolset.state.imported,
+        secrets=secrets,
+        hosts=tuple(rule.text for rule in may.reach.rules),
+        check_result=_declared(target) is None,
+        describes="also" if schema_warnings.is_wanted(tool) else "no",
+        begin=begin,
+        report=lambda event: follower.report(event._replace(message=mask.text(event.message))),
+        cancel=follower.cancel,
+        kinds=follower.respondent.kinds,
+        ask=lambda questions: inquire(
+            follower.respondent,
+            {
+                key: question.model_copy(update={"params": mask.value(question.params)})
+                for key, question in questions.items()
+            },
+        ),
     )
+    try:
+        outcome = python_tool.run(sandbox_job)
+    except pool.NoWorkerError as error:
+        # Raised after begin(), but no process of the tool has started: it had no effect.
+        return Outcome.failed(error)
+
     if outcome.schemas is not None:
         schema_warnings.report(tool, outcome.schemas)
     outcome = _validated(outcome, tool.output_schema)

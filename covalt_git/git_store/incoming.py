@@ -76,7 +76,7 @@ class Quarantine(ObjectReader):
     @classmethod
     @contextlib.contextmanager
     def opened(cls, store: ObjectReader, folder: Path, limits: PackLimits) -> Iterator[Self]:
-        """Yield a quarantine for ``store`` in a locked folder in ``folder``, which must be on the same file system."""
+        """Yield a quarantine for ``store`` in a locked folder in ``folder``."""
         # Locked, because each writer of the chat removes the unlocked quarantines, those of killed processes
         # (test_only_quarantines_of_killed_processes_are_cleared).
         with (

@@ -9,6 +9,8 @@ import pytest
 from covalt_git.calls import engine, outcomes
 from covalt_git.calls.engine import Engine
 from covalt_git.models.outcomes import Outcome
+from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.pool import NoWorkerError
 from tests.calls.conftest import World
 
 FILES = {engine.__file__, outcomes.__file__}
@@ -103,3 +105,21 @@ def test_a_failure_while_the_tool_runs_is_recorded(
     assert error is not None
     assert error.code == "internal_error"
     assert error.hint == "check the effect before you call the tool again"
+
+
+def test_a_call_for_which_no_process_starts_had_no_effect(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(job: Job, **_: Any) -> Outcome:
+        assert job.begin is not None
+        job.begin()
+        raise NoWorkerError("the fork server, which starts tools, has ended", hint="call it again")
+
+    monkeypatch.setattr("covalt_git.runtime.python_tool.run", run)
+
+    world.call("add", text="x")
+
+    error = world.record().error
+    assert error is not None
+    assert (error.code, error.hint) == ("no_worker", "call it again")
+    assert "effect" not in error.message
