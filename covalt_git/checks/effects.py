@@ -42,6 +42,7 @@ def is_destructive(
     implied = source is not None and source.destructive
     if declared.http is not None:
         implied = declared.http.method in _WRITES
+    # The author of an imported toolset is a stranger: `read_only: true` of a DELETE must not waive its approval.
     if imported:
         return implied or stated is True
     return implied if stated is None else stated
@@ -62,6 +63,7 @@ def asks_by_default(
 def may_destroy(tool: Tool) -> bool:
     """Return whether a tool is destructive, requires approval, or has an id that says so and nothing that denies it."""
     notes = tool.annotations
+    # An agent that misspells a name calls the tool that the error proposes, so a doubt counts as destructive.
     if notes.destructive or tool.confirmation:
         return True
     is_harmless = notes.read_only or notes.destructive is False
@@ -85,9 +87,9 @@ def check_effects(
     """
     manifest = reading.valid
     by_override = {
-        override_key(manifest.id, one.tool_id)
-        for one in manifest.tool_overrides
-        if one.requires_confirmation
+        override_key(manifest.id, override.tool_id)
+        for override in manifest.tool_overrides
+        if override.requires_confirmation
     }
     for position, tool in enumerate(manifest.tools):
         source, local = sources.get(tool.id), state.overrides.get(tool.id)
@@ -110,9 +112,9 @@ def check_server_effects(
         if tool.confirmation == ("destructive",) and tool.held_back is None:
             asking.setdefault(tool.server, []).append(tool.tool_id)
     for position, server in enumerate(reading.valid.mcp_servers):
-        if found := asking.get(server.id):
-            message = f"calls of these tools require approval, because they are destructive: {', '.join(found)}"
-            hint = f"covalt-git tool override {found[0]} --confirm, or --no-confirm"
+        if tool_ids := asking.get(server.id):
+            message = f"calls of these tools require approval, because they are destructive: {', '.join(tool_ids)}"
+            hint = f"covalt-git tool override {tool_ids[0]} --confirm, or --no-confirm"
             loc = ("mcp_servers", position, "id")
             yield reading.warning(codes.ASKS_BY_DEFAULT, loc, message, hint=hint)
 

@@ -69,17 +69,17 @@ def _check(
     schema = {"args": takes, "return": gives}.get(expression.root)
     if schema is None:
         return
-    found = _first_missing(schema, expression.path, listed=expression.root == "args")
-    if found is None:
+    missing = _first_missing(schema, expression.path, listed=expression.root == "args")
+    if missing is None:
         return
-    position, known = found
+    position, names = missing
     part = expression.path[position]
     root = "the arguments" if expression.root == "args" else "the result"
     outer = ".".join(expression.path[:position])
     holder = f"{outer!r} of {root}" if outer else root
-    near = nearest_name(part, known)
-    hint = f"known here: {listed(list(known), MOST_LISTED)}"
-    if not known:
+    near = nearest_name(part, names)
+    hint = f"known here: {listed(list(names), MOST_LISTED)}"
+    if not names:
         hint = f"write ${'.'.join([expression.root, *expression.path[:position]])}"
     if near:
         path = [*expression.path[:position], near, *expression.path[position + 1 :]]
@@ -103,12 +103,13 @@ def _first_missing(
             here = pointer.resolve(schema, here)
         except pointer.BadReferenceError:
             return None
+        # Which properties exist then depends on the value, and only what can never resolve is reported.
         if not isinstance(here, dict) or here.keys() & _MANY_WAYS:
             return None
         properties = here.get("properties")
         properties = properties if isinstance(properties, dict) else {}
-        known = sorted(properties)
-        if part in known:
+        names = sorted(properties)
+        if part in names:
             here = properties[part]
             continue
         kind = here.get("type")
@@ -116,11 +117,12 @@ def _first_missing(
             here = here.get("items", {})
             continue
         others = here.get("additionalProperties")
-        closed = others is False or (others is None and listed and not position and known)
+        closed = others is False or (others is None and listed and not position and names)
         if kind == "array" or (isinstance(kind, str) and kind in _NO_PARTS):
             return position, []
         if closed and kind in {"object", None}:
-            return position, known
+            return position, names
+        # By default, a schema allows properties that it does not list.
         if not isinstance(others, dict):
             return None
         here = others

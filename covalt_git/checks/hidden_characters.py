@@ -35,8 +35,10 @@ class Hidden(NamedTuple):
 
 def hidden_characters(text: str, *, only_reordering: bool = False) -> Iterator[Hidden]:
     """Yield the hidden characters of a text; with ``only_reordering``, those that change its order."""
-    if not any(display.kind(one) in _HIDDEN for one in set(text)):
+    # Nearly all texts end here: their different characters are far fewer than their characters.
+    if not any(display.kind(character) in _HIDDEN for character in set(text)):
         return
+    # As long as the flag, so that the places of later characters stay those of the file.
     text = _FLAG.sub(lambda flag: "x" * len(flag[0]), text)
     for place, character in enumerate(text):
         kind = display.kind(character)
@@ -53,6 +55,7 @@ def _has_effect(text: str, place: int) -> bool:
     character = text[place]
     if character in _MARKS:
         return bool(_RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR))
+    # An ASCII letter has no variants, and a second selector none either: a row of them would hide a text.
     if re.match(_SELECTORS, character) and place and not text[place - 1].isascii():
         return display.kind(text[place - 1]) not in _HIDDEN
     return display.is_joined(text, place)

@@ -55,6 +55,7 @@ _NAMED_IN_URL = re.compile(
 )
 _GRAPHQL = re.compile(r"\s*(?:(?:query|mutation|subscription|fragment)\b|\{\s*\w+[\s({])")
 
+# The client states the host and the length: a second value could name another host, or end the request earlier.
 _RESERVED_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
@@ -82,6 +83,7 @@ def check_http(
     try:
         placed = placement(http)
     except BadTemplateError as error:
+        # The arguments of a broken URL are unknown, so the checks of arguments would report each of them.
         yield reading.problem(codes.BAD_REQUEST, ("url",), error.message, hint=error.hint)
         return
     yield from _check_places(reading, http, placed)
@@ -165,21 +167,23 @@ def _check_placeholders(
 ) -> Iterator[Problem]:
     """Find placeholders of other systems and misspelt expressions: the request would contain them as they are written."""
     properties = (schema or {}).get("properties", {})
-    known = set(properties) if isinstance(properties, dict) else set()
+    declared = set(properties) if isinstance(properties, dict) else set()
     for match in _NEARLY_IN_URL.finditer(http.url):
         message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
         hint = f"write {{{match['name']}}}"
         yield reading.problem(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
+    # `/:name` or `$name` may be meant as it is written, but hardly with the name of an argument.
     for match in _NAMED_IN_URL.finditer(http.url):
         name = match[match.lastindex or 0]
-        if name in known:
+        if name in declared:
             message = f"{match[0]!r} is sent as it is written: a URL has arguments in braces"
             hint = f"write {{{name}}}"
             yield reading.warning(codes.SENT_AS_WRITTEN, ("url",), message, hint=hint)
     for loc, text in texts(_templates(http)):
+        # A GraphQL query has $variables and {fields} of its own, which may have the names of arguments.
         for match in () if _GRAPHQL.match(text) else _NAMED.finditer(text):
             name = match[match.lastindex or 0]
-            if name in known:
+            if name in declared:
                 message = f"{match[0]!r} is sent as it is written"
                 hint = f"write $args.{name}"
                 yield reading.warning(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
@@ -189,7 +193,7 @@ def _check_placeholders(
             yield reading.problem(codes.SENT_AS_WRITTEN, loc, message, hint=hint)
         for match in _BRACES.finditer(text):
             # An API may itself have a syntax with braces; an argument in them is hardly its own.
-            if match["root"] or match["name"] in known:
+            if match["root"] or match["name"] in declared:
                 message = f"{match[0]!r} is sent as it is written"
                 hint = f"write $args.{match['name']}"
                 yield reading.warning(codes.SENT_AS_WRITTEN, loc, message, hint=hint)

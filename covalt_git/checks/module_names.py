@@ -33,6 +33,7 @@ def check_names(display_path: str, files: BundleFiles) -> list[Problem]:
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "remove it"))
         top, _, rest = file.path.partition("/")
         module = top.removesuffix(".py")
+        # A package has many files, but imports use its name alone.
         if not file.path.endswith(".py") or module in checked:
             continue
         checked.add(module)

@@ -71,7 +71,10 @@ def check_local_overrides(
         return
     of_servers = {tool.tool_id: tool for tool in server_tools}
     tools = {tool.id: tool for tool in manifest.tools}
-    theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
+    theirs = {
+        override_key(manifest.id, override.tool_id): override
+        for override in manifest.tool_overrides
+    }
     for name, override in reading.value.overrides.items():
         here = reading.below("overrides", name)
         if name in of_servers:
@@ -116,6 +119,7 @@ def check_config(
     yield from part_problems(reading, config, config_model(renderer))
     yield from _check_required(reading, renderer, config)
     artifact = config.get("artifact")
+    # An expression names a file only when a result is rendered.
     if isinstance(artifact, str) and not artifact.startswith("$"):
         yield from check_named_file(reading, ("artifact",), artifact, files)
     if tool is not None:
@@ -167,6 +171,7 @@ def _check_override(
 def _check_required(reading: Reading[Any], renderer: str, config: JsonObject) -> Iterator[Problem]:
     """Report a renderer without a required key, as a warning: calls work without it."""
     keys, example = _REQUIRED.get(renderer, ((), ""))
+    # A misspelt key is reported already, and probably is the required one.
     misspelt = config.keys() - config_model(renderer).model_fields.keys()
     if keys and not misspelt and all(config.get(key) is None for key in keys):
         message = f"the renderer {renderer} requires {' or '.join(map(repr, keys))}"

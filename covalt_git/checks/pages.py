@@ -29,8 +29,10 @@ MAX_PAGE_BYTES = 4 << 20
 
 _PAGES = (".html", ".htm")
 
+# Browsers read a backslash in a URL as a slash.
 _EXTERNAL = r"(?i)(?:https?|wss?|ftp):|//|\\\\"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+# Comments and @namespace are first: a url() in them is consumed with them, because it loads nothing.
 _CSS_URL = r"""(?xis)/\*.*?(?:\*/|\Z)
       | @namespace\b[^;]*
       | @import\b \s* (?:url\()? \s* ["']? (?P<sheet>[^"')\s;]*)
@@ -107,8 +109,10 @@ def check_artifacts(
         if isinstance(content, str):
             at = (*loc, "content")
             problems += [
-                manifest.problem(one.code, at, one.message, hint=one.hint, severity=one.severity)
-                for one in artifact_problems(content.encode(), manifest.path)
+                manifest.problem(
+                    problem.code, at, problem.message, hint=problem.hint, severity=problem.severity
+                )
+                for problem in artifact_problems(content.encode(), manifest.path)
             ]
     display_path = manifest.path.rpartition("/")[0]
     for file in files.files:
@@ -127,11 +131,11 @@ def _references(page: str) -> Iterator[_Reference]:
     for tag in tags(page):
         if tag.name.startswith("/"):
             continue
-        for found in _of_attributes(tag.name, attributes(page, tag)):
-            yield found._replace(place=tag.start)
+        for reference in _of_attributes(tag.name, attributes(page, tag)):
+            yield reference._replace(place=tag.start)
         if tag.name == "style":
-            for found in _of_style(text_of(page, tag)):
-                yield found._replace(place=tag.end + found.place)
+            for reference in _of_style(text_of(page, tag)):
+                yield reference._replace(place=tag.end + reference.place)
 
 
 def _of_attributes(name: str, values: Mapping[str, str]) -> Iterator[_Reference]:
@@ -145,6 +149,7 @@ def _of_attributes(name: str, values: Mapping[str, str]) -> Iterator[_Reference]
     ):
         for key in _LOADED:
             yield from _of_url(values.get(key, ""), _HINTS.get(name, _AS_DATA))
+    # A comma without a blank is part of a data: URL.
     for candidate in values.get("srcset", "").split(", "):
         yield from _of_url(candidate.strip().partition(" ")[0], _AS_DATA)
     yield from _of_style(values.get("style", ""))
@@ -152,10 +157,10 @@ def _of_attributes(name: str, values: Mapping[str, str]) -> Iterator[_Reference]
 
 def _of_style(style: str) -> Iterator[_Reference]:
     """Yield the refused references of a style sheet."""
-    for found in re.finditer(_CSS_URL, style):
-        sheet = found["sheet"]
-        for one in _of_url(sheet or found["url"] or "", _AS_STYLE if sheet else _AS_DATA):
-            yield one._replace(place=found.start())
+    for match in re.finditer(_CSS_URL, style):
+        sheet = match["sheet"]
+        for reference in _of_url(sheet or match["url"] or "", _AS_STYLE if sheet else _AS_DATA):
+            yield reference._replace(place=match.start())
 
 
 def _of_url(url: str, hint: str) -> Iterator[_Reference]:

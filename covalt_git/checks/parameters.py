@@ -47,15 +47,16 @@ def check_parameters(
         return  # the declared arguments depend on the value
     declared = schema.get("properties", {})
     takes = source.input_schema
-    known = takes.get("properties", {})
+    parameters = takes.get("properties", {})
     function = str(tool.entrypoint).partition(":")[2]
+    # A function with **names, or with an unknown signature, may take any argument.
     if takes.get("additionalProperties") is False:
         for name in declared:
-            if name not in known:
-                near = nearest_name(name, known)
+            if name not in parameters:
+                near = nearest_name(name, parameters)
                 others = (
-                    f"its parameters: {listed(list(known), MOST_LISTED)}"
-                    if known
+                    f"its parameters: {listed(list(parameters), MOST_LISTED)}"
+                    if parameters
                     else "it has no parameters"
                 )
                 message = f"{function}() has no parameter {name!r}"
@@ -69,7 +70,7 @@ def check_parameters(
             yield reading.warning(
                 codes.WRONG_PARAMETERS, ("properties",), message, hint=hint, key=True
             )
-    for name in known:
+    for name in parameters:
         if name in declared:
             yield from _check_type(reading, name, schema, takes, function)
 
@@ -81,10 +82,10 @@ def _check_type(
     takes: JsonObject,
     function: str,
 ) -> Iterator[Problem]:
-    found = _mismatch((schema, schema["properties"][name]), (takes, takes["properties"][name]))
-    if found is None:
+    mismatch = _mismatch((schema, schema["properties"][name]), (takes, takes["properties"][name]))
+    if mismatch is None:
         return
-    way, wrong, accepted = found
+    way, wrong, accepted = mismatch
     hints = " | ".join(_HINTS[kind] for kind in sorted(accepted, key=list(_HINTS).index))
     what = "the items of " * len(way) + repr(name)
     at = ("properties", name, *way, "type")
@@ -100,12 +101,14 @@ _Sided = tuple["JsonObject", Any]
 def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | None:
     """Return the path of the first type that the hint does not accept, that type, and the accepted types."""
     way: Loc = ()
+    # The items of a list may refer to the list itself.
     for _ in range(_MAX_DEPTH):
         allowed, accepted = _types(*declared), _types(*hinted)
         if allowed is None or accepted is None:
             return None
-        known = accepted | ({"integer"} if "number" in accepted else set())
-        wrong = sorted(allowed - known - {"null"})
+        # JSON has only one type of numbers, so a float takes 5 as well as 5.5.
+        with_integers = accepted | ({"integer"} if "number" in accepted else set())
+        wrong = sorted(allowed - with_integers - {"null"})
         if wrong:
             return way, wrong[0], accepted
         if allowed != {"array"} or accepted - {"null"} != {"array"}:
@@ -118,26 +121,30 @@ def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | N
 
 def _types(root: JsonObject, part: Any) -> set[str] | None:
     """Return the types that a part of a schema allows, or None if it does not restrict them."""
-    found: set[str] = set()
+    types: set[str] = set()
     waiting, count = [part], 0
     while waiting:
         try:
-            one, count = pointer.resolve(root, waiting.pop()), count + 1
+            schema, count = pointer.resolve(root, waiting.pop()), count + 1
         except pointer.BadReferenceError:
             return None
-        if not isinstance(one, dict) or count > 50:  # noqa: PLR2004 - recursive references
+        if not isinstance(schema, dict) or count > 50:  # noqa: PLR2004 - recursive references
             return None
-        if "type" in one:
-            kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
-            found.update(str(kind) for kind in kinds)
-        elif isinstance(one.get("anyOf"), list):
-            waiting += one["anyOf"]
+        if "type" in schema:
+            kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            types.update(str(kind) for kind in kinds)
+        elif isinstance(schema.get("anyOf"), list):
+            waiting += schema["anyOf"]
         else:
             return None
-    return found if found <= _HINTS.keys() else None
+    return types if types <= _HINTS.keys() else None
 
 
 def _array(root: JsonObject, part: JsonObject) -> JsonObject:
     """Return the array among the alternatives of a part."""
     choices = part.get("anyOf", [part])
-    return next((one for one in choices if one.get("type") == "array"), {}) if choices else root
+    return (
+        next((choice for choice in choices if choice.get("type") == "array"), {})
+        if choices
+        else root
+    )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Manifest = Reading[ToolsetManifest]
 
+# A toolset with a resource of such a URI could hide the skill or the page of another toolset.
 _RESERVED = ("covalt-git:", "ui:", f"{SCHEME}:")
 """Reserved URI schemes: those of workspaces, pages and skills."""
 
@@ -31,14 +32,14 @@ def check_prompts(reading: Manifest, files: BundleFiles) -> Iterator[Problem]:
     manifest = reading.valid
     for position, prompt in enumerate(manifest.prompts):
         yield from _check_prompt(reading.below("prompts", position), prompt, files)
-    known: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for position, resource in enumerate(manifest.resources):
         here = reading.below("resources", position)
         yield from _check_resource(here, resource, files)
         uri = resource.uri or resource.uri_template or ""
-        if known.setdefault(uri, position) != position:
+        if positions.setdefault(uri, position) != position:
             at = ("uri" if resource.uri else "uri_template",)
-            other = manifest.resources[known[uri]].id
+            other = manifest.resources[positions[uri]].id
             message = f"the resource {other!r} already has the URI {uri!r}"
             yield here.problem(codes.DUPLICATE_ID, at, message, hint="remove or rename one of them")
 
@@ -70,22 +71,23 @@ def _check_resource(reading: Manifest, resource: Resource, files: BundleFiles) -
         message = f"the URI scheme {uri.partition(':')[0]}: is reserved for covalt-git"
         hint = "use a scheme for the toolset: handbook://style"
         yield reading.problem(codes.BAD_VALUE, (key,), message, hint=hint)
-    known: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     if resource.uri_template is not None:
         try:
-            known = UriTemplate.parse(resource.uri_template).variables
+            variables = UriTemplate.parse(resource.uri_template).variables
         except BadUriTemplateError as error:
+            # Its variables are unknown, so the checks below would report each use.
             yield reading.problem(codes.BAD_VALUE, (key,), error.message, hint=error.hint)
             return
     names = [variable.name for variable in resource.variables]
     yield from _check_twice(reading.below("variables"), names)
     for position, name in enumerate(names):
-        if name not in known:
+        if name not in variables:
             at, message = ("variables", position, "name"), f"the URI has no variable {{{name}}}"
-            hint = _suggestion(name, known) or "write a uri_template with {name}"
+            hint = _suggestion(name, variables) or "write a uri_template with {name}"
             yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
     for field, text in (("text", resource.text), ("file", resource.file)):
-        yield from _check_expressions(reading.below(field), text, known)
+        yield from _check_expressions(reading.below(field), text, variables)
     yield from _check_file(reading, resource.file, files)
 
 
@@ -114,13 +116,14 @@ def _check_expressions(
         yield reading.problem(codes.UNKNOWN_EXPRESSION, (), message, hint=hint)
 
 
-def _suggestion(name: str, known: Collection[str]) -> str:
-    near = nearest_name(name, known)
+def _suggestion(name: str, names: Collection[str]) -> str:
+    near = nearest_name(name, names)
     if near:
         return f"did you mean {near!r}?"
-    return f"known here: {listed(list(known), MOST_LISTED)}" if known else ""
+    return f"known here: {listed(list(names), MOST_LISTED)}" if names else ""
 
 
 def _check_file(reading: Manifest, path: str | None, files: BundleFiles) -> Iterator[Problem]:
+    # The arguments of the request decide which file such a path names.
     if path is not None and not any(expressions(path)):
         yield from check_named_file(reading, ("file",), path, files)

@@ -47,6 +47,7 @@ _PYTHON = (".py", ".pyi", ".pyw")
 _NAMES = re.compile(
     r"key|token|secret|pass|pwd|cred|auth|bearer|jwt|cookie|session|dsn|connection", re.IGNORECASE
 )
+# Possessive, as 20,000 blanks after a quote took 4 s otherwise.
 _JOINT = re.compile(r"""["'][\s\\]*+\+?[\s\\]*+[rbfuRBFU]{0,2}+["']""")
 """What is between two texts that Python joins."""
 
@@ -73,9 +74,9 @@ def check_texts(
             continue
         text, path = content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
         is_data = len(content) > MAX_TEXT_BYTES
-        found, secret = check_data(text, path) if is_data else check_text(text, path)
-        problems += found
-        values |= secret
+        file_problems, file_values = check_data(text, path) if is_data else check_text(text, path)
+        problems += file_problems
+        values |= file_values
     return problems, values
 
 
@@ -86,30 +87,30 @@ def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
         secret += _announced_credentials(text, display_path, secret)
     elif display_path.endswith(_PYTHON):
         secret += _credentials_in_python(text, secret)
-    found = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
+    findings = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
     if not display_path.endswith(_YAML):  # the YAML reader reports conflicts itself
-        found += _conflict(text)
-    return _placed(found, text, display_path), {one.value for one in secret}
+        findings += _conflict(text)
+    return _placed(findings, text, display_path), {credential.value for credential in secret}
 
 
 def check_data(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
     """Return the problems of a large text file, and the credentials in it that have a known format."""
     tokens = known_tokens(text)
-    found = [*_credential_problems(tokens, display_path)]
-    return _placed(found, text, display_path), {token.value for token in tokens}
+    findings = [*_credential_problems(tokens, display_path)]
+    return _placed(findings, text, display_path), {token.value for token in tokens}
 
 
-def _placed(found: list[_Found], text: str, display_path: str) -> list[Problem]:
-    if not found:
+def _placed(findings: list[_Finding], text: str, display_path: str) -> list[Problem]:
+    if not findings:
         return []  # most files: their lines need not be counted
     lines = Lines(text)
     return [
         Problem(display_path, *lines.locate(place), code, message, hint, severity)
-        for place, code, message, hint, severity in found
+        for place, code, message, hint, severity in findings
     ]
 
 
-def _announced_credentials(text: str, path: str, known: list[Credential]) -> list[Credential]:
+def _announced_credentials(text: str, path: str, detected: list[Credential]) -> list[Credential]:
     """Return the credentials of a document that are far from their names, which only its values show."""
     if not has_random_value(text):
         return []  # most documents: reading one takes a hundred times as long as this search
@@ -117,17 +118,17 @@ def _announced_credentials(text: str, path: str, known: list[Credential]) -> lis
         document = yaml_text.load(text, path)
     except yaml_text.YamlProblems:
         return []
-    found: dict[str, Credential] = {}
-    for named, one in announced_credentials(document.data):
-        if not any(one.value in other.value for other in known):
+    by_value: dict[str, Credential] = {}
+    for named, credential in announced_credentials(document.data):
+        if not any(credential.value in other.value for other in detected):
             # A value with escapes is not in the text as it is read: then its beginning is its place.
-            at = text.find(one.value, document.offset(named.loc))
+            at = text.find(credential.value, document.offset(named.loc))
             place = at if at >= 0 else document.offset(named.loc)
-            found.setdefault(one.value, one._replace(place=place))
-    return list(found.values())
+            by_value.setdefault(credential.value, credential._replace(place=place))
+    return list(by_value.values())
 
 
-def _credentials_in_python(text: str, known: list[Credential]) -> list[Credential]:
+def _credentials_in_python(text: str, detected: list[Credential]) -> list[Credential]:
     """Return the credentials of Python source whose names only its syntax shows; none for what is no Python."""
     # Most files have none of both, and parsing one takes a hundred times as long as this search.
     if not _NAMES.search(text) or not has_random_value(_JOINT.sub("", text)):
@@ -135,43 +136,51 @@ def _credentials_in_python(text: str, known: list[Credential]) -> list[Credentia
     tree = parse_text(text)
     if tree is None:
         return []
-    found: dict[str, Credential] = {}
+    by_value: dict[str, Credential] = {}
     begins = line_places(text)
     for document in literal_documents(tree):
-        for named, one in announced_credentials(document.data):
-            if not any(one.value in other.value for other in known):
+        for named, credential in announced_credentials(document.data):
+            if not any(credential.value in other.value for other in detected):
                 node = document.nodes[named.loc]
                 begin = begins[node.lineno - 1]
                 # The tree counts bytes, and a character takes at most four.
                 line = text[begin : begin + node.col_offset].encode()[: node.col_offset]
                 start = begin + len(line.decode("utf-8", "ignore"))
-                at = text.find(one.value, start)
-                found.setdefault(one.value, one._replace(place=at if at >= 0 else start))
-    return list(found.values())
+                at = text.find(credential.value, start)
+                by_value.setdefault(
+                    credential.value, credential._replace(place=at if at >= 0 else start)
+                )
+    return list(by_value.values())
 
 
-_Found = tuple[int, str, str, str, str]
+_Finding = tuple[int, str, str, str, str]
 
 
-def _credential_problems(found: list[Credential], display_path: str) -> Iterator[_Found]:
+def _credential_problems(secrets: list[Credential], display_path: str) -> Iterator[_Finding]:
     hint = "store it in the environment or in secrets.env, and revoke this value"
     for suffix, reference in _REFERENCES.items():
         if display_path.endswith(suffix):
             hint = f"write {reference}, add NAME to secrets, and revoke this value"
-    for one in found[:_MAX_REPORTED]:
-        kind = f"{one.kind} in plain text" if one.certain else one.kind
-        message = f"{kind}: {one.shown!r}"
-        yield one.place, codes.CREDENTIAL, message, hint, "error" if one.certain else "warning"
+    for credential in secrets[:_MAX_REPORTED]:
+        kind = f"{credential.kind} in plain text" if credential.certain else credential.kind
+        message = f"{kind}: {credential.shown!r}"
+        yield (
+            credential.place,
+            codes.CREDENTIAL,
+            message,
+            hint,
+            "error" if credential.certain else "warning",
+        )
 
 
-def _hidden(text: str, display_path: str) -> Iterator[_Found]:
+def _hidden(text: str, display_path: str) -> Iterator[_Finding]:
     if not display_path.endswith((*_YAML, ".py", f"/{SKILL}")):
         return
-    found = hidden_characters(text, only_reordering=display_path.endswith(".py"))
-    for one in islice(found, _MAX_REPORTED):
-        hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
+    characters = hidden_characters(text, only_reordering=display_path.endswith(".py"))
+    for hidden in islice(characters, _MAX_REPORTED):
+        hint = f"remove it, or write `{_escape(hidden.character)}` between double quotes"
         hint = "remove it" if display_path.endswith(SKILL) else hint
-        yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
+        yield hidden.place, codes.HIDDEN_CHARACTER, hidden.message, hint, "error"
 
 
 def _escape(character: str) -> str:
@@ -183,16 +192,17 @@ def find_conflict(text: str) -> int | None:
     """Return the index of the first conflict: three markers, one after another; None without a conflict."""
     if "<<<<<<< " not in text:
         return None
+    # In this order: a single row of = underlines a heading in Markdown and reStructuredText.
     places = [0]
     for mark in _CONFLICT_PARTS:
-        found = mark.search(text, places[-1])
-        if found is None:
+        match = mark.search(text, places[-1])
+        if match is None:
             return None
-        places.append(found.start())
+        places.append(match.start())
     return places[1]
 
 
-def _conflict(text: str) -> list[_Found]:
+def _conflict(text: str) -> list[_Finding]:
     place = find_conflict(text)
     if place is None:
         return []
@@ -204,19 +214,21 @@ def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
     """Find hidden characters in names and descriptions that are written as escape sequences."""
     document = reading.document
     source = document.text.lower() if document else ""
+    # Few manifests have an escape; a walk through all texts of all manifests made reading a tenth slower.
     if document is None or not any(escape in source for escape in ("\\u", "\\x")):
         return
+    # A reviewer of the file sees a harmless escape, and the agent gets the character.
     for loc, text in texts(document.data):
         named = [part for part in loc if isinstance(part, str)]
         if not named or named[-1] not in _SHOWN_TO_AGENTS or "examples" in named:
             continue
-        for one in hidden_characters(text):
-            number = ord(one.character)
+        for hidden in hidden_characters(text):
+            number = ord(hidden.character)
             if any(
                 f"\\{kind}" in source
                 for kind in (f"u{number:04x}", f"u{number:08x}", f"x{number:02x}")
             ):
-                yield reading.problem(codes.HIDDEN_CHARACTER, loc, one.message, hint="remove it")
+                yield reading.problem(codes.HIDDEN_CHARACTER, loc, hidden.message, hint="remove it")
                 break
 
 
@@ -228,8 +240,8 @@ def check_docstrings(
         source = sources.get(tool.id)
         texts = {"name": source.name, "description": source.description} if source else {}
         for field, text in texts.items():
-            for one in islice(hidden_characters(text or ""), 1):
-                message = f"in its {field} {one.message}"
+            for hidden in islice(hidden_characters(text or ""), 1):
+                message = f"in its {field} {hidden.message}"
                 at = ("tools", position, "entrypoint")
                 yield reading.problem(
                     codes.HIDDEN_CHARACTER, at, message, hint="remove it from the function"
@@ -238,8 +250,12 @@ def check_docstrings(
 
 def once_for_each_cause(problems: list[Problem]) -> list[Problem]:
     """Return the problems without syntax errors that a merge conflict causes."""
-    merged = {one.path for one in problems if one.code == codes.MERGE_CONFLICT}
-    return [one for one in problems if one.code != codes.PYTHON_SYNTAX or one.path not in merged]
+    merged = {problem.path for problem in problems if problem.code == codes.MERGE_CONFLICT}
+    return [
+        problem
+        for problem in problems
+        if problem.code != codes.PYTHON_SYNTAX or problem.path not in merged
+    ]
 
 
 def without(values: set[str], problems: list[Problem]) -> list[Problem]:

@@ -57,7 +57,7 @@ def read_sources(
     """Read the definitions of the manifest's tools from their Python source, without running it."""
     sources: Sources = {}
     problems: list[Problem] = []
-    known = Modules(partial(_module_source, files, contents))
+    modules = Modules(partial(_module_source, files, contents))
     imports: dict[str, tuple[Loc, str, str]] = {}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
@@ -76,17 +76,18 @@ def read_sources(
         (module, path), *others = paths.items()
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
         try:
+            # One byte more than the parser takes, so that it refuses a larger file instead of reading a part.
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
-            found = read_tool(source, function, known, module)._replace(module=module)
-            sources[tool.id] = found
-            if found.defect:
-                message = f"no call can run {function!r} of {path}: it {found.defect}"
+            definition = read_tool(source, function, modules, module)._replace(module=module)
+            sources[tool.id] = definition
+            if definition.defect:
+                message = f"no call can run {function!r} of {path}: it {definition.defect}"
                 problems.append(
-                    manifest.problem(codes.NOT_CALLABLE, loc, message, hint=found.remedy)
+                    manifest.problem(codes.NOT_CALLABLE, loc, message, hint=definition.remedy)
                 )
             for name in imported_packages(source):
                 imports.setdefault(name, (loc, f"{path} imports {name!r}", "its package"))
-            for name, type_name in found.packages.items():
+            for name, type_name in definition.packages.items():
                 words = f"the type {type_name} of {function}() imports {name!r}"
                 imports.setdefault(name, (loc, words, name.replace("_", "-")))
             origin = imported_from(source, function)
@@ -94,9 +95,10 @@ def read_sources(
                 message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
-            elif found.unread and not found.defect and tool.input_schema is None:
-                entry = current_schema(stored, tool.id, found, files)
-                problems += _unread(manifest, loc, tool.id, function, found, entry)
+            # Calls check a declared schema too, so that it says all that they check.
+            elif definition.unread and not definition.defect and tool.input_schema is None:
+                entry = current_schema(stored, tool.id, definition, files)
+                problems += _unread(manifest, loc, tool.id, function, definition, entry)
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(
@@ -170,7 +172,11 @@ def _check_imports(
     own = {path.partition("/")[0].removesuffix(".py") for path in modules}
     unknown = imports.keys() - sys.stdlib_module_names - PROVIDED - own
     python = manifest.value.python if manifest.value else None
-    names = {re.split(r"[^\w.-]", one)[0] for one in python.dependencies} if python else set()
+    names = (
+        {re.split(r"[^\w.-]", requirement)[0] for requirement in python.dependencies}
+        if python
+        else set()
+    )
     declared = {re.sub("[-.]", "_", name).lower() for name in names}
     if declared <= {name.lower() for name in unknown}:
         for name in sorted(name for name in unknown if name.lower() not in declared):
@@ -224,11 +230,12 @@ def _check_ids(reading: Reading[ToolsetManifest], toolset_id: str) -> Iterator[P
     for (key, field), ids in lists.items():
         yield from _duplicates(reading, key, field, ids)
     for list_key in ("mcp_servers", "sources"):
-        for position, one in enumerate(getattr(manifest, list_key)):
-            if one.id == BUILTIN_NAMESPACE:
-                message = f"{one.id!r} is the namespace of the built-in tools"
+        for position, entry in enumerate(getattr(manifest, list_key)):
+            if entry.id == BUILTIN_NAMESPACE:
+                message = f"{entry.id!r} is the namespace of the built-in tools"
                 at = (list_key, position, "id")
-                yield reading.problem(codes.BAD_ID, at, message, hint=f"write id: my-{one.id}")
+                yield reading.problem(codes.BAD_ID, at, message, hint=f"write id: my-{entry.id}")
+    # The tools of servers and sources share one namespace: `weather:today` would name a tool of each.
     servers = {id_key(server.id) for server in manifest.mcp_servers}
     for position, source in enumerate(manifest.sources):
         if id_key(source.id) in servers:
@@ -261,6 +268,8 @@ def _check_tools(
     for position, tool in enumerate(reading.valid.tools):
         loc: Loc = ("tools", position)
         places = {key: schema_file(reading, stored, position, key) for key in KEYS}
+        # A broken schema is reported once, not again for each example and argument
+        # (test_a_broken_schema_is_reported_once_and_not_for_its_examples).
         broken = list(_check_schemas(places, tool))
         yield from broken
         if not broken:
@@ -291,12 +300,12 @@ def _check_schemas(places: Mapping[str, Reading[Any]], tool: ToolDeclaration) ->
         schema = getattr(tool, key)
         if schema is None:
             continue
-        found = json_schema.schema_problems(schema)
-        for place, message in found:
+        problems = json_schema.schema_problems(schema)
+        for place, message in problems:
             outside = place[-1:] == (pointer.REF,)
             hint = 'write it under $defs, and refer to it as "#/$defs/name"' if outside else ""
             yield reading.problem(codes.BAD_SCHEMA, place, message, hint=hint)
-        if not found and key == "input_schema" and schema.get("type", "object") != "object":
+        if not problems and key == "input_schema" and schema.get("type", "object") != "object":
             message = "the schema of the arguments must be of type object"
             yield reading.problem(codes.BAD_SCHEMA, ("type",), message, hint="write type: object")
 

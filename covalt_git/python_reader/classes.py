@@ -168,7 +168,7 @@ def class_schema(definition: ModuleMember, reader: SchemaReader) -> ClassReading
         return ClassReading(_named_tuple(*lineage.classes[0]))
     elif not kinds:
         # One of pydantic has settings of its own, one of the standard library those of the call: no further keys.
-        is_own = any(_PYDANTIC_DATACLASS in _decorators(*one) for one in lineage.classes)
+        is_own = any(_PYDANTIC_DATACLASS in _decorators(*member) for member in lineage.classes)
         closed = reader.closes and not (is_own or reader.serializes)
         takes_settings = not is_own
         fields = [*_dataclass_fields(lineage)]
@@ -187,7 +187,7 @@ def _has_generics(typed_dict: ast.expr, reader: SchemaReader) -> bool:
         typed_dict = typed_dict.value
     name = typed_dict.id if isinstance(typed_dict, ast.Name) else ""
     bound = reader.module.names.bindings.get(name, ())
-    return any((one.origin or "").startswith("typing_extensions") for one in bound)
+    return any((binding.origin or "").startswith("typing_extensions") for binding in bound)
 
 
 def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
@@ -229,14 +229,18 @@ def _class_of_call(call: ast.Call, reader: SchemaReader) -> ast.ClassDef:
         if not isinstance(name, str):
             raise UnknownError
         body.append(ast.AnnAssign(ast.Name(name, ast.Store()), kind, None, 1))
-    made = ast.ClassDef(str(literal(call.args[0])), [call.func], call.keywords, body, [])
-    return ast.fix_missing_locations(ast.copy_location(made, call))
+    definition = ast.ClassDef(str(literal(call.args[0])), [call.func], call.keywords, body, [])
+    return ast.fix_missing_locations(ast.copy_location(definition, call))
 
 
 def _same_names(fields: Iterable[Parameter]) -> tuple[tuple[str, ...], ...]:
     """Return the names of each field that has several, the listed one first."""
-    found = {one.name: one for one in fields}.values()
-    return tuple((one.name, *one.other_names) for one in found if one.other_names)
+    by_name = {parameter.name: parameter for parameter in fields}
+    return tuple(
+        (parameter.name, *parameter.other_names)
+        for parameter in by_name.values()
+        if parameter.other_names
+    )
 
 
 def _description(node: ast.AST, reader: SchemaReader) -> JsonObject:
@@ -253,6 +257,7 @@ def _lineage(
 
     With several bases, a later one comes first, because the fields of an earlier one replace its fields.
     """
+    # Source that is not run may have a class among its own bases.
     if node in above or len(above) > _MOST_CLASSES:
         raise UnknownError
     for base in reversed(node.bases):
@@ -269,6 +274,7 @@ def _lineage(
             raise UnknownError
     # A class may be there twice: of two bases that have it, the fields of the first one win, inherited or not.
     lineage.classes.append((node, reader))
+    # A base that two bases share is there twice, so that a lineage can double with each level.
     if len(lineage.classes) > _MOST_CLASSES:
         raise UnknownError
     return lineage
@@ -297,18 +303,19 @@ def _check_own_names(node: ast.ClassDef, reader: SchemaReader) -> None:
             own.add(_target(statement))
         if isinstance(statement, ast.AnnAssign):
             used |= _used_names(statement.annotation, reader)
+    # Pydantic searches quoted types in the class first, so the name may be another type than in the module.
     if both := sorted(own & used):
         raise UnknownError(f"{both[0]}, which the class itself defines")
 
 
 def _used_names(annotation: ast.expr, reader: SchemaReader) -> set[str]:
     """Return the names in an annotation, also in its quoted types, but not in texts that are values."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting: list[tuple[ast.AST, bool]] = [(annotation, True)]
     while waiting:
         part, is_type = waiting.pop()
         if isinstance(part, ast.Name):
-            found.add(part.id)
+            names.add(part.id)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str) and is_type:
             with suppress(UnknownError):
                 waiting.append((parse_quoted(part.value), True))
@@ -321,13 +328,13 @@ def _used_names(annotation: ast.expr, reader: SchemaReader) -> set[str]:
         else:
             are_types = is_type and not isinstance(part, ast.Call)
             waiting += [(inner, are_types) for inner in ast.iter_child_nodes(part)]
-    return found
+    return names
 
 
 def _record(fields: Iterable[Parameter], *, closed: bool) -> JsonObject:
-    found = {parameter.name: parameter for parameter in fields}
-    properties = {name: parameter.schema for name, parameter in found.items()}
-    required = [name for name, parameter in found.items() if parameter.required]
+    parameters = {parameter.name: parameter for parameter in fields}
+    properties = {name: parameter.schema for name, parameter in parameters.items()}
+    required = [name for name, parameter in parameters.items() if parameter.required]
     schema: JsonObject = {"type": "object", "properties": properties}
     if closed:
         schema["additionalProperties"] = False
@@ -370,9 +377,10 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
     for name, (statement, reader) in fields.items():
         if reader.serializes and _is_excluded(statement.value, reader):
             continue
-        found = read_parameter(
+        parameter = read_parameter(
             replace(
                 reader,
+                # Pydantic applies these settings to the TypedDicts in the fields too, whose definition other fields share.
                 closes=extra == "forbid",
                 renames=by_name or alias is not None or bool(texts) or is_strict,
             ),
@@ -383,11 +391,13 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
             by_name=by_name,
             validates_default=_is_set(config, "validate_default"),
         )
-        if is_strict and has_integers(found.schema) and not reader.serializes:
+        if is_strict and has_integers(parameter.schema) and not reader.serializes:
             reader.note(f"{lineage.classes[-1][0].name}.strict", refuses_only=True)
         if texts and not reader.serializes:
-            found = found._replace(schema=_with_text_limits(found.schema, texts, reader))
-        parameters.append(found)
+            parameter = parameter._replace(
+                schema=_with_text_limits(parameter.schema, texts, reader)
+            )
+        parameters.append(parameter)
     listed = {parameter.name for parameter in parameters}
     for parameter in parameters:
         for other in listed.intersection(parameter.other_names):
@@ -446,20 +456,20 @@ def _with_text_limits(schema: JsonObject, limits: JsonObject, reader: SchemaRead
     ):
         reader.note(f"{', '.join(limits)} of texts in it", refuses_only=True)
         return schema
-    found = dict(schema)
-    if isinstance(found.get("items"), dict):
-        found["items"] = _with_text_limits(found["items"], limits, reader)
+    limited = dict(schema)
+    if isinstance(limited.get("items"), dict):
+        limited["items"] = _with_text_limits(limited["items"], limits, reader)
     for key in ("anyOf", "oneOf", "prefixItems"):
-        if key in found:
-            found[key] = [_with_text_limits(part, limits, reader) for part in found[key]]
-    reader.note_limited(found.get("anyOf", []))
-    return found
+        if key in limited:
+            limited[key] = [_with_text_limits(part, limits, reader) for part in limited[key]]
+    reader.note_limited(limited.get("anyOf", []))
+    return limited
 
 
 def _had_generator(lineage: _Lineage) -> bool:
     """Return whether a class of a lineage has a generator of aliases."""
-    stated = [_own_config(*one).get("alias_generator") for one in lineage.classes]
-    return any(one is not None and not _is_constant(one[0], (None,)) for one in stated)
+    stated = [_own_config(*member).get("alias_generator") for member in lineage.classes]
+    return any(setting is not None and not _is_constant(setting[0], (None,)) for setting in stated)
 
 
 def _is_set(config: Mapping[str, tuple[ast.expr, SchemaReader]], name: str) -> bool:
@@ -513,11 +523,11 @@ def _read_config(
             isinstance(expression, ast.Constant) and expression.value is None
         ):
             raise UnknownError(f"alias_generator={ast.unparse(expression)}")
-    known = _IGNORED_CONFIG | {"extra", "alias_generator", "title", "json_schema_extra"}
+    read_settings = _IGNORED_CONFIG | {"extra", "alias_generator", "title", "json_schema_extra"}
     unknown = [
         name
         for name, (_, reader) in config.items()
-        if name not in known and (reader.serializes or name not in _WRITING_CONFIG)
+        if name not in read_settings and (reader.serializes or name not in _WRITING_CONFIG)
     ]
     if unknown or extra not in ("ignore", "allow", "forbid"):
         raise UnknownError(", ".join(unknown) or f"extra={extra}")
@@ -575,7 +585,7 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
     for node, reader in lineage.classes:
         _check_methods(node, reader)
         if not node.decorator_list:
-            continue
+            continue  # without the decorator, its annotations are not fields of the dataclass
         _check_dataclass(node, reader)
         is_dataclass = True
         for statement in _statements(node):
@@ -606,8 +616,11 @@ def _dataclass_fields(lineage: _Lineage) -> Iterator[Parameter]:
 
 
 def _decorators(node: ast.ClassDef, reader: SchemaReader) -> list[str]:
-    called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-    return [reader.origin(one) for one in called]
+    called = [
+        decorator.func if isinstance(decorator, ast.Call) else decorator
+        for decorator in node.decorator_list
+    ]
+    return [reader.origin(decorator) for decorator in called]
 
 
 def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:

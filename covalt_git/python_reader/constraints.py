@@ -196,11 +196,11 @@ def type_keywords(reader: TypeReader, annotation: ast.expr | None) -> dict[str, 
         UnknownError: if some arguments of the call are unpacked.
     """
     if isinstance(annotation, ast.Call):
-        known = CONSTRAINED_BY_CALL.get(reader.origin(annotation.func))
-        if known is None:
+        type_name = CONSTRAINED_BY_CALL.get(reader.origin(annotation.func))
+        if type_name is None:
             return {}
         stated = _keywords(annotation, ("item_type",))
-        return without_least_zero(reader, stated) if known.startswith(_SIZED) else stated
+        return without_least_zero(reader, stated) if type_name.startswith(_SIZED) else stated
     schema = SIMPLE.get(reader.origin(annotation), {})
     limits = {name: schema[keyword] for name, keyword in _LIMITS.items() if keyword in schema}
     return {name: ast.Constant(limit) for name, limit in limits.items()}

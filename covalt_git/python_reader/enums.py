@@ -152,9 +152,9 @@ def _bases(definition: ModuleMember, reader: TypeReader) -> tuple[str, ...]:
     for _ in range(_MOST_BASES):
         if not isinstance(node, ast.ClassDef):
             return ()
-        found = tuple(reader.origin(base) for base in node.bases)
-        if found in _BASES:
-            return found
+        bases = tuple(reader.origin(base) for base in node.bases)
+        if bases in _BASES:
+            return bases
         # A class of the toolset without members, which adds methods to its enumerations.
         base = reader.resolve(node.bases[0]) if len(node.bases) == 1 else None
         if not isinstance(base, ModuleMember):
@@ -175,6 +175,7 @@ def _declared(node: ast.AST, reader: TypeReader, bases: tuple[str, ...]) -> dict
     numbered = 0
     for statement in node.body:
         if isinstance(statement, FunctionNode):
+            # Such a method may give the members other values, or a schema, than the source says.
             if statement.name in _HOOKS or statement.name.startswith("__get_pydantic"):
                 raise UnknownError
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -230,8 +231,8 @@ def _next_number(members: dict[str, Any]) -> int:
 def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict[str, Any]:
     """Return the members of ``Enum("Colour", names)``: names in a text or a list, pairs, or a dict."""
     options = {keyword.arg: keyword.value for keyword in call.keywords}
-    known = {"module", "qualname", "start", "type"}
-    if len(call.args) != 2 or not options.keys() <= known:  # noqa: PLR2004
+    parameters = {"module", "qualname", "start", "type"}
+    if len(call.args) != 2 or not options.keys() <= parameters:  # noqa: PLR2004
         raise UnknownError
     start = literal(options["start"]) if "start" in options else 1
     if not isinstance(start, int):
@@ -248,7 +249,7 @@ def _called(call: ast.Call, reader: TypeReader, types: tuple[type, ...]) -> dict
         if "type" in options and is_text:  # the numbers as texts
             return {name: str(at) for at, name in enumerate(given, start)}
         return {name: name.lower() if is_text else at for at, name in enumerate(given, start)}
-    pairs = [one for one in given if isinstance(one, list) and len(one) == 2]  # noqa: PLR2004
+    pairs = [pair for pair in given if isinstance(pair, list) and len(pair) == 2]  # noqa: PLR2004
     if len(pairs) < len(given) or not all(isinstance(name, str) for name, _ in pairs):
         raise UnknownError
     return dict(pairs)

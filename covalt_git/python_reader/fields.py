@@ -118,10 +118,12 @@ def read_parameter(
         schema = reader.or_null(schema)
     if own is not None:
         try:
+            # Pydantic applies the constraints of the annotation after those of the default, so they replace them.
             annotated = [*fields[:-1], *_type_constraints(reader, annotation)]
             schema = with_keywords(reader, schema, not_repeated(own, annotated))
         except UnknownError:
             reader.note(f"Field of {name}")
+            # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
             schema = {SHELL_SCHEMA: True} if "json_schema_extra" in own else {}
     text = text or str(written)
     names: tuple[str, ...] = (alias(name) if alias else name,)
@@ -138,26 +140,24 @@ def read_parameter(
         required, value = False, default
     schema = schema | ({"description": text} if text else {})
     listed = _default_schema(reader, value)
+    # A caller that passes the listed default must not be refused (test_a_listed_default_is_one_that_the_list_accepts).
     if reader.serializes or not _refuses(reader, schema, listed):
         schema = schema | listed
     for keywords in fields:
         if "validate_default" in keywords:
-            validates_default = not _is_any(keywords["validate_default"], (False, None))
-    if validates_default and not required and not reader.serializes:
-        _note_refused_default(reader, name, schema)
+            stated = keywords["validate_default"]
+            validates_default = not (_is(stated, False) or _is(stated, None))
+    if validates_default and not required and not reader.serializes and "default" not in schema:
+        # The field itself may refuse such a default, so that calls have to give a value.
+        reader.note(f"validate_default of {name}", refuses_only=True)
     if by_name and not reader.serializes:
         names = (*names, name)
+    # A call takes a parameter under its first alias only, but a field of a class under each.
     public, *others = dict.fromkeys(names if not takes_none else names[:1])
     if others and not reader.serializes:
         # No form of pydantic's lists them: the schema refuses them, or says nothing about their values.
         reader.note(f"{public} is also {', '.join(others)}", refuses_only=True)
     return Parameter(public, schema, required, tuple(others))
-
-
-def _note_refused_default(reader: SchemaReader, name: str, schema: JsonObject) -> None:
-    """Note a default that the field itself may refuse, so that calls have to give a value."""
-    if "default" not in schema:
-        reader.note(f"validate_default of {name}", refuses_only=True)
 
 
 def _refuses(reader: SchemaReader, schema: JsonObject, default: JsonObject) -> bool:
@@ -177,14 +177,14 @@ def _annotated_fields(
     reader: SchemaReader, annotation: ast.expr | None
 ) -> list[dict[str, ast.expr]]:
     """Return the keywords of ``Field`` and of the constraints in nested ``Annotated``, the innermost first."""
-    found: list[dict[str, ast.expr]] = []
+    fields: list[dict[str, ast.expr]] = []
     for _ in range(MAX_NESTED):
         annotation, reader = reader.unwrap(annotation)
         if (
             not isinstance(annotation, ast.Subscript)
             or reader.origin(annotation.value) != "typing.Annotated"
         ):
-            return found
+            return fields
         annotation, *metadata = reader.parts(annotation)
         keywords = []
         for part in metadata:
@@ -196,7 +196,7 @@ def _annotated_fields(
             if value is not None:
                 stated = metadata_keywords(inner, value)
                 keywords += [] if stated is None else [stated]
-        found = keywords + found
+        fields = keywords + fields
     raise UnknownError
 
 
@@ -204,13 +204,11 @@ def _type_constraints(
     reader: SchemaReader, annotation: ast.expr | None
 ) -> list[dict[str, ast.expr]]:
     """Return the constraints of a type that pydantic itself writes as ``Annotated``, or of the type for a type variable."""
-    found: list[dict[str, ast.expr]] = []
     for _ in range(MAX_NESTED):
         if isinstance(annotation, ast.Name) and annotation.id in reader.arguments:
             argument = reader.arguments[annotation.id]
             inner = reader.within(argument.reader.module, argument.reader.arguments)
             return [
-                *found,
                 *_annotated_fields(inner, argument.annotation),
                 *_type_constraints(inner, argument.annotation),
             ]
@@ -242,7 +240,7 @@ def _yields_to_generator(fields: list[dict[str, ast.expr]]) -> bool:
     Raises:
         UnknownError: if the priority is computed, or there are several.
     """
-    stated = [one["alias_priority"] for one in fields if "alias_priority" in one]
+    stated = [keywords["alias_priority"] for keywords in fields if "alias_priority" in keywords]
     if not stated:
         return False
     priority = literal(stated[0])
@@ -270,13 +268,13 @@ def _aliases(reader: SchemaReader, keywords: dict[str, ast.expr]) -> tuple[str, 
         if not (isinstance(choices[0], ast.Constant) and isinstance(choices[0].value, str)):
             raise UnknownError(ast.unparse(value))
         name = choices[0].value
-        others = [one.value for one in choices[1:] if isinstance(one, ast.Constant)]
-        found = [one for one in others if isinstance(one, str)]
+        values = [choice.value for choice in choices[1:] if isinstance(choice, ast.Constant)]
+        other_names = [value for value in values if isinstance(value, str)]
         if (
-            len(found) < len(choices) - 1
+            len(other_names) < len(choices) - 1
         ):  # an AliasPath, which takes the value from a part of another one
             reader.note(ast.unparse(value))
-        return (name, *found)
+        return (name, *other_names)
     return ()
 
 
@@ -331,6 +329,7 @@ def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObjec
         return {}
     try:
         value = _value(reader, default)
+        # One constant of the module may be the default of many fields.
         reader.spend(len(canonical_json.dumps(value)))
     except (UnknownError, canonical_json.NotJsonError):
         return {}
@@ -339,7 +338,3 @@ def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObjec
 
 def _is(expression: ast.expr, constant: object) -> bool:
     return isinstance(expression, ast.Constant) and expression.value is constant
-
-
-def _is_any(expression: ast.expr, constants: tuple[object, ...]) -> bool:
-    return any(_is(expression, constant) for constant in constants)

@@ -52,9 +52,10 @@ def _named(node: ast.AST) -> Iterator[tuple[tuple[str, ...], list[ast.expr]]]:
             targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)],
             value=ast.Tuple(elts=values) | ast.List(elts=values),
         ) if len(targets) == len(values):
-            yield from ((_names(one), [value]) for one, value in zip(targets, values, strict=True))
+            pairs = zip(targets, values, strict=True)
+            yield from ((_names(target), [value]) for target, value in pairs)
         case ast.Assign(targets=targets, value=value):
-            yield tuple(name for one in targets for name in _names(one)), [value]
+            yield tuple(name for target in targets for name in _names(target)), [value]
         case ast.AnnAssign(target=target, value=value, annotation=annotation):
             yield _names(target), [annotation] if value is None else [annotation, value]
         case ast.AugAssign(target=target, value=value):
@@ -64,8 +65,8 @@ def _named(node: ast.AST) -> Iterator[tuple[tuple[str, ...], list[ast.expr]]]:
         case ast.arguments():
             yield from _parameters(node)
         case ast.Match(subject=subject, cases=cases):
-            patterns = [one for case in cases for one in ast.walk(case.pattern)]
-            values = [one.value for one in patterns if isinstance(one, ast.MatchValue)]
+            patterns = [part for case in cases for part in ast.walk(case.pattern)]
+            values = [part.value for part in patterns if isinstance(part, ast.MatchValue)]
             yield _names(subject), values
 
 
@@ -73,13 +74,13 @@ def _parameters(node: ast.arguments) -> Iterator[tuple[tuple[str, ...], list[ast
     places = [*node.posonlyargs, *node.args]
     defaults = dict(zip(reversed(places), reversed(node.defaults), strict=False))
     defaults |= {
-        one: value
-        for one, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+        argument: value
+        for argument, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
         if value is not None
     }
-    for one in (*places, *node.kwonlyargs):
-        values = [one.annotation, defaults.get(one)]
-        yield (one.arg,), [value for value in values if value is not None]
+    for argument in (*places, *node.kwonlyargs):
+        values = [argument.annotation, defaults.get(argument)]
+        yield (argument.arg,), [value for value in values if value is not None]
 
 
 def _unnamed(node: ast.AST) -> list[ast.AST]:
@@ -92,7 +93,7 @@ def _unnamed(node: ast.AST) -> list[ast.AST]:
         case ast.keyword(arg=str()) | ast.arguments():
             return []
         case ast.Match(subject=subject, cases=cases):
-            return [subject, *(one for case in cases for one in (case.guard, *case.body) if one)]
+            return [subject, *(part for case in cases for part in (case.guard, *case.body) if part)]
     return [*ast.iter_child_nodes(node)]
 
 
@@ -110,10 +111,10 @@ def _names(node: ast.expr) -> tuple[str, ...]:
         case ast.NamedExpr(target=target):
             return (target.id,)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return tuple(name for one in parts for name in _last_name(one))
+            return tuple(name for part in parts for name in _last_name(part))
         case ast.Call(func=function, args=arguments):
-            texts = (one for one in arguments if isinstance(one, ast.Constant))
-            return (*(name for one in texts for name in _names(one)), *_last_name(function))
+            texts = (argument for argument in arguments if isinstance(argument, ast.Constant))
+            return (*(name for text in texts for name in _names(text)), *_last_name(function))
     return ()
 
 
@@ -123,6 +124,7 @@ def _key(node: ast.expr | None) -> str | None:
         case ast.Constant(value=str(text)):
             return text
         case ast.Constant(value=bytes(content)):
+            # Latin-1 has a character for each byte, so that no bytes are skipped.
             return content.decode("latin-1")
         case None:
             return None
@@ -156,7 +158,7 @@ class _Reader:
         if not keys and names and not loc:
             keys = names[:1]
         inner = (*loc, *keys)
-        data: Any = [self._value(one, (*inner, at)) for at, one in enumerate(values)]
+        data: Any = [self._value(value, (*inner, at)) for at, value in enumerate(values)]
         for key in reversed(keys):
             data = {key: data}
         return data
@@ -172,15 +174,15 @@ class _Reader:
                 self._nodes[loc] = node
                 return value if isinstance(value, str) else value.decode("latin-1")
             case ast.JoinedStr(values=parts):
-                self.waiting += [one for one in parts if not isinstance(one, ast.Constant)]
+                self.waiting += [part for part in parts if not isinstance(part, ast.Constant)]
                 self._nodes[loc] = node
                 return "".join(
-                    str(one.value) if isinstance(one, ast.Constant) else " " for one in parts
+                    str(part.value) if isinstance(part, ast.Constant) else " " for part in parts
                 )
             case ast.Dict(keys=keys, values=values):
                 return self._dict(keys, values, loc)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
-                return [self._value(one, (*loc, at)) for at, one in enumerate(parts)]
+                return [self._value(part, (*loc, at)) for at, part in enumerate(parts)]
             case ast.BoolOp(values=parts):
                 return self._group(_all_names(parts), parts, loc)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -194,6 +196,7 @@ class _Reader:
                 return self._group((target.id,), [value], loc)
             case ast.Call():
                 return self._call(node, loc)
+            # A constant in brackets is a name, as in os.environ["TOKEN"], and not a value.
             case ast.Subscript(value=value, slice=ast.Constant()):
                 return [self._value(value, (*loc, 0))]
             case ast.Subscript(value=value, slice=inner):
@@ -221,9 +224,9 @@ class _Reader:
             parts.append(left.right)
             left = left.left
         parts = [left, *reversed(parts)]
-        if all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in parts):
+        if all(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
             self._nodes[loc] = node
-            return "".join(str(one.value) for one in parts if isinstance(one, ast.Constant))
+            return "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
         return self._group(_all_names(parts), parts, loc)
 
     def _call(self, node: ast.Call, loc: Loc) -> Any:
@@ -233,17 +236,17 @@ class _Reader:
             parts.append(function.value)
         elif not isinstance(function, ast.Name):
             parts.append(function)
-        keywords = [one for one in node.keywords if one.arg is not None]
-        parts += [one.value for one in node.keywords if one.arg is None]
+        keywords = [keyword for keyword in node.keywords if keyword.arg is not None]
+        parts += [keyword.value for keyword in node.keywords if keyword.arg is None]
         if keywords:
-            names = [ast.Constant(str(one.arg)) for one in keywords]
-            parts.append(ast.Dict([*names], [one.value for one in keywords]))
+            names = [ast.Constant(str(keyword.arg)) for keyword in keywords]
+            parts.append(ast.Dict([*names], [keyword.value for keyword in keywords]))
         named = (*_all_names(node.args), *_last_name(function))
         return self._group(named, parts, loc)
 
 
 def _all_names(nodes: list[ast.expr]) -> tuple[str, ...]:
-    return tuple(name for one in nodes for name in _names(one))
+    return tuple(name for node in nodes for name in _names(node))
 
 
 def _may_announce(name: str) -> bool:

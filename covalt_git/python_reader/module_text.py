@@ -47,6 +47,7 @@ def parse(source: bytes) -> ast.Module:
     """
     if len(source) > MAX_SOURCE_BYTES:
         raise PythonSyntaxError(1, 1, f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB")
+    # Python 3.11 refuses null bytes without a position.
     if (place := source.find(b"\0")) >= 0:
         raise _error_at(source, place, "the file contains a null byte")
     text = _decode(source)
@@ -55,6 +56,7 @@ def parse(source: bytes) -> ast.Module:
         return _parse_tree(source)
     except SyntaxError as error:
         raise _syntax_error(text, error) from None
+    # Python's parser raises MemoryError when its own stack is full.
     except (RecursionError, MemoryError):
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
     except ValueError as error:
@@ -106,6 +108,7 @@ def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:
         error = text_error
     message = str(error.msg or "this is not Python")
     line, col = max(1, error.lineno or 1), max(1, error.offset or 1)
+    # Python 3.11 says "invalid syntax", which does not lead an author to the version.
     if sys.version_info < (3, 12) and _SINCE_3_12.match(error.text or ""):
         message = f"this needs Python 3.12, and covalt-git runs {platform.python_version()}"
     return PythonSyntaxError(line, col, message[:1].lower() + message[1:])
@@ -129,9 +132,9 @@ def _decode(source: bytes) -> str:
 
 
 def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
-    before = split_lines(source[:place])
-    col = len(before[-1].decode("utf-8", "replace")) + 1
-    return PythonSyntaxError(len(before), col, message)
+    lines = split_lines(source[:place])
+    col = len(lines[-1].decode("utf-8", "replace")) + 1
+    return PythonSyntaxError(len(lines), col, message)
 
 
 def split_lines(source: bytes) -> list[bytes]:
@@ -141,4 +144,4 @@ def split_lines(source: bytes) -> list[bytes]:
 
 def line_places(text: str) -> list[int]:
     """Return the places where the lines of a text start, as Python counts them."""
-    return [0, *(one.end() for one in _LINE_END_OF_TEXT.finditer(text))]
+    return [0, *(line_end.end() for line_end in _LINE_END_OF_TEXT.finditer(text))]

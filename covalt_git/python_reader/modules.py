@@ -164,6 +164,8 @@ class Modules:
         """Return what a name means in a module, from memory if it was asked before: a signature asks for ``int`` often."""
         key = module.name, name
         if key not in self._resolved:
+            # A signature is stale if one of its modules changes, so these are remembered with the name
+            # (test_a_definition_names_the_modules_of_its_signature_only).
             asked, self.asked = self.asked, set()
             target = self._named(module, name, frozenset())
             self._resolved[key] = (
@@ -182,6 +184,7 @@ class Modules:
         asked |= {(module.name, name)}
         bound = module.names.bindings.get(name, ())
         if bound:
+            # The branches of a `try` may import the same object, each in its way.
             origins = {binding.origin for binding in bound}
             origin = origins.pop() if len(origins) == 1 else None
             if origin is not None:
@@ -195,8 +198,8 @@ class Modules:
             source = self.module(module.absolute(star) or "")
             if source is not None:
                 return self._named(source, name, asked)
-            known = _star_names(star.removesuffix("."))
-            return None if known is None else f"{star}{name}"
+            star_names = _star_names(star.removesuffix("."))
+            return None if star_names is None else f"{star}{name}"
         return f"builtins.{name}" if hasattr(builtins, name) else None
 
     def unread_stars(
@@ -208,15 +211,15 @@ class Modules:
         """
         if name in module.names.bindings or module.name in above:
             return []
-        found: list[str] = []
+        stars: list[str] = []
         for star in reversed(module.names.stars):
             absolute = module.absolute(star) or star
             source = self.module(absolute)
             if source is not None:
-                found += self.unread_stars(source, name, above | {module.name})
+                stars += self.unread_stars(source, name, above | {module.name})
             elif absolute not in _READ_STARS:
-                found.append(absolute)
-        return found
+                stars.append(absolute)
+        return stars
 
     def _imported(self, dotted: str | None, asked: frozenset[tuple[str, str]]) -> Target:
         """Return what an absolute dotted name imports."""
@@ -225,9 +228,12 @@ class Modules:
         above, _, last = dotted.rpartition(".")
         package = self.module(above) if above else None
         if package is not None and (last in package.names.bindings or package.names.stars):
-            found = self._named(package, last, asked)
-            if found is not None and not (isinstance(found, str) and found.startswith("builtins.")):
-                return found
+            target = self._named(package, last, asked)
+            # A package that does not bind a name may have a module of it, which the built-in object must not hide.
+            if target is not None and not (
+                isinstance(target, str) and target.startswith("builtins.")
+            ):
+                return target
         module = self.module(dotted)
         if module is not None:
             return module
@@ -250,8 +256,8 @@ class Modules:
         source = self.module(module.absolute(star) or "")
         if source is not None:
             return self._exports(source, name, above)
-        known = _star_names(star.removesuffix("."))
-        return known is None or name in known
+        names = _star_names(star.removesuffix("."))
+        return names is None or name in names
 
     def _exports(self, module: Module, name: str, above: frozenset[str]) -> bool:
         """Return whether ``from module import *`` imports a name.

@@ -99,11 +99,12 @@ class ModuleNames(NamedTuple):
 
     def functions(self, name: str) -> list[FunctionNode]:
         """Return all possible definitions of a function; an empty list if unknown."""
-        found: list[Binding] = []
+        candidates: list[Binding] = []
         for binding in self.bindings.get(name, ()):
-            found = [binding] if binding.certain else [*found, binding]
-        nodes = [binding.node for binding in found if isinstance(binding.node, FunctionNode)]
-        return nodes if len(nodes) == len(found) else []
+            # A definition that surely runs replaces all earlier ones.
+            candidates = [binding] if binding.certain else [*candidates, binding]
+        nodes = [binding.node for binding in candidates if isinstance(binding.node, FunctionNode)]
+        return nodes if len(nodes) == len(candidates) else []
 
 
 def literal(expression: ast.expr) -> Any:
@@ -220,6 +221,7 @@ def _bindings_of(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding
             yield named.name.id, Binding(node=node, certain=certain)
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name, Binding(certain=certain)
+        # A handler or a case may not run, and Python deletes the name of a handler at its end.
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
             yield name, Binding(certain=False)
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
@@ -234,12 +236,14 @@ def _scope_parts(node: ast.AST) -> list[ast.AST]:
         case ast.Name():
             return []
         case ast.FunctionDef() | ast.AsyncFunctionDef():
+            # The body has its own scope, but `:=` in a default binds a name of the module.
             return [*node.decorator_list, node.args]
         case ast.ClassDef():
             return [*node.decorator_list, *node.bases, *node.keywords]
         case ast.Lambda():
             return [node.args]
         case ast.comprehension():
+            # The target is local to the comprehension; what `:=` binds in it is not.
             return [node.iter, *node.ifs]
     return list(ast.iter_child_nodes(node))
 

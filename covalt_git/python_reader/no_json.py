@@ -53,6 +53,7 @@ def is_plain_class(reader: TypeReader, definition: ModuleMember, depth: int = 0)
     node = definition.node
     if not isinstance(node, ast.ClassDef) or node.decorator_list or node.keywords:
         return False
+    # Source that is not run may have a class among its own bases.
     if depth > _MOST_BASES or _has_own_schema(node):
         return False
     inner = reader.within(definition.module)
@@ -86,6 +87,7 @@ def missing_names(annotation: ast.expr | None, module: Module) -> Iterator[str]:
             annotation = parse_quoted(annotation.value)
         except UnknownError:
             return
+    # The star import may define any name.
     if annotation is None or module.names.has_star:
         return
     parts = list(ast.walk(annotation))

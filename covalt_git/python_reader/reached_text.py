@@ -29,6 +29,7 @@ def digest_of(parts: Iterable[ast.AST | None], module: Module, modules: Modules)
     digest = hashlib.sha256()
     while pending and len(reached) < _MOST_DEFINITIONS:
         part, home = pending.pop(0)
+        # Without line numbers, as moved code is no wider authority. Python allows lone surrogates in texts.
         digest.update(ast.dump(part).encode("utf-8", "surrogatepass"))
         for node, place in _named(part, home, modules):
             if id(node) not in reached:
@@ -48,6 +49,7 @@ def _named(part: ast.AST, module: Module, modules: Modules) -> Iterator[tuple[as
                 target = modules.resolve(node, module)
                 if isinstance(target, ModuleMember):
                     yield target.node, target.module
+                # Only running shows which of several bindings counts, so a change of each may change the parameter.
                 elif target is None and isinstance(node, ast.Name):
                     bound = module.names.bindings.get(node.id, ())
                     yield from (

@@ -211,7 +211,9 @@ class TypeReader(ABC):
         for value in values:
             if type(value) not in _JSON_TYPES:
                 raise UnknownError
+            # A few names can repeat thousands of values (test_schema_of_a_growing_annotation_is_bounded).
             self.spend(len(value) + 1 if isinstance(value, str) else 1)
+            # In Python 1 == True, but they are different values in JSON.
             if (type(value), value) not in distinct:
                 distinct.add((type(value), value))
                 chosen.append(value)
@@ -223,6 +225,7 @@ class TypeReader(ABC):
         if not isinstance(expression, ast.Constant) or not isinstance(expression.value, str):
             return ""
         try:
+            # Python allows lone surrogates, which no JSON text can have.
             expression.value.encode("utf-8")
             self.spend(len(expression.value))
         except (UnicodeEncodeError, UnknownError):

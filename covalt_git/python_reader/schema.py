@@ -113,12 +113,12 @@ class SchemaReader(TypeReader):
             return schema
         names = _short_names(definitions)
         reached: dict[str, None] = {}
-        found: JsonObject = _renamed(schema, names, reached)
+        root: JsonObject = _renamed(schema, names, reached)
         defined: dict[str, JsonObject] = {}
         while len(defined) < len(reached):
             for key in list(reached)[len(defined) :]:
                 defined[names[key]] = _renamed(definitions[key] or {}, names, reached)
-        return found | {"$defs": dict(sorted(defined.items()))} if defined else found
+        return root | {"$defs": dict(sorted(defined.items()))} if defined else root
 
     def same_names(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Return the names of the same field, for each definition by its final name."""
@@ -278,7 +278,10 @@ class SchemaReader(TypeReader):
             for part in metadata:
                 if not gives_no_schema(self, part):
                     self.document.notes.has_own_schema = True
-                schema = self._with_metadata(schema, part)
+                expression, reader = (
+                    self.unwrap(part) if isinstance(part, ast.Name) else (None, self)
+                )
+                schema = with_metadata(reader, schema, expression or part)
         except UnknownError:
             # What cannot be read may say that a shell reads the argument, and a waiver must not depend on a guess.
             if not any("json_schema_extra" in _written(part) for part in metadata):
@@ -286,12 +289,6 @@ class SchemaReader(TypeReader):
             self.note(_written(metadata[0]))
             return {SHELL_SCHEMA: True}
         return schema
-
-    def _with_metadata(self, schema: JsonObject, metadata: ast.expr) -> JsonObject:
-        expression, reader = (
-            self.unwrap(metadata) if isinstance(metadata, ast.Name) else (None, self)
-        )
-        return with_metadata(reader, schema, expression or metadata)
 
     def _called(self, call: ast.Call) -> JsonObject:
         """Return the schema of ``conint(gt=0)``, and of what is assigned by ``NewType`` or ``Enum``."""
@@ -302,11 +299,11 @@ class SchemaReader(TypeReader):
             raise UnknownError
         keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
         item = call.args[0] if call.args else keywords.pop("item_type", None)
-        known = CONSTRAINED_BY_CALL[origin]
+        type_name = CONSTRAINED_BY_CALL[origin]
         if item is None:
-            schema = self._known(known)
-        elif known in _ONE_PART:
-            schema = self._checked_set(SIMPLE[known] | {"items": self.read(item)})
+            schema = self._known(type_name)
+        elif type_name in _ONE_PART:
+            schema = self._checked_set(SIMPLE[type_name] | {"items": self.read(item)})
         else:
             raise UnknownError
         return with_keywords(self, schema, keywords)
@@ -316,6 +313,7 @@ class SchemaReader(TypeReader):
         node = definition.node
         reader = self.within(definition.module)
         if isinstance(node, ast.ClassDef):
+            # A call such as namedtuple("X", ...) may have defined another class of this name.
             if not self.document.is_only(_key(definition, None, self), node):
                 raise UnknownError
             return self._class(definition, parts)
@@ -385,7 +383,7 @@ class SchemaReader(TypeReader):
                 arguments = self._type_arguments(names, parts)
                 reader = reader.within(definition.module, arguments)
             try:
-                found = self.class_schema(definition, reader)
+                reading = self.class_schema(definition, reader)
             except UnknownError as error:
                 self.document.definitions[key] = None
                 if not str(error):
@@ -393,15 +391,16 @@ class SchemaReader(TypeReader):
                 self.note(f"{definition.name}: {error}")
                 self.document.notes.is_explained = True
                 raise NotedError from None
-            schema = found.schema
-            if found.same_names:
-                self.document.same_names[key] = found.same_names
-            if found.takes_settings:
+            schema = reading.schema
+            if reading.same_names:
+                self.document.same_names[key] = reading.same_names
+            if reading.takes_settings:
                 self.document.taking_settings.add(key)
             if parts is not None and "title" in schema:
                 schema = schema | {"title": key.partition(":")[2]}
             self.document.definitions[key] = schema
         elif self.document.definitions[key] is None:
+            # The reason is noted at the class, so that its further uses need not repeat it.
             raise NotedError if self.document.notes.is_explained else UnknownError
 
     def _type_arguments(
@@ -425,7 +424,9 @@ class SchemaReader(TypeReader):
             if isinstance(base, ast.Subscript):
                 is_generic = self.origin(base.value) in {"typing.Generic", "typing.Protocol"}
                 own = self.type_variables(base)
-                names = own if is_generic else [*names, *(one for one in own if one not in names)]
+                names = (
+                    own if is_generic else [*names, *(name for name in own if name not in names)]
+                )
                 if is_generic:
                     break
         if not names:
@@ -436,8 +437,8 @@ class SchemaReader(TypeReader):
         """Return the names of the type variables in an expression, in the order of the text."""
         named = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
         named.sort(key=lambda part: (part.lineno, part.col_offset))
-        found = [part.id for part in named if self._is_type_variable(part)]
-        return list(dict.fromkeys(found))
+        names = [part.id for part in named if self._is_type_variable(part)]
+        return list(dict.fromkeys(names))
 
     def _is_type_variable(self, name: ast.Name) -> bool:
         target = self.resolve(name)
@@ -461,11 +462,12 @@ def either(schemas: Iterable[JsonObject]) -> JsonObject:
     for schema in schemas:
         for choice in schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]:
             choices[json.dumps(choice, sort_keys=True)] = choice
-    found = list(choices.values())
-    if {} in found:
-        says_shell = any(choice.get(SHELL_SCHEMA) for choice in found)
+    alternatives = list(choices.values())
+    if {} in alternatives:
+        # Any value is accepted, but an approval rule still has to know that a shell reads it.
+        says_shell = any(choice.get(SHELL_SCHEMA) for choice in alternatives)
         return {SHELL_SCHEMA: True} if says_shell else {}
-    return found[0] if len(found) == 1 else {"anyOf": found}
+    return alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
 
 
 def _key(definition: ModuleMember, parts: list[ast.expr] | None, reader: TypeReader) -> str:
@@ -476,6 +478,7 @@ def _key(definition: ModuleMember, parts: list[ast.expr] | None, reader: TypeRea
     """
     arguments = ""
     if parts is not None:
+        # With the types themselves: a field Inner[T] is another class in Outer[int] than in Outer[str].
         arguments = (
             f"[{', '.join(ast.unparse(_Replaced(reader).visit(deepcopy(part))) for part in parts)}]"
         )
@@ -528,8 +531,8 @@ def _renamed(part: Any, names: Mapping[str, str], reached: dict[str, None]) -> A
 
 
 def _written(annotation: ast.expr) -> str:
-    """Return the text of an annotation."""
     try:
+        # The parser accepts deeper nesting than Python's stack allows here.
         return ast.unparse(annotation)
     except (RecursionError, ValueError):
         return "a type that is nested too deeply"
@@ -537,6 +540,8 @@ def _written(annotation: ast.expr) -> str:
 
 def _union_parts(annotation: ast.expr) -> list[ast.expr]:
     parts: list[ast.expr] = []
+    # `a | b | c` is nested to the left, and 700 types are deeper than Python's stack
+    # (test_schema_of_a_growing_annotation_is_bounded).
     while isinstance(annotation, ast.BinOp):
         if not isinstance(annotation.op, ast.BitOr):
             raise UnknownError

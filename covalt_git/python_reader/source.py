@@ -1,4 +1,4 @@
-"""ModuleMember of a Python tool, read from its source without running it.
+"""Definition of a Python tool, read from its source without running it.
 
 Two guarantees: ``requires_confirmation`` is true unless it is provably false; and a schema accepts every value
 that the function accepts, so an unknown type accepts any value.  The exceptions are noted as not read: null of a
@@ -87,7 +87,7 @@ class NoFunctionError(CovaltError):
 
 
 class ToolDefinition(NamedTuple):
-    """ModuleMember of a tool in Python source.
+    """Definition of a tool in Python source.
 
     Attributes:
         name: the name in ``@tool``; None if it is missing or computed.
@@ -178,23 +178,27 @@ def read_tool(
         NoFunctionError: if the module does not define the name, or defines a class.
     """
     try:
-        known = modules or Modules()
-        known.asked.clear()
-        home = known.module(module) if modules else None
+        all_modules = modules or Modules()
+        # A stored schema is stale if one of these modules changes, so modules of other tools must not count.
+        all_modules.asked.clear()
+        home = all_modules.module(module) if modules else None
         if home is None:
             home = Module(module, is_package=False, names=names_of(source))
         definitions = home.names.functions(function)
         if definitions:
-            return _read_definitions(definitions, home, known, source)
-        elsewhere = function_of(known, home, function)
+            return _read_definitions(definitions, home, all_modules, source)
+        elsewhere = function_of(all_modules, home, function)
         if elsewhere is None:
             return _unknown_tool(home.names, function)
         there = elsewhere.module
         definitions = there.names.functions(elsewhere.name)
         if not definitions:
             return _unknown_tool(home.names, function)
-        found = _read_definitions(definitions, there, known, known.read[there.name])
-        return found._replace(line=1, col=1)
+        definition = _read_definitions(
+            definitions, there, all_modules, all_modules.read[there.name]
+        )
+        # Problems name the file of the entrypoint, in which the place in the other module means nothing.
+        return definition._replace(line=1, col=1)
     except RecursionError:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
 
@@ -246,6 +250,7 @@ def _read_definitions(
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
+        # Only running shows which definition counts, so it suffices that any of them asks.
         requires_confirmation=any(each.requires_confirmation for each in decorators),
         destructive=any(each.destructive for each in decorators),
         input_schema=input_schema,
@@ -287,6 +292,7 @@ def _defect(node: FunctionNode) -> tuple[str, str]:
 def _type_defect(node: FunctionNode, reader: SchemaReader) -> tuple[str, str]:
     """Return why the type of a parameter lets no call run a function."""
     for argument, _ in _arguments(node):
+        # Type parameters are names that the module does not define.
         if getattr(node, "type_params", []) or _is_workspace(argument, reader):
             continue
         for name in missing_names(argument.annotation, reader.module):
@@ -358,7 +364,7 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
     value = names.definition(function)
     digest = digest_of(
-        (one.node for one in bound), Module("", is_package=False, names=names), Modules()
+        (binding.node for binding in bound), Module("", is_package=False, names=names), Modules()
     )
     is_data = isinstance(value, _DATA) and bound[0].certain
     return ToolDefinition(
@@ -422,6 +428,7 @@ def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool, bool]:
     if call is None:
         return {}, False, False
     values: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
+    # Unpacked arguments may have requires_confirmation=True.
     is_partial = None in values or any(isinstance(value, ast.Starred) for value in call.args)
     if not is_partial:
         values.update(zip(_TOOL_PARAMETERS, call.args, strict=False))
@@ -539,12 +546,12 @@ def _read_result(node: FunctionNode, reader: SchemaReader) -> JsonObject | None:
     schema = reader.read(node.returns)
     if schema in ({}, {"type": "null"}):
         return None
-    found: JsonObject = reader.with_definitions(schema)
-    name = pointer.name_of(found)
-    rest = {key: one for key, one in found.get("$defs", {}).items() if key != name}
-    whole: JsonObject | None = found.get("$defs", {}).get(name)
-    if whole is None or f'"#/$defs/{name}"' in json.dumps(found["$defs"]):
-        return found
+    document: JsonObject = reader.with_definitions(schema)
+    name = pointer.name_of(document)
+    rest = {key: definition for key, definition in document.get("$defs", {}).items() if key != name}
+    whole: JsonObject | None = document.get("$defs", {}).get(name)
+    if whole is None or f'"#/$defs/{name}"' in json.dumps(document["$defs"]):
+        return document
     return whole | (
         {"$defs": rest} if rest else {}
     )  # as pydantic writes a class that does not contain itself

@@ -72,6 +72,7 @@ def passes_on(decorator: ast.expr, module: Module, modules: Modules) -> bool:
     passing = [
         call
         for call in calls
+        # `asyncio.to_thread(function, ...)` passes them on too (test_a_wrapper_that_passes_its_arguments_on_is_read).
         if any(_is(value, wrapped) for value in (call.func, *call.args[:1]))
         and all(_is(value, wrapped, positional) for value in call.args)
         and [keyword.arg for keyword in call.keywords] == [None]
@@ -79,6 +80,7 @@ def passes_on(decorator: ast.expr, module: Module, modules: Modules) -> bool:
     ]
     read = [part for part in parts if isinstance(part, ast.Attribute) and _is(part.value, wrapped)]
     uses = sum(_is(part, wrapped) for part in parts if isinstance(part, ast.Name))
+    # Any other use, such as an assignment to a name, may lead to a call with other arguments.
     return uses == len(passing) + len(read) and not any(
         _changes(part, by_name, positional) for part in parts
     )
@@ -122,6 +124,7 @@ def _wrapping(decorator: ast.expr, module: Module, modules: Modules) -> _Wrappin
     inner = _returned(member.node)
     if not isinstance(inner, ast.FunctionDef) or inner.decorator_list:
         return None
+    # A parameter called functools hides the module (test_a_factory_that_shadows_functools_is_not_read).
     shadowed = _local_names(member.node) | _local_names(inner)
     return _Wrapping(inner, member.module, shadowed)
 
@@ -144,8 +147,8 @@ def _returned(node: ast.FunctionDef) -> FunctionNode | None:
     """Return the function that a function defines and returns; None if it has other statements."""
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     match statements:
-        case [ast.FunctionDef() | ast.AsyncFunctionDef() as made, ast.Return(ast.Name(id=name))]:
-            return made if made.name == name else None
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as inner, ast.Return(ast.Name(id=name))]:
+            return inner if inner.name == name else None
     return None
 
 
