@@ -5,58 +5,31 @@ As with tools, the client's role must match their ids, and the user must have ac
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.gateway.resources.resource_uris import SCHEME
+from covalt_git.gateway.uri_matches import deciding_offers, is_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
-from covalt_git.models.tool import Tool
-from covalt_git.names import ToolId, is_tool_name
+from covalt_git.toolsets.offers import offers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import LockedOffer, OfferKind
+    from covalt_git.models.tool_lock import OfferKind
     from covalt_git.project import Project
-    from covalt_git.toolsets.toolset import Toolset
+    from covalt_git.toolsets.offers import ServerOffer
 
-_EXPRESSION = re.compile(r"\{([^{}]*)\}")
-_OPERATORS = tuple("+#./;?&")
-"""Operators of RFC 6570, whose values can contain a ``/``."""
-
-_MOST_URI = 2000
 _PREFIX = f"{SCHEME}://servers/"
 Contents = list[types.TextResourceContents | types.BlobResourceContents]
-
-
-class ServerOffer(NamedTuple):
-    """A resource, a template or a prompt of a server that is accepted and visible."""
-
-    id: str
-    toolset: Toolset
-    server_id: str
-    namespace: str
-    locked: LockedOffer
-
-    @property
-    def uri(self) -> str:
-        """The URI or URI template for our clients."""
-        return f"{_PREFIX}{self.namespace}/{self.locked.upstream}"
-
-    @property
-    def definition(self) -> JsonObject:
-        """The definition as the server listed it."""
-        return self.locked.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,53 +42,46 @@ class ServerPrompt(ToolsetItem[Prompt]):
 def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     """Return the offers of a kind that the principal may use, sorted by their ids.
 
-    One for which a rule requires approval is left out, because nothing that is read can wait for it.
+    One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.
     """
-    ids = toolset_ids(project.root / "toolsets")
-    toolsets = (toolset_cache.toolset(project.root, one, ids) for one in ids)
     found = [
-        offer
-        for toolset in toolsets
-        if toolset.enabled and toolset.sound
-        for offer in _accepted(toolset, kind)
-        if project.catalog.sees(offer.id) and not _needs_approval(project, offer)
+        offer for offer in _all(project) if offer.locked.kind == kind and _may_open(project, offer)
     ]
     return sorted(found, key=lambda offer: offer.id)
 
 
-def _needs_approval(project: Project, offer: ServerOffer) -> bool:
-    """Return whether a rule of ``covalt.yaml`` requires approval, as of a call of a tool with this id."""
-    tool = Tool(tool_id=offer.id, toolset_id=offer.toolset.id, name=offer.id, input_schema={})
-    return bool(confirmation(project.config, tool, {}))
+def _all(project: Project) -> Iterator[ServerOffer]:
+    """Yield what the servers of enabled toolsets have listed, also to other principals."""
+    ids = toolset_ids(project.root / "toolsets")
+    for toolset_id in ids:
+        toolset = toolset_cache.toolset(project.root, toolset_id, ids)
+        if toolset.enabled and toolset.sound:
+            yield from offers_of(toolset)
 
 
-def _accepted(toolset: Toolset, kind: OfferKind) -> Iterator[ServerOffer]:
-    manifest, accepted = toolset.manifest, toolset.state.accepted
-    for server in manifest.mcp_servers if manifest is not None else ():
-        reading = toolset.locks.get(server.id)
-        lock = None if reading is None else reading.value
-        if lock is None or not server.enabled:
-            continue
-        for name, locked in lock.offers.items():
-            if locked.kind != kind:
-                continue
-            if accepted.get(f"{lock.namespace}:{name}") != locked.computed_digest:
-                continue
-            own = locked.short_name if is_tool_name(locked.short_name) else name
-            yield ServerOffer(
-                str(ToolId(lock.namespace, own)), toolset, server.id, lock.namespace, locked
-            )
+def _may_open(project: Project, offer: ServerOffer) -> bool:
+    """Return whether the user has accepted an offer, and the principal may use it without approval."""
+    return (
+        offer.is_accepted
+        and project.catalog.sees(offer.id)
+        and not offer.needs_approval(project.config.approvals)
+    )
+
+
+def uri_of(offer: ServerOffer) -> str:
+    """Return the URI or URI template for our clients."""
+    return f"{_PREFIX}{offer.namespace}/{offer.locked.upstream}"
 
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
     """Return a dict from the URI of each resource to a function that describes it."""
-    return {one.uri: partial(_resource, one) for one in visible(project, "resource")}
+    return {uri_of(one): partial(_resource, one) for one in visible(project, "resource")}
 
 
 def templates(project: Project) -> list[types.ResourceTemplate]:
     """Return the resource templates."""
     return [
-        types.ResourceTemplate.model_validate({**one.definition, "uriTemplate": one.uri})
+        types.ResourceTemplate.model_validate({**one.definition, "uriTemplate": uri_of(one)})
         for one in visible(project, "template")
     ]
 
@@ -129,11 +95,20 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     if not uri.startswith(_PREFIX):
         return None
     namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
-    for offer in (*visible(project, "resource"), *visible(project, "template")):
-        if offer.namespace == namespace and _matches(offer, upstream):
-            with _access(project, offer, chat_id) as server:
-                return contents(server.read_resource(upstream), uri)
-    return None
+    offer = _readable(project, namespace, upstream)
+    if offer is None:
+        return None
+    with _access(project, offer, chat_id) as server:
+        return contents(server.read_resource(upstream), uri)
+
+
+def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | None:
+    """Return the resource or template by which the principal may read a URI of a server; None if it may not."""
+    known = [offer for offer in _all(project) if offer.namespace == namespace]
+    deciding = deciding_offers(known, upstream)
+    if not all(_may_open(project, offer) for offer in deciding):
+        return None
+    return next((offer for offer in deciding if is_of(offer, upstream)), None)
 
 
 def contents(found: list[JsonObject], uri: str) -> Contents:
@@ -167,20 +142,8 @@ def _access(project: Project, offer: ServerOffer, chat_id: str | None) -> Iterat
         yield ServerAccess(project.root, project.config, offer.toolset, offer.server_id, chat)
 
 
-def _matches(offer: ServerOffer, upstream: str) -> bool:
-    if offer.locked.kind == "resource":
-        return offer.locked.upstream == upstream
-    parts = _EXPRESSION.split(offer.locked.upstream)
-    # The server decides about the values; only the texts between them are those of the accepted template.
-    pattern = [
-        re.escape(part) if position % 2 == 0 else ".*" if part[:1] in _OPERATORS else "[^/]*"
-        for position, part in enumerate(parts)
-    ]
-    return len(upstream) <= _MOST_URI and re.fullmatch("".join(pattern), upstream) is not None
-
-
 def _resource(offer: ServerOffer) -> types.Resource:
-    return types.Resource.model_validate({**offer.definition, "uri": offer.uri})
+    return types.Resource.model_validate({**offer.definition, "uri": uri_of(offer)})
 
 
 def _prompt(offer: ServerOffer) -> ServerPrompt:

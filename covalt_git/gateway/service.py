@@ -148,7 +148,8 @@ class Gateway:
             prompts[one.id] = server_offers.prompts(project)[one.id].what
         for kind in ("resource", "template"):
             resources |= {
-                one.uri: one.locked.digest for one in server_offers.visible(project, kind)
+                server_offers.uri_of(one): one.locked.digest
+                for one in server_offers.visible(project, kind)
             }
         return Offer(self.tools(), prompts, resources)
 
