@@ -19,6 +19,7 @@ from covalt_git.gateway.uri_matches import deciding_offers, is_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
 from covalt_git.toolsets.offers import offers_of
+from covalt_git.toolsets.permissions import check_offers_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -103,11 +104,16 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
 
 
 def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | None:
-    """Return the resource or template by which the principal may read a URI of a server; None if it may not."""
+    """Return the resource or template by which the principal may read a URI of a server; None if it may not.
+
+    Raises:
+        NotTrustedError: if the user has not trusted that it is read without approval.
+    """
     known = [offer for offer in _all(project) if offer.namespace == namespace]
     deciding = deciding_offers(known, upstream)
     if not all(_may_open(project, offer) for offer in deciding):
         return None
+    check_offers_trusted(deciding, project.config)
     return next((offer for offer in deciding if is_of(offer, upstream)), None)
 
 
@@ -130,6 +136,7 @@ def get_prompt(
     Raises:
         CovaltError: if its server is not granted or does not return it.
     """
+    check_offers_trusted([prompt.offer], project.config)
     with _access(project, prompt.offer, None) as server:
         found = server.get_prompt(prompt.offer.locked.upstream, args)
     return types.GetPromptResult.model_validate(found)

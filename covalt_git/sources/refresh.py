@@ -296,7 +296,7 @@ def accept(
     first = _named_first(toolset.state, tools)
     update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
-    trust_accepted(toolset, decided, reason)
+    trust_accepted(read_toolset(root, toolset_id), decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))

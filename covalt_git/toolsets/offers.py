@@ -11,7 +11,7 @@ from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.toolsets.effective_tools import Overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule
@@ -48,7 +48,7 @@ class ServerOffer(NamedTuple):
         """The definition as the server listed it."""
         return self.locked.listed
 
-    def needs_approval(self, rules: Sequence[ApprovalRule]) -> bool:
+    def needs_approval(self, rules: Iterable[ApprovalRule]) -> bool:
         """Return whether any reading of it may require approval, which nothing that is read can wait for.
 
         Rules about arguments count too: those of a template are in a URI that only the server can read.
