@@ -24,6 +24,7 @@ from covalt_git.toolsets.permissions import check_offers_trusted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import OfferKind
     from covalt_git.project import Project
@@ -115,6 +116,27 @@ def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | 
         return None
     check_offers_trusted(deciding, project.config)
     return next((offer for offer in deciding if is_of(offer, upstream)), None)
+
+
+def may_follow(project: Project, linking: Found, uri: str) -> bool:
+    """Return whether the principal may follow a link to a URI in a result of a server's tool.
+
+    If the server has listed a resource with this URI, the resource decides as if it were read itself.
+
+    Raises:
+        NotTrustedError: as :func:`_readable`.
+    """
+    tool = linking.tool
+    listed = [
+        offer
+        for offer in offers_of(linking.toolset)
+        if offer.server_id == tool.server and offer.locked.kind == "resource"
+    ]
+    deciding = deciding_offers(listed, uri)
+    if not all(_may_open(project, offer) for offer in deciding):
+        return False
+    check_offers_trusted(deciding, project.config)
+    return True
 
 
 def contents(found: list[JsonObject], uri: str) -> Contents:

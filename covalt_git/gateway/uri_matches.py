@@ -39,12 +39,6 @@ def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer
     return [offer for offer in known if _may_be_of(offer, uri, spellings)]
 
 
-def deciding_resources(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
-    """Return the listed resources that decide together whether a link to a URI may be followed."""
-    resources = (offer for offer in offers if offer.locked.kind == "resource")
-    return deciding_offers(resources, uri)
-
-
 def is_of(offer: ServerOffer, uri: str) -> bool:
     """Return whether a URI, as it is written, is that of a resource or of a template."""
     if offer.locked.kind == "resource":

@@ -201,7 +201,9 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
     for text in (*notes, *mismatch):
         note(mask.text(text))
     content = _Content(job, mask, note)
-    values = [content.value(block) for block in _blocks(result, note)]
+    blocks = _blocks(result, note)
+    values = [content.value(block) for block in blocks]
+    links = tuple(at for at, block in enumerate(blocks) if _is_link(block))
     texts = [block for block in values if isinstance(block, str)]
     only_text = len(texts) == len(values)
     has_structure = result.get("structuredContent") is not None
@@ -212,7 +214,7 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
         # Only text in a list of blocks is known to repeat the structured content.
         value = {"structured_content": value, "content": values}
     if result.get("isError") is not True:
-        return Outcome("success", value)
+        return Outcome("success", value, links=links)
     message = "\n".join(texts) or "the tool reported an error without a message"
     more = value if has_structure or not only_text else None
     return Outcome("error", more, error=CallError(code="tool_failed", message=message))
@@ -248,6 +250,14 @@ def _blocks(result: JsonObject, note: Callable[[str], None]) -> list[Any]:
     rest = {name: value for name, value in result.items() if name not in _ENVELOPE}
     note("the result has no content")
     return [rest] if rest else []
+
+
+def _is_link(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.get("type") == "resource_link"
+        and isinstance(block.get("uri"), str)
+    )
 
 
 class _Content:
