@@ -223,26 +223,38 @@ class Connection:
             return found
 
     async def get_prompt(
-        self, name: str, args: Mapping[str, str], timeout_s: float, caller: EventHandlers
+        self,
+        name: str,
+        args: Mapping[str, str],
+        timeout_s: float,
+        caller: EventHandlers,
+        check_again: Callable[[], None],
     ) -> JsonObject:
         """Return a prompt with its arguments as the protocol has it.
 
         Raises:
             CovaltError: as :meth:`read_resource`.
         """
-        return await self._read(lambda client: client.get_prompt(name, {**args}), timeout_s, caller)
+        return await self._read(
+            lambda client: client.get_prompt(name, {**args}), timeout_s, caller, check_again
+        )
 
     async def read_resource(
-        self, uri: str, timeout_s: float, caller: EventHandlers
+        self, uri: str, timeout_s: float, caller: EventHandlers, check_again: Callable[[], None]
     ) -> list[JsonObject]:
         """Return the contents of a resource as the protocol has them.
 
+        ``check_again`` is called after each wait, in another thread; the request is not sent if it raises an error.
+
         Raises:
             CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
-            CovaltError: if the server cannot be started, ends, or answers with an error.
+            CovaltError: as ``check_again``; if the server cannot be started, ends, or answers with an error.
         """
         found = await self._read(
-            lambda client: client.read_resource(uri, cache_mode="bypass"), timeout_s, caller
+            lambda client: client.read_resource(uri, cache_mode="bypass"),
+            timeout_s,
+            caller,
+            check_again,
         )
         contents: list[JsonObject] = found["contents"]
         return contents
@@ -252,9 +264,11 @@ class Connection:
         read: Callable[[Client], Awaitable[types.Result]],
         timeout_s: float,
         caller: EventHandlers,
+        check_again: Callable[[], None],
     ) -> JsonObject:
         async with self._request_lock:
             client = await self.client(caller)
+            await asyncio.to_thread(check_again)
             self._reset_http_failure()
             try:
                 async with asyncio.timeout(timeout_s):

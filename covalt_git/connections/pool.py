@@ -36,10 +36,16 @@ def _always() -> bool:
     return True
 
 
+def _nothing() -> None:
+    pass
+
+
 class Connections:
     """Connections to servers, for use from any thread.
 
     ``wanted`` is called every second while a server runs; the server is stopped when it returns False.
+    ``check_again`` is called in another thread when the server has started, just before the request is sent, which it
+    prevents by an error.
     """
 
     def __init__(self) -> None:
@@ -101,6 +107,7 @@ class Connections:
         timeout_s: float,
         *,
         wanted: Callable[[], bool] = _always,
+        check_again: Callable[[], None] = _nothing,
     ) -> JsonObject:
         """Return a prompt of a server with its arguments as the protocol has it.
 
@@ -111,7 +118,7 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda one, caller: one.get_prompt(name, args, timeout_s, caller),
+            lambda one, caller: one.get_prompt(name, args, timeout_s, caller, check_again),
             _NO_HANDLERS,
             None,
         )
@@ -123,6 +130,7 @@ class Connections:
         timeout_s: float,
         *,
         wanted: Callable[[], bool] = _always,
+        check_again: Callable[[], None] = _nothing,
     ) -> list[JsonObject]:
         """Return the contents of a server's resource as the protocol has them.
 
@@ -133,7 +141,7 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda one, caller: one.read_resource(uri, timeout_s, caller),
+            lambda one, caller: one.read_resource(uri, timeout_s, caller, check_again),
             _NO_HANDLERS,
             None,
         )

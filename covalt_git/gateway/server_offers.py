@@ -14,6 +14,7 @@ import mcp_types as types
 
 from covalt_git.calls.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
+from covalt_git.errors import StaleError
 from covalt_git.gateway.resources.resource_uris import SCHEME
 from covalt_git.gateway.uri_matches import deciding_offers, is_of
 from covalt_git.manifests.toolset_files import toolset_ids
@@ -97,10 +98,11 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     if not uri.startswith(_PREFIX):
         return None
     namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
-    offer = _readable(project, namespace, upstream)
+    find = partial(_readable, namespace=namespace, upstream=upstream)
+    offer = find(project)
     if offer is None:
         return None
-    with _access(project, offer, chat_id) as server:
+    with _access(project, offer, find, chat_id) as server:
         return contents(server.read_resource(upstream), uri)
 
 
@@ -158,17 +160,47 @@ def get_prompt(
     Raises:
         CovaltError: if its server is not granted or does not return it.
     """
-    check_offers_trusted([prompt.offer], project.config)
-    with _access(project, prompt.offer, None) as server:
+    find = partial(_prompt_offer, offer_id=prompt.id)
+    find(project)
+    with _access(project, prompt.offer, find) as server:
         found = server.get_prompt(prompt.offer.locked.upstream, args)
     return types.GetPromptResult.model_validate(found)
 
 
+def _prompt_offer(project: Project, offer_id: str) -> ServerOffer | None:
+    """Return the prompt with an id that the principal may use; None if it may not.
+
+    Raises:
+        NotTrustedError: as :func:`_readable`.
+    """
+    prompt = prompts(project).get(offer_id)
+    if prompt is None:
+        return None
+    check_offers_trusted([prompt.offer], project.config)
+    return prompt.offer
+
+
 @contextmanager
-def _access(project: Project, offer: ServerOffer, chat_id: str | None) -> Iterator[ServerAccess]:
-    """Yield the access to an offer's server, for a chat if there is one."""
+def _access(
+    project: Project,
+    offer: ServerOffer,
+    find: Callable[[Project], ServerOffer | None],
+    chat_id: str | None = None,
+) -> Iterator[ServerAccess]:
+    """Yield the access to an offer's server, for a chat if there is one.
+
+    ``find`` returns the offer that a principal may open; it is asked again after each wait for the server.
+    """
+
+    def check_again() -> None:
+        now = find(project.as_of_now())
+        if now is None or (now.key, now.locked) != (offer.key, offer.locked):
+            raise StaleError(f"{offer.id} of an MCP server may not be opened any more")
+
     with nullcontext() if chat_id is None else project.chats.open(chat_id) as chat:
-        yield ServerAccess(project.root, project.config, offer.toolset, offer.server_id, chat)
+        yield ServerAccess(
+            project.root, project.config, offer.toolset, offer.server_id, check_again, chat
+        )
 
 
 def _resource(offer: ServerOffer) -> types.Resource:

@@ -131,16 +131,22 @@ def run(job: McpJob) -> Outcome:
 
 
 def read_resource(
-    definition: Definition, uri: str, limits: Limits, wanted: Callable[[], bool]
+    definition: Definition,
+    uri: str,
+    limits: Limits,
+    wanted: Callable[[], bool],
+    check_again: Callable[[], None],
 ) -> list[JsonObject]:
     """Return the contents of a server's resource, masked, with the keys of MCP.
 
     Raises:
-        CovaltError: if it cannot be read, takes too long or is too large.
+        CovaltError: as ``check_again``, which is called just before the request is sent; and if it cannot be read, takes too long or is too large.
     """
 
     def read(timeout_s: float) -> list[JsonObject]:
-        return CONNECTIONS.read_resource(definition, uri, timeout_s, wanted=wanted)
+        return CONNECTIONS.read_resource(
+            definition, uri, timeout_s, wanted=wanted, check_again=check_again
+        )
 
     mask = mask_of(definition)
     return [_masked(mask, part) for part in _within(limits, read)]
@@ -152,15 +158,18 @@ def get_prompt(
     args: Mapping[str, str],
     limits: Limits,
     wanted: Callable[[], bool],
+    check_again: Callable[[], None],
 ) -> JsonObject:
     """Return a prompt of a server with its arguments, masked, with the keys of MCP.
 
     Raises:
-        CovaltError: if the server does not return it, or it takes too long or is too large.
+        CovaltError: as :func:`read_resource`; if the server does not return it, or it takes too long or is too large.
     """
 
     def read(timeout_s: float) -> JsonObject:
-        return CONNECTIONS.get_prompt(definition, name, args, timeout_s, wanted=wanted)
+        return CONNECTIONS.get_prompt(
+            definition, name, args, timeout_s, wanted=wanted, check_again=check_again
+        )
 
     masked: JsonObject = mask_of(definition).value(_within(limits, read))
     return masked

@@ -17,7 +17,7 @@ import mcp_types as types
 from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway import large_results, server_offers
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
@@ -177,7 +177,13 @@ class Resources(NamedTuple):
             found = _linking(self.project, call, linked)
             if found is None:
                 raise _no_such(uri)
-            contents = read_linked(self.project.root, self.project.config, found, chat, linked)
+
+            def check_again() -> None:
+                if _linking(self.project.as_of_now(), call, linked) is None:
+                    raise StaleError(f"the resource {uri!r} may not be read any more")
+
+            project = self.project
+            contents = read_linked(project.root, project.config, found, chat, linked, check_again)
         if not contents:
             raise _no_such(uri)
         return server_offers.contents(contents, uri)
