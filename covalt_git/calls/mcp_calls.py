@@ -191,7 +191,7 @@ class ServerAccess(NamedTuple):
             )
 
     def _check_all_again(self) -> None:
-        """Check that the server is still granted and trusted as it was declared, and that the caller may read."""
+        """Check that the server is still granted and trusted with the same declaration, and that the caller may read."""
         current = read_toolset(self.root, self.toolset.id)
         server = server_of(current, self.server_id)
         check_server_grant(current, server)
