@@ -261,13 +261,13 @@ class Connection:
             CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
             CovaltError: as ``check_again``; if the server cannot be started, ends, or answers with an error.
         """
-        found = await self._read(
+        answer = await self._read(
             lambda client: client.read_resource(uri, cache_mode="bypass"),
             timeout_s,
             caller,
             check_again,
         )
-        contents: list[JsonObject] = found["contents"]
+        contents: list[JsonObject] = answer["contents"]
         return contents
 
     async def _read(
@@ -283,14 +283,14 @@ class Connection:
             self._reset_http_failure()
             try:
                 async with asyncio.timeout(timeout_s):
-                    found = await read(client)
+                    answer = await read(client)
             except TimeoutError:
                 raise CallTimeoutError(is_sent=True) from None
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
             finally:
                 self._last_used = asyncio.get_running_loop().time()
-        return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def call(self, call: ServerCall, caller: EventHandlers) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked.

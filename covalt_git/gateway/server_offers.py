@@ -193,8 +193,8 @@ def _access(
     """
 
     def check_again() -> None:
-        now = find(project.as_of_now())
-        if now is None or (now.key, now.locked) != (offer.key, offer.locked):
+        current = find(project.as_of_now())
+        if current is None or (current.key, current.locked) != (offer.key, offer.locked):
             raise StaleError(f"{offer.id} of an MCP server may not be opened any more")
 
     with nullcontext() if chat_id is None else project.chats.open(chat_id) as chat:

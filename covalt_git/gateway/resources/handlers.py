@@ -174,8 +174,8 @@ class Resources(NamedTuple):
             if number > len(links):
                 raise _no_such(uri)
             linked = links[number - 1]["uri"]
-            found = _linking(self.project, call, linked)
-            if found is None:
+            target = _linking(self.project, call, linked)
+            if target is None:
                 raise _no_such(uri)
 
             def check_again() -> None:
@@ -183,7 +183,7 @@ class Resources(NamedTuple):
                     raise StaleError(f"the resource {uri!r} may not be read any more")
 
             project = self.project
-            contents = read_linked(project.root, project.config, found, chat, linked, check_again)
+            contents = read_linked(project.root, project.config, target, chat, linked, check_again)
         if not contents:
             raise _no_such(uri)
         return server_offers.contents(contents, uri)
