@@ -84,6 +84,14 @@ class Project:
         memories: dict[str, ChatMemory] = _MEMORIES.get((root, role), [root / CONFIG], dict)
         return replace(cls.open(root, role=role), chat_memories=memories)
 
+    def as_of_now(self) -> Self:
+        """Return the project for the same principal with the current configuration; use it for decisions after a wait.
+
+        Raises:
+            BrokenConfigError: if ``covalt.yaml`` has errors now.
+        """
+        return replace(self, config=current_config(self.root))
+
     def over(self, protocol: Protocol) -> Self:
         """Return the project for the same principal, with calls over a protocol."""
         return replace(self, principal=self.principal._replace(protocol=protocol))

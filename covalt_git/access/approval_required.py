@@ -35,7 +35,7 @@ from covalt_git.names import matches, matches_text
 from covalt_git.paths import WORKSPACE_PREFIX, normal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -77,9 +77,9 @@ def approval_reasons(
     return tuple(dict.fromkeys(reasons))
 
 
-def approval_reasons_of_any(config: ProjectConfig, tool: Tool) -> tuple[str, ...]:
+def approval_reasons_of_any(rules: Iterable[ApprovalRule], tool: Tool) -> tuple[str, ...]:
     """Return why a call of a tool may require approval, if its arguments are not known."""
-    for rule in config.approvals:
+    for rule in rules:
         if applies(rule, tool):
             if rule.require:
                 return (_reason(rule, tool),)

@@ -15,7 +15,7 @@ from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.elicitation.requests import inquire, question_records
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
@@ -151,12 +151,17 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
 
 
 class ServerAccess(NamedTuple):
-    """A granted server that is read, in the chat ``chat``; without a chat, it runs in an empty folder and then ends."""
+    """A granted server that is read, in the chat ``chat``; without a chat, it runs in an empty folder and then ends.
+
+    ``check_again`` raises an error if the caller may not read any more: a ``secret_command`` may wait for its user, and
+    the server's start may take minutes.
+    """
 
     root: Path
     config: ProjectConfig
     toolset: Toolset
     server_id: str
+    check_again: Callable[[], None]
     chat: ChatStore | None = None
 
     def read_resource(self, uri: str) -> list[JsonObject]:
@@ -168,7 +173,9 @@ class ServerAccess(NamedTuple):
         from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
         with self._opened() as (server, is_granted):
-            return mcp_tool.read_resource(server, uri, self._limits, is_granted)
+            return mcp_tool.read_resource(
+                server, uri, self._limits, is_granted, self._check_all_again
+            )
 
     def get_prompt(self, name: str, args: Mapping[str, str]) -> JsonObject:
         """Return a prompt with its arguments as the protocol has it.
@@ -179,7 +186,18 @@ class ServerAccess(NamedTuple):
         from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
         with self._opened() as (server, is_granted):
-            return mcp_tool.get_prompt(server, name, args, self._limits, is_granted)
+            return mcp_tool.get_prompt(
+                server, name, args, self._limits, is_granted, self._check_all_again
+            )
+
+    def _check_all_again(self) -> None:
+        """Check that the server is still granted and trusted with the same declaration, and that the caller may read."""
+        current = read_toolset(self.root, self.toolset.id)
+        server = server_of(current, self.server_id)
+        check_server_grant(current, server)
+        if server != server_of(self.toolset, self.server_id) or not current.enabled:
+            raise StaleError(f"the MCP server {self.server_id!r} has changed while it was started")
+        self.check_again()
 
     @property
     def _limits(self) -> Limits:
@@ -200,6 +218,7 @@ class ServerAccess(NamedTuple):
                 workspace=Path(folder).resolve() if chat is None else chat.workspace.absolute(),
                 chat_id=None if chat is None else chat.id,
                 command=SecretCommand.of(self.root, self.config.secret_command),
+                check_again=self.check_again,
             )
             try:
                 yield server, _grant_check(self.root, self.toolset, server)
@@ -209,17 +228,23 @@ class ServerAccess(NamedTuple):
 
 
 def read_linked(
-    root: Path, config: ProjectConfig, target: Found, chat: ChatStore, uri: str
+    root: Path,
+    config: ProjectConfig,
+    target: Found,
+    chat: ChatStore,
+    uri: str,
+    check_again: Callable[[], None],
 ) -> list[JsonObject]:
     """Return the contents of a resource to which the result of a server's tool links, as the protocol has them.
 
     The server is that of the chat, so it may know the resource only as long as it runs.
 
     Raises:
-        CovaltError: if the server is not granted, cannot be started or reached, or does not return the resource.
+        CovaltError: as ``check_again``, which is called just before the request; if the server is not granted, cannot be started or reached, or does not return the resource.
     """
     server_id = target.tool.server or ""
-    return ServerAccess(root, config, target.toolset, server_id, chat).read_resource(uri)
+    access = ServerAccess(root, config, target.toolset, server_id, check_again, chat)
+    return access.read_resource(uri)
 
 
 def _server_of_call(job: ToolRun) -> Definition:

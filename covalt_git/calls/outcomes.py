@@ -121,6 +121,7 @@ def record_of(
         execution_id=call.execution_id,
         base=read,
         asked=outcome.asked,
+        links=outcome.links if result is not None else (),
     )
 
 

@@ -65,8 +65,12 @@ def check_local_overrides(
     files: BundleFiles,
     sources: Mapping[str, ToolDefinition],
     server_tools: Collection[Tool] = (),
+    offers: Collection[str] = (),
 ) -> Iterator[Problem]:
-    """Find problems of the project's overrides, including overrides of ``server_tools``."""
+    """Find problems of the project's overrides, including overrides of ``server_tools``.
+
+    ``offers`` are the ids of resources, templates and prompts of servers, which have no renderer.
+    """
     if reading.value is None:
         return
     of_servers = {tool.tool_id: tool for tool in server_tools}
@@ -82,9 +86,11 @@ def check_local_overrides(
             default = renderer.type if renderer else None
             yield from _check_override(here, override, default, None, files, sources)
             continue
+        if name in offers:
+            continue
         declared = tools.get(name)
         if declared is None:
-            near = nearest_name(name, [*tools, *of_servers])
+            near = nearest_name(name, [*tools, *of_servers, *offers])
             hint = f"did you mean {near!r}? otherwise remove it" if near else "remove it"
             message = "the toolset has no such tool"
             yield here.warning(codes.ORPHAN_STATE, (), message, hint=hint, key=True)

@@ -10,7 +10,7 @@ import logging
 import warnings
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import mcp_types as types
 from mcp import Client, MCPError
@@ -31,12 +31,13 @@ from covalt_git.system.daemon_thread import in_daemon_thread
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mcp.client.session import ClientRequestContext
 
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.event_handlers import EventHandlers
+    from covalt_git.credentials.values import Mask
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import OfferKind
 
@@ -70,6 +71,11 @@ STRAY_LINE = "the server printed a line that is not a protocol message"
 # See `client`: the end of a process is an event of the loop, which has to run to deliver it.
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
+
+_NAMES = ("name", "uri", "uriTemplate")
+"""Keys of a definition by which requests, roles and rules name it."""
+
+Kind = TypeVar("Kind", bound=str)
 
 State = Literal["stopped", "starting", "ready", "failed"]
 
@@ -138,6 +144,7 @@ class Connection:
         self._is_unsent = False
         self._results = self._new_results()
         self._tools: list[JsonObject] | None = None
+        self._unlisted: list[str] = []
         self._stderr = StderrTail(self._log_stderr)
         self._waiting_callers: set[EventHandlers] = set()
         self._last_used = 0.0
@@ -200,7 +207,9 @@ class Connection:
         client = await self.client(caller)
         self._tools = None
         self._reset_http_failure()
-        return await self._definitions(client)
+        tools = await self._definitions(client)
+        _note(self._unlisted, caller)
+        return tools
 
     async def offers(self, caller: EventHandlers) -> list[tuple[OfferKind, JsonObject]]:
         """Return the definitions of the server's resources, resource templates and prompts, with their kinds.
@@ -222,29 +231,43 @@ class Connection:
                     definitions += await _pages("prompt", client.list_prompts, "prompts")
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
-            return definitions
+            listed, unlisted = _masked(mask_of(self.definition), definitions)
+            _note(unlisted, caller)
+            return listed
 
     async def get_prompt(
-        self, name: str, args: Mapping[str, str], timeout_s: float, caller: EventHandlers
+        self,
+        name: str,
+        args: Mapping[str, str],
+        timeout_s: float,
+        caller: EventHandlers,
+        check_again: Callable[[], None],
     ) -> JsonObject:
         """Return a prompt with its arguments as the protocol has it.
 
         Raises:
             CovaltError: as :meth:`read_resource`.
         """
-        return await self._read(lambda client: client.get_prompt(name, {**args}), timeout_s, caller)
+        return await self._read(
+            lambda client: client.get_prompt(name, {**args}), timeout_s, caller, check_again
+        )
 
     async def read_resource(
-        self, uri: str, timeout_s: float, caller: EventHandlers
+        self, uri: str, timeout_s: float, caller: EventHandlers, check_again: Callable[[], None]
     ) -> list[JsonObject]:
         """Return the contents of a resource as the protocol has them.
 
+        ``check_again`` is called after each wait, in another thread; the request is not sent if it raises an error.
+
         Raises:
             CallTimeoutError: if it takes longer than ``timeout_s``, without the start of the server.
-            CovaltError: if the server cannot be started, ends, or answers with an error.
+            CovaltError: as ``check_again``; if the server cannot be started, ends, or answers with an error.
         """
         answer = await self._read(
-            lambda client: client.read_resource(uri, cache_mode="bypass"), timeout_s, caller
+            lambda client: client.read_resource(uri, cache_mode="bypass"),
+            timeout_s,
+            caller,
+            check_again,
         )
         contents: list[JsonObject] = answer["contents"]
         return contents
@@ -254,9 +277,11 @@ class Connection:
         read: Callable[[Client], Awaitable[types.Result]],
         timeout_s: float,
         caller: EventHandlers,
+        check_again: Callable[[], None],
     ) -> JsonObject:
         async with self._request_lock:
             client = await self.client(caller)
+            await asyncio.to_thread(check_again)
             self._reset_http_failure()
             try:
                 async with asyncio.timeout(timeout_s):
@@ -398,9 +423,12 @@ class Connection:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        self._tools = tools
+        listed, self._unlisted = _masked(
+            mask_of(self.definition), [("tool", tool) for tool in tools]
+        )
+        self._tools = [tool for _, tool in listed]
         self._last_used = asyncio.get_running_loop().time()
-        return tools
+        return self._tools
 
     # Start and stop
 
@@ -643,6 +671,28 @@ class Connection:
             self._wanted_answers.discard(need)
             if ends is not None and not clock.expired():
                 clock.reschedule(ends + loop.time() - began)
+
+
+def _masked(
+    mask: Mask, definitions: Iterable[tuple[Kind, JsonObject]]
+) -> tuple[list[tuple[Kind, JsonObject]], list[str]]:
+    """Return definitions without secrets, which are written to a file that is checked in, and notes.
+
+    One that contains a secret where requests name it is left out, because no request could name it.
+    """
+    listed, notes = [], []
+    for kind, definition in definitions:
+        masked: JsonObject = mask.value(definition)
+        if any(masked.get(key) != definition.get(key) for key in _NAMES):
+            notes.append(f"a {kind} is not listed, because its name or URI contains a secret")
+        else:
+            listed.append((kind, masked))
+    return listed, notes
+
+
+def _note(notes: Iterable[str], caller: EventHandlers) -> None:
+    for text in notes:
+        caller.starting(f"note: {text}")
 
 
 async def _pages(

@@ -37,10 +37,16 @@ def _always() -> bool:
     return True
 
 
+def _nothing() -> None:
+    pass
+
+
 class Connections:
     """Connections to servers, for use from any thread.
 
     ``wanted`` is called every second while a server runs; the server is stopped when it returns False.
+    ``check_again`` is called in another thread when the server has started, just before the request is sent, which it
+    prevents by an error.
     """
 
     def __init__(self) -> None:
@@ -116,6 +122,7 @@ class Connections:
         timeout_s: float,
         *,
         wanted: Callable[[], bool] = _always,
+        check_again: Callable[[], None] = _nothing,
     ) -> JsonObject:
         """Return a prompt of a server with its arguments as the protocol has it.
 
@@ -126,7 +133,9 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda connection, caller: connection.get_prompt(name, args, timeout_s, caller),
+            lambda connection, caller: connection.get_prompt(
+                name, args, timeout_s, caller, check_again
+            ),
             _NO_HANDLERS,
             None,
         )
@@ -138,6 +147,7 @@ class Connections:
         timeout_s: float,
         *,
         wanted: Callable[[], bool] = _always,
+        check_again: Callable[[], None] = _nothing,
     ) -> list[JsonObject]:
         """Return the contents of a server's resource as the protocol has them.
 
@@ -148,7 +158,9 @@ class Connections:
         return self._use(
             definition,
             wanted,
-            lambda connection, caller: connection.read_resource(uri, timeout_s, caller),
+            lambda connection, caller: connection.read_resource(
+                uri, timeout_s, caller, check_again
+            ),
             _NO_HANDLERS,
             None,
         )

@@ -15,15 +15,17 @@ _LINK_KEYS = frozenset({"uri", "name", "title", "media_type"})
 _BESIDES = {"structured_content", "content"}
 
 
-def server_links(result: Any) -> list[dict[str, str]]:
+def server_links(call: ToolCall) -> list[dict[str, str]]:
     """Return the links in the recorded result of a server's tool, in their order.
 
     A result with one content block is this block; one with several is a list, or has it beside the structured content.
+    Only blocks that the record says to be links count: the agent may have chosen the rest of the result.
     """
+    result = call.result
     if isinstance(result, dict) and result.keys() == _BESIDES:
         result = result["content"]
     blocks = result if isinstance(result, list) else [result]
-    return [block for block in blocks if _is_link(block)]
+    return [blocks[at] for at in call.links if at < len(blocks) and _is_link(blocks[at])]
 
 
 def link_blocks(call: ToolCall) -> list[types.ContentBlock]:
@@ -38,7 +40,7 @@ def link_blocks(call: ToolCall) -> list[types.ContentBlock]:
             description=f"the resource {link['uri']} of the MCP server",
             mime_type=link.get("media_type"),
         )
-        for number, link in enumerate(server_links(call.result), 1)
+        for number, link in enumerate(server_links(call), 1)
     ]
 
 

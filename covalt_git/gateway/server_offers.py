@@ -5,58 +5,34 @@ As with tools, the client's role must match their ids, and the user must have ac
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
+from covalt_git.errors import StaleError
 from covalt_git.gateway.resources.resource_uris import SCHEME
+from covalt_git.gateway.uri_matches import deciding_offers, is_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
-from covalt_git.models.tool import Tool
-from covalt_git.names import ToolId, is_tool_name
+from covalt_git.toolsets.offers import offers_of
+from covalt_git.toolsets.permissions import check_offers_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import LockedOffer, OfferKind
+    from covalt_git.models.tool_lock import OfferKind
     from covalt_git.project import Project
-    from covalt_git.toolsets.toolset import Toolset
+    from covalt_git.toolsets.offers import ServerOffer
 
-_EXPRESSION = re.compile(r"\{([^{}]*)\}")
-_OPERATORS = tuple("+#./;?&")
-"""Operators of RFC 6570, whose values can contain a ``/``."""
-
-_MOST_URI = 2000
 _PREFIX = f"{SCHEME}://servers/"
 Contents = list[types.TextResourceContents | types.BlobResourceContents]
-
-
-class ServerOffer(NamedTuple):
-    """A resource, a template or a prompt of a server that is accepted and visible."""
-
-    id: str
-    toolset: Toolset
-    server_id: str
-    namespace: str
-    locked: LockedOffer
-
-    @property
-    def uri(self) -> str:
-        """The URI or URI template for our clients."""
-        return f"{_PREFIX}{self.namespace}/{self.locked.upstream}"
-
-    @property
-    def definition(self) -> JsonObject:
-        """The definition as the server listed it."""
-        return self.locked.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,55 +45,46 @@ class ServerPrompt(ToolsetItem[Prompt]):
 def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     """Return the offers of a kind that the principal may use, sorted by their ids.
 
-    One for which a rule requires approval is left out, because nothing that is read can wait for it.
+    One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.
     """
-    ids = toolset_ids(project.root / "toolsets")
-    toolsets = (toolset_cache.toolset(project.root, name, ids) for name in ids)
     offers = [
-        offer
-        for toolset in toolsets
-        if toolset.enabled and toolset.sound
-        for offer in _accepted(toolset, kind)
-        if project.catalog.sees(offer.id) and not _needs_approval(project, offer)
+        offer for offer in _all(project) if offer.locked.kind == kind and _may_open(project, offer)
     ]
     return sorted(offers, key=lambda offer: offer.id)
 
 
-def _needs_approval(project: Project, offer: ServerOffer) -> bool:
-    """Return whether a rule of ``covalt.yaml`` requires approval, as of a call of a tool with this id."""
-    tool = Tool(tool_id=offer.id, toolset_id=offer.toolset.id, name=offer.id, input_schema={})
-    return bool(confirmation(project.config, tool, {}))
+def _all(project: Project) -> Iterator[ServerOffer]:
+    """Yield what the servers of enabled toolsets have listed, also to other principals."""
+    ids = toolset_ids(project.root / "toolsets")
+    for toolset_id in ids:
+        toolset = toolset_cache.toolset(project.root, toolset_id, ids)
+        if toolset.enabled and toolset.sound:
+            yield from offers_of(toolset)
 
 
-def _accepted(toolset: Toolset, kind: OfferKind) -> Iterator[ServerOffer]:
-    manifest, accepted = toolset.manifest, toolset.state.accepted
-    for server in manifest.mcp_servers if manifest is not None else ():
-        reading = toolset.locks.get(server.id)
-        lock = None if reading is None else reading.value
-        if lock is None or not server.enabled:
-            continue
-        for name, locked in lock.offers.items():
-            if locked.kind != kind:
-                continue
-            # Exactly what the user accepted: a server may describe the same resource anew, with instructions
-            # for the agent.
-            if accepted.get(f"{lock.namespace}:{name}") != locked.computed_digest:
-                continue
-            own = locked.short_name if is_tool_name(locked.short_name) else name
-            yield ServerOffer(
-                str(ToolId(lock.namespace, own)), toolset, server.id, lock.namespace, locked
-            )
+def _may_open(project: Project, offer: ServerOffer) -> bool:
+    """Return whether the user has accepted an offer, and the principal may use it without approval."""
+    return (
+        offer.is_accepted
+        and project.catalog.sees(offer.id)
+        and not offer.needs_approval(project.config.approvals)
+    )
+
+
+def uri_of(offer: ServerOffer) -> str:
+    """Return the URI or URI template for our clients."""
+    return f"{_PREFIX}{offer.namespace}/{offer.locked.upstream}"
 
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
     """Return a dict from the URI of each resource to a function that describes it."""
-    return {offer.uri: partial(_resource, offer) for offer in visible(project, "resource")}
+    return {uri_of(offer): partial(_resource, offer) for offer in visible(project, "resource")}
 
 
 def templates(project: Project) -> list[types.ResourceTemplate]:
     """Return the resource templates."""
     return [
-        types.ResourceTemplate.model_validate({**offer.definition, "uriTemplate": offer.uri})
+        types.ResourceTemplate.model_validate({**offer.definition, "uriTemplate": uri_of(offer)})
         for offer in visible(project, "template")
     ]
 
@@ -131,11 +98,47 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     if not uri.startswith(_PREFIX):
         return None
     namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
-    for offer in (*visible(project, "resource"), *visible(project, "template")):
-        if offer.namespace == namespace and _matches(offer, upstream):
-            with _access(project, offer, chat_id) as server:
-                return contents(server.read_resource(upstream), uri)
-    return None
+    find = partial(_readable, namespace=namespace, upstream=upstream)
+    offer = find(project)
+    if offer is None:
+        return None
+    with _access(project, offer, find, chat_id) as server:
+        return contents(server.read_resource(upstream), uri)
+
+
+def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | None:
+    """Return the resource or template by which the principal may read a URI of a server; None if it may not.
+
+    Raises:
+        NotTrustedError: if the user has not trusted that it is read without approval.
+    """
+    known = [offer for offer in _all(project) if offer.namespace == namespace]
+    deciding = deciding_offers(known, upstream)
+    if not all(_may_open(project, offer) for offer in deciding):
+        return None
+    check_offers_trusted(deciding, project.config)
+    return next((offer for offer in deciding if is_of(offer, upstream)), None)
+
+
+def may_follow(project: Project, linking: Found, uri: str) -> bool:
+    """Return whether the principal may follow a link to a URI in a result of a server's tool.
+
+    If the server has listed a resource with this URI, the resource decides as if it were read itself.
+
+    Raises:
+        NotTrustedError: as :func:`_readable`.
+    """
+    tool = linking.tool
+    listed = [
+        offer
+        for offer in offers_of(linking.toolset)
+        if offer.server_id == tool.server and offer.locked.kind == "resource"
+    ]
+    deciding = deciding_offers(listed, uri)
+    if not all(_may_open(project, offer) for offer in deciding):
+        return False
+    check_offers_trusted(deciding, project.config)
+    return True
 
 
 def contents(sent: list[JsonObject], uri: str) -> Contents:
@@ -157,33 +160,51 @@ def get_prompt(
     Raises:
         CovaltError: if its server is not granted or does not return it.
     """
-    with _access(project, prompt.offer, None) as server:
+    find = partial(_prompt_offer, offer_id=prompt.id)
+    find(project)
+    with _access(project, prompt.offer, find) as server:
         answer = server.get_prompt(prompt.offer.locked.upstream, args)
     return types.GetPromptResult.model_validate(answer)
 
 
+def _prompt_offer(project: Project, offer_id: str) -> ServerOffer | None:
+    """Return the prompt with an id that the principal may use; None if it may not.
+
+    Raises:
+        NotTrustedError: as :func:`_readable`.
+    """
+    prompt = prompts(project).get(offer_id)
+    if prompt is None:
+        return None
+    check_offers_trusted([prompt.offer], project.config)
+    return prompt.offer
+
+
 @contextmanager
-def _access(project: Project, offer: ServerOffer, chat_id: str | None) -> Iterator[ServerAccess]:
-    """Yield the access to an offer's server, for a chat if there is one."""
+def _access(
+    project: Project,
+    offer: ServerOffer,
+    find: Callable[[Project], ServerOffer | None],
+    chat_id: str | None = None,
+) -> Iterator[ServerAccess]:
+    """Yield the access to an offer's server, for a chat if there is one.
+
+    ``find`` returns the offer that a principal may open; it is asked again after each wait for the server.
+    """
+
+    def check_again() -> None:
+        current = find(project.as_of_now())
+        if current is None or (current.key, current.locked) != (offer.key, offer.locked):
+            raise StaleError(f"{offer.id} of an MCP server may not be opened any more")
+
     with nullcontext() if chat_id is None else project.chats.open(chat_id) as chat:
-        yield ServerAccess(project.root, project.config, offer.toolset, offer.server_id, chat)
-
-
-def _matches(offer: ServerOffer, upstream: str) -> bool:
-    if offer.locked.kind == "resource":
-        return offer.locked.upstream == upstream
-    parts = _EXPRESSION.split(offer.locked.upstream)
-    # The server decides about the values; only the texts between them are those of the accepted template.
-    pattern = [
-        re.escape(part) if position % 2 == 0 else ".*" if part[:1] in _OPERATORS else "[^/]*"
-        for position, part in enumerate(parts)
-    ]
-    # The bound, because a pattern with several `.*` takes a time that grows with a power of the length.
-    return len(upstream) <= _MOST_URI and re.fullmatch("".join(pattern), upstream) is not None
+        yield ServerAccess(
+            project.root, project.config, offer.toolset, offer.server_id, check_again, chat
+        )
 
 
 def _resource(offer: ServerOffer) -> types.Resource:
-    return types.Resource.model_validate({**offer.definition, "uri": offer.uri})
+    return types.Resource.model_validate({**offer.definition, "uri": uri_of(offer)})
 
 
 def _prompt(offer: ServerOffer) -> ServerPrompt:

@@ -152,8 +152,8 @@ class Gateway:
             prompts[server_offer.id] = server_offers.prompts(project)[server_offer.id].what
         for kind in ("resource", "template"):
             resources |= {
-                server_offer.uri: server_offer.locked.digest
-                for server_offer in server_offers.visible(project, kind)
+                server_offers.uri_of(offer): offer.locked.digest
+                for offer in server_offers.visible(project, kind)
             }
         return Offer(self.tools(), prompts, resources)
 

@@ -134,7 +134,10 @@ class Approval(StrictModel):
 
 
 class ToolCall(StrictModel):
-    """A call, with the columns of the specification's table ``tool_calls``; JSON columns are parsed."""
+    """A call, with the columns of the specification's table ``tool_calls``; JSON columns are parsed.
+
+    ``links`` are those of the commit's record, and not a column.
+    """
 
     id: str
     chat_id: str
@@ -149,6 +152,7 @@ class ToolCall(StrictModel):
     finished_at: Time | None = None
     pre_manifest_id: str | None = None
     post_manifest_id: str | None = None
+    links: tuple[int, ...] = Field((), exclude=True)
 
     def as_json(self) -> JsonObject:
         """Return the row in the format of ``call --json`` and the API."""

@@ -52,6 +52,7 @@ class WorkspaceManifest(StrictModel):
             finished_at=call.finished_at,
             pre_manifest_id=self.parent_id,
             post_manifest_id=self.id,
+            links=call.links,
         )
 
     @property

@@ -92,6 +92,10 @@ class CallRecord(StrictModel):
         None, description="Commit that the call read, if other commits followed while it ran."
     )
     asked: tuple[QuestionRecord, ...] = Field((), description="Requests to the client.")
+    # The result alone does not show it: an agent may choose structured content that looks like a link.
+    links: tuple[int, ...] = Field(
+        (), description="Positions of the result's content blocks that are links to resources."
+    )
 
 
 class UploadedFile(StrictModel):

@@ -51,7 +51,8 @@ class Outcome(NamedTuple):
 
     ``invalid_arguments`` and ``confirmation`` mean that the function was not called: the arguments do
     not match its schema, or its decorator requires an approval that the call does not have.  ``schemas``
-    are those of the function, if the job asks for them.
+    are those of the function, if the job asks for them.  ``links`` are the positions of the content blocks of an MCP
+    server's result that are links to resources.
     """
 
     status: Literal["success", "error", "invalid_arguments", "confirmation"]
@@ -61,6 +62,7 @@ class Outcome(NamedTuple):
     problems: tuple[tuple[str, str], ...] = ()
     asked: tuple[QuestionRecord, ...] = ()
     schemas: RunSchemas | None = None
+    links: tuple[int, ...] = ()
 
     @classmethod
     def failed(cls, error: CallError | CovaltError) -> Outcome:

@@ -15,6 +15,7 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
 from covalt_git.models.base import Digest, Id, One, StrictModel, ToolName
 from covalt_git.models.tool_properties import Annotations
+from covalt_git.names import ToolId, is_tool_name
 
 _HINTS = {
     "readOnlyHint": "read_only",
@@ -172,6 +173,11 @@ class ToolLock(StrictModel):
     def entries(self) -> dict[str, Locked]:
         """The tools and offers by their names."""
         return {**self.tools, **self.offers}
+
+    def offer_id(self, name: str) -> str:
+        """Return the id of the offer with a name in this lock: its name at the server, if a tool can have this name."""
+        own = self.offers[name].short_name
+        return str(ToolId(self.namespace, own if is_tool_name(own) else name))
 
 
 def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:

@@ -196,7 +196,7 @@ class Context:
         if decide(config, principal, "approve", tool).allowed:
             return
         reasons = (
-            approval_reasons_of_any(config, tool)
+            approval_reasons_of_any(config.approvals, tool)
             if args is None
             else confirmation(config, tool, args)
         )

@@ -131,16 +131,22 @@ def run(job: McpJob) -> Outcome:
 
 
 def read_resource(
-    definition: Definition, uri: str, limits: Limits, wanted: Callable[[], bool]
+    definition: Definition,
+    uri: str,
+    limits: Limits,
+    wanted: Callable[[], bool],
+    check_again: Callable[[], None],
 ) -> list[JsonObject]:
     """Return the contents of a server's resource, masked, with the keys of MCP.
 
     Raises:
-        CovaltError: if it cannot be read, takes too long or is too large.
+        CovaltError: as ``check_again``, which is called just before the request is sent; and if it cannot be read, takes too long or is too large.
     """
 
     def read(timeout_s: float) -> list[JsonObject]:
-        return CONNECTIONS.read_resource(definition, uri, timeout_s, wanted=wanted)
+        return CONNECTIONS.read_resource(
+            definition, uri, timeout_s, wanted=wanted, check_again=check_again
+        )
 
     mask = mask_of(definition)
     return [_masked(mask, part) for part in _within(limits, read)]
@@ -152,15 +158,18 @@ def get_prompt(
     args: Mapping[str, str],
     limits: Limits,
     wanted: Callable[[], bool],
+    check_again: Callable[[], None],
 ) -> JsonObject:
     """Return a prompt of a server with its arguments, masked, with the keys of MCP.
 
     Raises:
-        CovaltError: if the server does not return it, or it takes too long or is too large.
+        CovaltError: as :func:`read_resource`; if the server does not return it, or it takes too long or is too large.
     """
 
     def read(timeout_s: float) -> JsonObject:
-        return CONNECTIONS.get_prompt(definition, name, args, timeout_s, wanted=wanted)
+        return CONNECTIONS.get_prompt(
+            definition, name, args, timeout_s, wanted=wanted, check_again=check_again
+        )
 
     masked: JsonObject = mask_of(definition).value(_within(limits, read))
     return masked
@@ -201,7 +210,9 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
     for text in (*notes, *mismatch):
         note(mask.text(text))
     content = _Content(job, mask, note)
-    values = [content.value(block) for block in _blocks(result, note)]
+    blocks = _blocks(result, note)
+    values = [content.value(block) for block in blocks]
+    links = tuple(at for at, block in enumerate(blocks) if _is_link(block))
     texts = [block for block in values if isinstance(block, str)]
     only_text = len(texts) == len(values)
     has_structure = result.get("structuredContent") is not None
@@ -212,7 +223,7 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
         # Only text in a list of blocks is known to repeat the structured content.
         value = {"structured_content": value, "content": values}
     if result.get("isError") is not True:
-        return Outcome("success", value)
+        return Outcome("success", value, links=links)
     message = "\n".join(texts) or "the tool reported an error without a message"
     more = value if has_structure or not only_text else None
     return Outcome("error", more, error=CallError(code="tool_failed", message=message))
@@ -248,6 +259,14 @@ def _blocks(result: JsonObject, note: Callable[[str], None]) -> list[Any]:
     rest = {name: value for name, value in result.items() if name not in _ENVELOPE}
     note("the result has no content")
     return [rest] if rest else []
+
+
+def _is_link(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.get("type") == "resource_link"
+        and isinstance(block.get("uri"), str)
+    )
 
 
 class _Content:

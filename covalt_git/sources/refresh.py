@@ -306,7 +306,7 @@ def accept(
     update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
     # A clone brings the state file of its author; only this machine says what its user accepted.
-    trust_accepted(toolset, decided, reason)
+    trust_accepted(read_toolset(root, toolset_id), decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     if replaced != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))

@@ -11,6 +11,7 @@ from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.toolsets.offers import offers_of
 from covalt_git.trust import (
     Consents,
     Permission,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.toolsets.offers import ServerOffer
     from covalt_git.toolsets.toolset import Toolset
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -37,13 +39,14 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
-    """Return the permissions of a toolset: those of its state file, and its tools that run without approval.
+    """Return the permissions of a toolset: those of its state file, and what is called and read without approval.
 
     Approval can end in many places: an annotation, a default, a decorator, an override, a rule.  So the permission
     is about the result, for each tool.  A toolset without grants reaches nothing outside of the sandbox, and needs
     no permission for that.
     """
-    return [*_of_state(toolset), *_without_approval(toolset, config.approvals, toolset.tools)]
+    free = _without_approval(toolset, config.approvals, toolset.tools, _accepted_offers(toolset))
+    return [*_of_state(toolset), *free]
 
 
 def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
@@ -94,6 +97,17 @@ def check_servers_trusted(toolset: Toolset) -> None:
     Consents.of(toolset.root).check(_of_state(toolset))
 
 
+def check_offers_trusted(offers: Sequence[ServerOffer], config: ProjectConfig) -> None:
+    """Check that the user has trusted that these offers of servers are read without approval on this machine.
+
+    Raises:
+        NotTrustedError: with the permissions that are not trusted.
+    """
+    for offer in offers:
+        free = _without_approval(offer.toolset, config.approvals, (), [offer])
+        Consents.of(offer.toolset.root).check([*_of_state(offer.toolset), *free])
+
+
 def permissions_of_grants(
     toolset: Toolset, config: ProjectConfig | None, decided: Mapping[str, Grant]
 ) -> list[Permission]:
@@ -116,13 +130,32 @@ def permissions_of_grants(
     if toolset.id == REGISTRY_NAMESPACE:
         names = {grant.tool for grant in decided.values() if isinstance(grant, ToolGrant)}
         tools = [tool for tool in tools if tool.id.name in names]
-    return permissions + _without_approval(toolset, _requiring(config), tools)
+    offers = [offer for offer in _accepted_offers(toolset) if not offer.approval_is_waived]
+    return permissions + _without_approval(toolset, _requiring(config), tools, offers)
 
 
 def trust_accepted(toolset: Toolset, accepted: dict[str, str], reason: str | None) -> None:
-    """Trust definitions of servers' tools, by tool id, that the user has just accepted."""
+    """Trust definitions of servers, by their keys, that the user has just accepted.
+
+    A resource, a template or a prompt is accepted to be read, so its reading without approval is trusted too, unless
+    only the project's override waives the approval.
+
+    Args:
+        toolset: The toolset, read after the decision.
+        accepted: The digests of the definitions.
+        reason: The reason that a script stated.
+    """
     decided = toolset.state.model_copy(update={"grants": {}, "accepted": accepted})
-    Consents.of(toolset.root).trust(state_permissions(toolset.id, decided), reason)
+    permissions = state_permissions(toolset.id, decided)
+    config = config_reading(toolset.root).value
+    if config is not None:
+        offers = [
+            offer
+            for offer in _accepted_offers(toolset)
+            if offer.key in accepted and not offer.approval_is_waived
+        ]
+        permissions += _without_approval(toolset, _requiring(config), (), offers)
+    Consents.of(toolset.root).trust(permissions, reason)
 
 
 def is_trusted(toolset: Toolset, key: str) -> bool:
@@ -203,7 +236,12 @@ def _all(toolset: Toolset) -> list[Permission]:
     rules: tuple[ApprovalRule, ...] = ()
     if config is not None:
         rules = trusted_config(config, Consents.of(toolset.root)).approvals
-    return [*_of_state(toolset), *_without_approval(toolset, rules, toolset.tools)]
+    free = _without_approval(toolset, rules, toolset.tools, _accepted_offers(toolset))
+    return [*_of_state(toolset), *free]
+
+
+def _accepted_offers(toolset: Toolset) -> list[ServerOffer]:
+    return [offer for offer in offers_of(toolset) if offer.is_accepted]
 
 
 def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[JsonObject], bool]:
@@ -239,9 +277,12 @@ def _requiring(config: ProjectConfig) -> tuple[ApprovalRule, ...]:
 
 
 def _without_approval(
-    toolset: Toolset, rules: Collection[ApprovalRule], tools: Iterable[Tool]
+    toolset: Toolset,
+    rules: Collection[ApprovalRule],
+    tools: Iterable[Tool],
+    offers: Iterable[ServerOffer] = (),
 ) -> list[Permission]:
-    """Return the permission of these tools to run without approval, if the toolset has grants."""
+    """Return the permission to call these tools, and to read these offers, without approval, if the toolset has grants."""
     state = toolset.state
     if toolset.id != REGISTRY_NAMESPACE:
         if not state.grants:
@@ -253,6 +294,11 @@ def _without_approval(
             reach |= free
             if free and _is_apart(toolset, tool):
                 apart.add(tool.name_in_state)
+        for offer in offers:
+            if not offer.needs_approval(rules):
+                reach[offer.key] = {}
+                if offer.approval_is_waived:
+                    apart.add(offer.key)
         return [without_approval(toolset.id, state, reach, apart=apart)] if reach else []
     entries = {
         grant.tool: grant.digest for grant in state.grants.values() if isinstance(grant, ToolGrant)

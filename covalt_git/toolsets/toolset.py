@@ -266,7 +266,13 @@ def read_toolset(
             for lock in locks.values():
                 problems += check_lock(lock, declared)
         problems += check_aliases(state)
-        problems += check_local_overrides(state, declared, files, sources, server_tools)
+        offers = {
+            lock.value.offer_id(name)
+            for lock in locks.values()
+            if lock.value is not None
+            for name in lock.value.offers
+        }
+        problems += check_local_overrides(state, declared, files, sources, server_tools, offers)
     problems += check_artifacts(manifest, files, contents)
     skills, of_skills = read_skills(display_path, files, contents)
     problems += of_skills

@@ -17,7 +17,7 @@ import mcp_types as types
 from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway import large_results, server_offers
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
@@ -32,6 +32,7 @@ from covalt_git.workspaces import trees
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.gateway.mcp_apps import AppPages
     from covalt_git.gateway.resources.resource_uris import ResourceUri
@@ -166,20 +167,26 @@ class Resources(NamedTuple):
     def _linked(
         self, uri: str, parsed: ResourceUri
     ) -> list[types.TextResourceContents | types.BlobResourceContents]:
-        """Return a resource of another server to which a call's result links, if the client may call the tool now."""
+        """Return a resource of another server to which a call's result links, if the client may call the tool now.
+
+        If the server has listed the resource, the client must be permitted to read it too.
+        """
         with self._call(uri, parsed) as (chat, call):
-            links = server_links(call.result)
-            try:
-                # The right to the tool may have ended since the call.
-                target = self.project.catalog.find_callable(call.tool_id)
-            except CovaltError:
-                raise _no_such(uri) from None
+            links = server_links(call)
             number = parsed.link or 1
-            if target.tool.kind != "mcp" or number > len(links):
+            if number > len(links):
                 raise _no_such(uri)
-            contents = read_linked(
-                self.project.root, self.project.config, target, chat, links[number - 1]["uri"]
-            )
+            linked = links[number - 1]["uri"]
+            target = _linking(self.project, call, linked)
+            if target is None:
+                raise _no_such(uri)
+
+            def check_again() -> None:
+                if _linking(self.project.as_of_now(), call, linked) is None:
+                    raise StaleError(f"the resource {uri!r} may not be read any more")
+
+            project = self.project
+            contents = read_linked(project.root, project.config, target, chat, linked, check_again)
         if not contents:
             raise _no_such(uri)
         return server_offers.contents(contents, uri)
@@ -243,6 +250,20 @@ class Resources(NamedTuple):
         tool = BUILTINS[f"{BUILTIN_NAMESPACE}:{name}"]
         project = self.project
         return project.catalog.sees(tool.tool_id) and not confirmation(project.config, tool, args)
+
+
+def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:
+    """Return the tool of an MCP server whose call has linked to a URI, if the principal may follow the link now.
+
+    Raises:
+        NotTrustedError: if the user has not trusted that the listed resource is read without approval.
+    """
+    try:
+        found = project.catalog.find_callable(call.tool_id)
+    except CovaltError:
+        return None
+    is_of_server = found.tool.kind == "mcp"
+    return found if is_of_server and server_offers.may_follow(project, found, uri) else None
 
 
 def _no_such(uri: str) -> NoSuchResourceError:

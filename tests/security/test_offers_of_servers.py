@@ -1,0 +1,367 @@
+"""Resources, templates and prompts of MCP servers are opened only by those who may, and as the user decided."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mcp import Client, MCPError
+
+from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant
+from covalt_git.manifests.project_config import read_config
+from covalt_git.sources.refresh import accept, find_source, refresh
+from covalt_git.toolsets.permissions import permissions_of
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust import Consents, config_permissions
+from covalt_git.trust.own_data import adopt
+from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
+from tests.trusting import use_config
+
+FIRST_ERA = REPOSITORY / "fixtures" / "servers" / "first_era.py"
+SERVER = f"""\
+import os, runpy, sys
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+for name in ("OFFERS", "TOOLS"):
+    os.environ[name] = os.environ[name].replace("<key>", os.environ["KEY"])
+(folder / "tools.json").write_text(os.environ["TOOLS"])
+os.environ["TOOLS"] = str(folder / "tools.json")
+if (folder / "changed.yaml").exists():  # while the client waits for the start
+    (folder / "project/covalt.yaml").write_text((folder / "changed.yaml").read_text())
+
+class Requests:
+    def __iter__(self):
+        for line in sys.__stdin__:
+            with (folder / "requests").open("a") as file:
+                file.write(line)
+            yield line
+
+sys.stdin = Requests()
+runpy.run_path({str(FIRST_ERA)!r}, run_name="__main__")
+"""
+ROLES = """\
+  nearby: {allow: ["near.*"]}
+  denied: {allow: ["near.*"], deny: ["near.note"]}
+  linker: {allow: ["near.repeat", "near.links"]}
+  outside: {allow: ["near.*"], deny: ["near.secrets"]}
+"""
+OFFERS: dict[str, Any] = {
+    "resources/list": {"resources": [{"uri": "first://note", "name": "note"}]},
+    "resources/templates/list": {
+        "resourceTemplates": [{"uriTemplate": "first://{+path}", "name": "any"}]
+    },
+    "prompts/list": {"prompts": [{"name": "greet", "arguments": [{"name": "path"}]}]},
+}
+ROW = {"type": "object", "properties": {"row": {"type": "object"}}}
+TOOLS = [{"name": name, "inputSchema": ROW} for name in ("repeat", "links")]
+PLACE = "covalt-git://servers/near/"
+NOTE, NOTES = f"{PLACE}first://note", f"{PLACE}first://notes/7"
+
+
+def short(name: str) -> str:
+    """Return the local name of an offer without the digest of its name at the server."""
+    return name.rpartition("-")[0]
+
+
+def offer(
+    root: Path,
+    *,
+    but: tuple[str, ...] = (),
+    offers: dict[str, Any] = OFFERS,
+    tools: list[dict[str, Any]] = TOOLS,
+    key: str = "plain",
+) -> list[str]:
+    """List what a server offers, and accept it except for some; return the notes about it."""
+    script = root.parent / "server.py"
+    script.write_text(SERVER)
+    server = {
+        "id": "near",
+        "command": sys.executable,
+        "args": [str(script), str(root.parent)],
+        "env": {"OFFERS": json.dumps(offers), "TOOLS": json.dumps(tools), "KEY": key},
+        "requires_confirmation": False,
+    }
+    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
+    (root / "toolsets/near").mkdir(exist_ok=True)
+    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
+    add_grant(root, "near", "process", "near", by="me")
+    notes: list[str] = []
+    source = find_source(root, "near", "near")
+    refresh(root, source, partial(list_tools, root=root, report=notes.append))
+    listed = find_source(root, "near", "near").to_accept
+    reviewed = {one.name: one.digest for one in listed if short(one.name) not in but}
+    accept(root, "near", "near", reviewed)
+    return notes
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    yield make_project(tmp_path / "project", roles=ROLES)
+    CONNECTIONS.close()
+
+
+def rule(root: Path, *rules: str) -> None:
+    config = root / "covalt.yaml"
+    text = config.read_text().partition("approvals:")[0]
+    config.write_text(f"{text}approvals: [{', '.join(rules)}]\n" if rules else text)
+
+
+def refusal(error: MCPError) -> str:
+    """Return the code of an error; that something does not exist has none."""
+    return str(error.error.data["error"]) if error.error.data else "unknown"
+
+
+def opened(root: Path, uri: str, role: str | None = None) -> str:
+    """Return the text of a resource, or the code of the error."""
+
+    async def say(client: Client) -> str:
+        try:
+            return str((await read(client, uri)).text)
+        except MCPError as error:
+            return refusal(error)
+
+    return talk(root, say, role=role)
+
+
+def said(root: Path, role: str | None = None) -> str:
+    """Return the text of the prompt, or the code of the error."""
+
+    async def say(client: Client) -> str:
+        try:
+            result: Any = await client.get_prompt("near.greet", {"path": "prod.env"})
+            return str(result.messages[0].content.text)
+        except MCPError as error:
+            return refusal(error)
+
+    return talk(root, say, role=role)
+
+
+SPELLINGS = ("note", "%6eote", "%256Eote", "./note", "a/../note", "NOTE", "note?x=1", "note#a")
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_template_opens_a_resource_that_a_role_is_denied(root: Path, spelling: str) -> None:
+    offer(root)
+
+    assert opened(root, f"{PLACE}first://{spelling}", role="denied") == "unknown"
+    assert opened(root, NOTES, role="denied") == "note 7"
+    assert opened(root, NOTE, role="nearby") == "a note, plain"
+
+
+def test_no_template_opens_a_resource_that_needs_approval_or_was_not_accepted(root: Path) -> None:
+    offer(root, but=("resource_first_note",))
+    assert opened(root, NOTE) == "unknown"
+    assert opened(root, NOTES) == "note 7"
+
+    offer(root)
+    assert opened(root, NOTE) == "a note, plain"
+    rule(root, "{pattern: near.note, require: true}")
+    assert opened(root, NOTE) == "unknown"
+
+
+def test_each_template_that_matches_a_uri_must_be_allowed(root: Path) -> None:
+    both = json.loads(json.dumps(OFFERS))
+    template = {"uriTemplate": "first://notes/{number}", "name": "secrets"}
+    both["resources/templates/list"]["resourceTemplates"].append(template)
+    offer(root, offers=both)
+
+    assert opened(root, NOTES, role="nearby") == "note 7"
+    for uri in (NOTES, f"{PLACE}first://x/../notes/7", f"{PLACE}first://%6eotes/7"):
+        assert opened(root, uri, role="outside") == "unknown"
+
+
+def test_a_resource_with_exactly_the_uri_decides_alone(root: Path) -> None:
+    offer(root)
+    rule(root, "{pattern: near.any, require: true}")
+
+    assert opened(root, NOTE) == "a note, plain"
+    assert opened(root, NOTES) == "unknown"
+
+
+def test_a_rule_about_arguments_holds_for_prompts_and_templates(root: Path) -> None:
+    offer(root)
+    assert said(root) == json.dumps(["greet", {"path": "prod.env"}])
+
+    rule(root, "{pattern: 'near.**', require: true, when: {args: {path: '*.env'}}}")
+
+    assert said(root) == "unknown"
+    assert opened(root, NOTES) == "unknown"
+
+
+def test_an_override_requires_approval_of_an_offer(root: Path) -> None:
+    offer(root)
+    file = root / "toolsets/state/near.yaml"
+    state = yaml.safe_load(file.read_text())
+    requires = {"requires_confirmation": True}
+    state["overrides"] = {"near:note": requires, "near:greet": requires}
+    file.write_text(yaml.safe_dump(state))
+
+    assert not read_toolset(root, "near").problems
+    assert opened(root, NOTE) == "unknown"
+    assert said(root) == "unknown"
+    assert opened(root, NOTES) == "note 7"
+
+
+def trust(root: Path) -> None:
+    config = read_config(root)
+    permissions = permissions_of(read_toolset(root, "near"), config)
+    Consents.of(root).trust([*config_permissions(config), *permissions])
+
+
+def test_a_pull_that_removes_a_rule_opens_nothing_without_a_question(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(root)
+    rule(root, "{pattern: 'near.**', require: true}")
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    adopt(root)
+    trust(root)
+    assert opened(root, NOTE) == "unknown"
+
+    rule(root)
+
+    assert opened(root, NOTE) == opened(root, NOTES) == said(root) == "not_trusted"
+    trust(root)
+    assert opened(root, NOTE) == "a note, plain"
+    assert opened(root, NOTES) == "note 7"
+    assert "greet" in said(root)
+
+
+def test_a_user_who_accepts_an_offer_trusts_that_it_is_read(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    adopt(root)
+
+    offer(root)
+
+    assert opened(root, NOTE) == "a note, plain"
+    assert "greet" in said(root)
+
+
+def links(root: Path, tool: str, args: dict[str, Any], role: str = "linker") -> list[str]:
+    """Return what the links in the result of a tool lead to: texts, or the codes of errors."""
+    found: list[str] = []
+
+    async def say(client: Client) -> None:
+        result = await client.call_tool(tool, args)
+        for uri in (one.uri for one in result.content if one.type == "resource_link"):
+            try:
+                content = await read(client, uri)
+                found.append(getattr(content, "text", "bytes"))
+            except MCPError as error:
+                found.append(refusal(error))
+
+    talk(root, say, role=role)
+    return found
+
+
+LINK = {"uri": "first://notes/7", "name": "x"}
+
+
+@pytest.mark.parametrize("row", [LINK, {"structured_content": {}, "content": [LINK]}])
+def test_structured_content_that_an_agent_chose_is_no_link(root: Path, row: Any) -> None:
+    offer(root)
+
+    assert links(root, "near.repeat", {"row": row}) == []
+
+
+def test_a_link_to_a_listed_resource_is_followed_as_this_resource_is_read(root: Path) -> None:
+    offer(root)
+    assert links(root, "near.links", {}, "nearby")[:2] == ["a note, plain", "bytes"]
+    assert links(root, "near.links", {}, "denied")[:2] == ["unknown", "bytes"]
+
+    rule(root, "{pattern: near.note, require: true}")
+    assert links(root, "near.links", {}, "nearby")[0] == "unknown"
+    rule(root)
+    offer(root, offers=OFFERS | {"resources/list": {"resources": []}})
+    assert links(root, "near.links", {}, "denied")[0] == "a note, plain"
+
+
+REQUIRED = "approvals: [{pattern: 'near.**', require: true}]\n"
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [lambda text: text + REQUIRED, lambda text: text.replace('["near.*"]}', '["demo.*"]}')],
+    ids=["rule", "role"],
+)
+@pytest.mark.parametrize("act", [partial(opened, uri=NOTE), partial(opened, uri=NOTES), said])
+def test_what_waits_for_a_server_whose_right_ends_meanwhile_is_not_sent(
+    root: Path, ends: Callable[[str], str], act: Callable[..., str]
+) -> None:
+    offer(root)
+    (root.parent / "changed.yaml").write_text(ends((root / "covalt.yaml").read_text()))
+    (root.parent / "requests").unlink()
+
+    assert act(root, role="nearby") == "moved"
+
+    requests = (root.parent / "requests").read_text()
+    assert "initialize" in requests
+    assert "resources/read" not in requests
+    assert "prompts/get" not in requests
+
+
+def test_what_a_server_lists_is_masked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "zq7Kx93LmN4pRt6Vw2Yb8Dc5"
+    monkeypatch.setenv("MY_API_KEY", secret)
+    offers: dict[str, Any] = {
+        "resources/list": {
+            "resources": [
+                {"uri": "first://note", "name": "note", "description": "by <key>"},
+                {"uri": "x://q?key=<key>", "name": "q"},
+            ]
+        },
+        "resources/templates/list": {
+            "resourceTemplates": [
+                {"uriTemplate": "x://{a}?key=<key>", "name": "q"},
+                {"uriTemplate": "y://{a}", "name": "y", "description": "<key>"},
+            ]
+        },
+        "prompts/list": {
+            "prompts": [
+                {"name": "greet", "description": "<key>", "arguments": []},
+                {"name": "p<key>"},
+            ]
+        },
+    }
+    tools = [
+        {"name": "repeat", "description": "as <key>", "inputSchema": ROW},
+        {"name": "t<key>", "inputSchema": ROW},
+    ]
+
+    notes = offer(root, offers=offers, tools=tools, key="${MY_API_KEY}")
+
+    async def lists(client: Client) -> str:
+        shown: list[Any] = [
+            await client.list_tools(),
+            await client.list_resources(),
+            await client.list_resource_templates(),
+            await client.list_prompts(),
+            await client.call_tool("near.repeat", {"row": {"a": 1}}),
+        ]
+        assert "near.repeat" in {one.name for one in shown[0].tools}
+        assert shown[4].structured_content == {"a": 1}
+        assert NOTE in await resource_uris(client)
+        return "".join(one.model_dump_json() for one in shown)
+
+    lock = (root / "toolsets/locks/near.yaml").read_text()
+    assert sorted(yaml.safe_load(lock)["tools"]) == ["repeat"]
+    assert sorted(map(short, yaml.safe_load(lock)["offers"])) == [
+        "prompt_greet",
+        "resource_first_note",
+        "template_y_a",
+    ]
+    assert "as ***" in lock
+    assert [sum(f"a {kind} " in note for note in notes) for kind in KINDS] == [1, 1, 1, 1]
+    assert secret not in lock + talk(root, lists) + "".join(notes)
+
+
+KINDS = ("tool", "resource", "template", "prompt")
