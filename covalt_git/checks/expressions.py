@@ -33,6 +33,7 @@ _NEARLY = re.compile(r"\$\{?(?P<root>[a-z_]+)(?P<rest>(?:\.[\w-]+)*)\}?")
 _MANY_WAYS = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "dependentSchemas", "$dynamicRef"}
 )
+_MOST_DIGITS = 10
 _NO_PARTS = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
@@ -113,8 +114,11 @@ def _first_missing(
             here = properties[part]
             continue
         kind = here.get("type")
-        if kind == "array" and part.isdecimal() and "prefixItems" not in here:
-            here = here.get("items", {})
+        if kind == "array" and part.isdecimal():
+            # Digits that int() refuses are an index beyond every list.
+            first, index = here.get("prefixItems"), int(part) if len(part) < _MOST_DIGITS else -1
+            is_listed = isinstance(first, list) and 0 <= index < len(first)
+            here = first[index] if is_listed else here.get("items", {})
             continue
         others = here.get("additionalProperties")
         closed = others is False or (others is None and listed and not position and names)
