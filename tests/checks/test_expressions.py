@@ -3,8 +3,9 @@
 import pytest
 
 from covalt_git.checks.expressions import _first_missing
+from covalt_git.json_values import JsonObject
 
-PAIR = {
+PAIR: JsonObject = {
     "type": "object",
     "properties": {
         "pair": {
