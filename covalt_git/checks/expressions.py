@@ -116,7 +116,8 @@ def _first_missing(
         kind = here.get("type")
         if kind == "array" and part.isdecimal():
             # Digits that int() refuses are an index beyond every list.
-            first, index = here.get("prefixItems"), int(part) if len(part) < _MOST_DIGITS else -1
+            first: Any = here.get("prefixItems")
+            index = int(part) if len(part) < _MOST_DIGITS else -1
             is_listed = isinstance(first, list) and 0 <= index < len(first)
             here = first[index] if is_listed else here.get("items", {})
             continue
