@@ -123,9 +123,13 @@ class Host(NamedTuple):
             document = document.get(key) if isinstance(document, dict) else None
         if not self.lists_servers:
             return document if isinstance(document, dict) else None
-        if not are_objects(document, "name"):
+        if not are_objects(document):
             return None
-        return {str(server["name"]): server for server in document}
+        # A server without a name is wrong; its position tells it from its neighbours, which stay readable.
+        return {
+            str(server.get("name", server.get("uses", at))): server
+            for at, server in enumerate(document)
+        }
 
     def server_parts(self, source: Part) -> list[tuple[str, Part]]:
         """Return the servers of a document that has the host's form, by name."""

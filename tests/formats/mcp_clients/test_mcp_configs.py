@@ -147,6 +147,29 @@ def test_wrong_servers_are_left_out_with_their_place() -> None:
     assert b"command: b" in done.files["toolset.yaml"]
 
 
+OF_CONTINUE = b"""
+name: Mine
+version: 0.0.1
+mcpServers:
+  - uses: acme/memory-mcp
+  - {name: files, command: npx, args: [-y, files-mcp], faster: true}
+"""
+
+
+def test_a_wrong_server_in_a_list_is_left_out_and_the_places_of_the_others_stay() -> None:
+    document = documents.parse(OF_CONTINUE, "other.yaml")
+    source = conversion.recognize(document)
+    with pytest.raises(documents.BadPartsError) as caught:
+        conversion.convert(document, source, TOOLSET)
+    assert caught.value.parts == ("/mcpServers/0",)
+    assert [problem.line for problem in caught.value.problems] == [5]
+
+    target = conversion.find_format("cursor")
+    result = conversion.convert(document, source, target, skip_bad=True)
+    assert {"/mcpServers/0", "/mcpServers/1/faster"} <= {lost.pointer for lost in result.lost}
+    assert b"files-mcp" in result.files[".cursor/mcp.json"]
+
+
 def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
     server = {"url": "https://far.example/mcp", "args": ["-y"], "cwd": "/x", "env": {"A": "b"}}
     document = json.dumps({"mcpServers": {"far": server}}).encode()
