@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 _HTTP: Final = "streamable-http"
+_TRANSPORTS: Final = {
+    **dict.fromkeys(("http", _HTTP, "streamableHttp", "streamable_http", "remote"), _HTTP),
+    **dict.fromkeys(("stdio", "local"), "stdio"),
+    "sse": "sse",
+}
+"""The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
+
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -331,9 +338,11 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
         if host.urls[key]:
             output.value["transport"] = host.urls[key]
         _read_header_variables(host, output, server)
-    transport = host.types.get(str(server.peek("type")))
-    if transport and (transport == "stdio") == (key is None):
-        output.set("transport", server["type"], transport)
+    for word in ("type", "transportType", "transport"):
+        transport = _TRANSPORTS.get(str(server.peek(word)))
+        if transport and (transport == "stdio") == (key is None):
+            output.set("transport", server[word], transport)
+            break
     for variable, value in server.entries(host.env) if key is None else ():
         if _ENV_NAME.fullmatch(variable):
             output.node("env").set(variable, value, to_reference(value.value))

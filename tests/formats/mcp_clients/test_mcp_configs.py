@@ -147,6 +147,17 @@ def test_wrong_servers_are_left_out_with_their_place() -> None:
     assert b"command: b" in done.files["toolset.yaml"]
 
 
+@pytest.mark.parametrize("name", ["claude-code", "cline", "gemini-cli", "lm-studio"])
+@pytest.mark.parametrize("key", ["type", "transportType", "transport"])
+@pytest.mark.parametrize("word", ["http", "streamable-http", "streamableHttp", "streamable_http"])
+def test_each_word_for_streamable_http_is_this_transport(name: str, key: str, word: str) -> None:
+    content = json.dumps({"mcpServers": {"a": {key: word, "url": "https://a.example/mcp"}}})
+    result = laws.converted(content.encode(), conversion.find_format(name), TOOLSET)
+
+    (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
+    assert server["transport"] == "streamable-http"
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
