@@ -20,6 +20,7 @@ from covalt_git.formats.model import Format, Imported, Note, Part, changed, unus
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references, split, texts
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(
     r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
+_STYLES_WITH_DEFAULTS: Final = frozenset({"${NAME}", "${input:name}"})
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w.-]*)\s*\}\}")
 _PLACE = re.compile(
@@ -406,14 +408,21 @@ def _escaped(text: str) -> str:
 def _from_reference(host: Host, part: Part) -> str:
     """Return a text with references in the form of the host."""
     text = part.use()
-    names = [reference.name for _, reference in references(text)]
+    named = [reference for _, reference in references(text)]
+    names = [reference.name for reference in named]
+    defaults = {
+        reference.name: reference.default for reference in named if reference.default is not None
+    }
     is_header = len(part.loc) > 1 and part.loc[-2] == "headers"
     style = host.header_style if is_header and host.header_style else host.style
     if names and not style:
-        listed = ", ".join(dict.fromkeys(names))
+        listed = ", ".join(_with_default(name, defaults) for name in dict.fromkeys(names))
         part.drop(
             f"{host.title} does not replace variables here: write the value of {listed} into its file"
         )
+    elif defaults and style not in _STYLES_WITH_DEFAULTS:
+        listed = ", ".join(_with_default(name, defaults) for name in defaults)
+        part.drop(f"{host.title} has no default of a variable here: set {listed}")
     folders = {place["name"] or place["braced"] for place in _PLACE.finditer(text)} - {None}
     if folders - ({"workspace"} if host.folder else set()):
         listed = " or ".join(f"${name}" for name in sorted(folders))
@@ -426,6 +435,10 @@ def _from_reference(host: Host, part: Part) -> str:
     )
 
 
+def _with_default(name: str, defaults: Mapping[str, str]) -> str:
+    return f"{name} (by default {shorten(defaults[name], 100)!r})" if name in defaults else name
+
+
 def _folder(host: Host, place: re.Match[str]) -> str:
     """Return what a host has for an escaped dollar, or for the variable of a folder."""
     if place["escaped"]:
@@ -436,7 +449,8 @@ def _folder(host: Host, place: re.Match[str]) -> str:
 
 def _reference(style: str, reference: Reference) -> str:
     name = reference.name
-    if style == "${input:name}" and reference.place != "env":
+    # A variable of VS Code's environment has no default, an input has.
+    if style == "${input:name}" and (reference.place != "env" or reference.default is not None):
         return f"${{input:{name.lower()}}}"
     if style in {"${input:name}", "${env:NAME}"}:
         return f"${{env:{name}}}"
@@ -452,12 +466,16 @@ def _reference(style: str, reference: Reference) -> str:
 def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     servers: JsonObject = {}
     secrets: list[str] = []
+    defaults: dict[str, str] = {}
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
-        in_servers = references(manifest.peek("mcp_servers", []))
-        prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
+        in_servers = [reference for _, reference in references(manifest.peek("mcp_servers", []))]
+        prompted = {reference.name for reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
+        for reference in in_servers:
+            if reference.default is not None:
+                defaults.setdefault(reference.name, reference.default)
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
             written = written_server(host, server)
@@ -466,10 +484,16 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     value: JsonObject = host.document(servers)
     if host.top and len(toolsets) == 1:
         value["name"] = toolsets[0].take("name")
-    if host.style == "${input:name}" and secrets:
+    if host.style == "${input:name}" and (secrets or defaults):
         inputs = [
-            {"type": "promptString", "id": name.lower(), "description": name, "password": True}
-            for name in dict.fromkeys(secrets)
+            {
+                "type": "promptString",
+                "id": name.lower(),
+                "description": name,
+                **({"password": True} if name in secrets else {}),
+                **({"default": defaults[name]} if name in defaults else {}),
+            }
+            for name in dict.fromkeys((*secrets, *defaults))
         ]
         value = {"inputs": inputs, **value}
     return value

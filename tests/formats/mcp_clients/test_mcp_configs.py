@@ -158,6 +158,43 @@ def test_each_word_for_streamable_http_is_this_transport(name: str, key: str, wo
     assert server["transport"] == "streamable-http"
 
 
+WITH_A_DEFAULT = b"""
+id: a
+name: A
+version: "1"
+mcp_servers:
+  - {id: a, command: x, args: ["${env:REGION:-eu}"], env: {AREA: "${REGION:-eu}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["cursor", "windsurf", "gemini-cli", "lm-studio", "cline", "opencode", "codex"]
+)
+def test_the_default_of_a_variable_is_lost_with_its_value(name: str) -> None:
+    target = conversion.find_format(name)
+    result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
+    reasons = {lost.pointer: lost.reason for lost in result.lost}
+
+    for pointer in ("/mcp_servers/0/args/0", "/mcp_servers/0/env/AREA"):
+        assert "REGION (by default 'eu')" in reasons[pointer]
+
+
+def test_claude_code_and_inputs_of_vscode_have_the_default_of_a_variable() -> None:
+    files = {}
+    for name in ("claude-code", "vscode"):
+        target = conversion.find_format(name)
+        result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
+        assert {lost.pointer for lost in result.lost} == {"/name", "/version"}
+        (content,) = result.files.values()
+        files[name] = json.loads(content)
+
+    assert files["claude-code"]["mcpServers"]["a"]["args"] == ["${REGION:-eu}"]
+    assert files["vscode"]["servers"]["a"]["args"] == ["${input:region}"]
+    assert files["vscode"]["inputs"] == [
+        {"type": "promptString", "id": "region", "description": "REGION", "default": "eu"}
+    ]
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
