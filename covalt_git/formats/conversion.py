@@ -147,6 +147,9 @@ def _named(document: Document, named: Format) -> Format:
     if named.read is None:
         hint = f"use one of: {', '.join(_names())}"
         raise FormatError(f"{named.title} cannot be read", hint=hint)
+    key, other = named.other_form or ("", "")
+    if key and isinstance(document.value, dict) and isinstance(document.value.get(key), dict):
+        return find_format(other)
     is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
     if document.kind != named.kind and not is_other:
         message = f"{document.path!r} is {document.kind}, but {named.title} is {named.kind}"

@@ -263,6 +263,7 @@ class Format:
         correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        other_form: the path of the object that a document of this name can have instead, and the format with it.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
     """
 
@@ -279,6 +280,7 @@ class Format:
     experimental: bool = False
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
+    other_form: tuple[str, str] | None = None
 
 
 def is_short(value: Any) -> bool:

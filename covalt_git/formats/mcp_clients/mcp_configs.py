@@ -86,6 +86,7 @@ class Host(NamedTuple):
         around_headers: The key of the object that has the headers, if it is not the server.
         header_style: How a header refers to a variable, if not as other texts do.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
+        own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
         defaults: What each written server has.
         top: What each written file has.
     """
@@ -110,6 +111,7 @@ class Host(NamedTuple):
     around_headers: str = ""
     header_style: str = ""
     folder: str = ""
+    own_folder: str = ""
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
 
@@ -162,8 +164,8 @@ class Host(NamedTuple):
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
-    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"})),
-    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}"),
+    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"})),
@@ -301,6 +303,10 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
     if isinstance(server.peek("envFile"), str):
         message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
         yield Note(server["envFile"].loc, message)
+    for loc, text in texts(server.value) if host.own_folder else ():
+        if host.own_folder in text:
+            message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
+            yield Note((*server.loc, *loc), message)
     for loc, text in texts(server.value) if host.folder else ():
         for variable in _OF_EDITOR.finditer(text):
             other = _FOLDERS_OF_EDITOR.get(variable["name"])
@@ -389,6 +395,9 @@ def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: st
         text = _BARE.sub(r"${\1}", text)
     elif style == "${{ secrets.NAME }}":
         text = _OF_CONTINUE.sub(lambda variable: f"${{{variable_name(variable[1])}}}", text)
+    if host.own_folder and host.own_folder in text:
+        parts = text.split(host.own_folder)
+        return "${toolset}".join(_to_reference(host, inputs, part, style=style) for part in parts)
     pieces: list[str] = []
     end = 0
     # They look like variables of the environment, and would become secrets that the user has to set.
@@ -424,7 +433,8 @@ def _from_reference(host: Host, part: Part) -> str:
         listed = ", ".join(_with_default(name, defaults) for name in defaults)
         part.drop(f"{host.title} has no default of a variable here: set {listed}")
     folders = {place["name"] or place["braced"] for place in _PLACE.finditer(text)} - {None}
-    if folders - ({"workspace"} if host.folder else set()):
+    folders -= {name for name in ("workspace", "toolset") if _folder_of(host, name)}
+    if folders:
         listed = " or ".join(f"${name}" for name in sorted(folders))
         part.drop(f"{host.title} has no variable for {listed}: write the path into its file")
     return "".join(
@@ -443,8 +453,14 @@ def _folder(host: Host, place: re.Match[str]) -> str:
     """Return what a host has for an escaped dollar, or for the variable of a folder."""
     if place["escaped"]:
         return "$"
-    is_workspace = "workspace" in (place["name"], place["braced"])
-    return host.folder if is_workspace and host.folder else place[0]
+    return _folder_of(host, place["name"] or place["braced"]) or place[0]
+
+
+def _folder_of(host: Host, name: str) -> str:
+    """Return the variable of a host for the folder of the chat or of the toolset; empty if it has none."""
+    # Outside of a plugin, Claude Code does not set the variable.
+    own = host.own_folder if not host.path else ""
+    return host.folder if name == "workspace" else own
 
 
 def _reference(style: str, reference: Reference) -> str:
@@ -587,6 +603,8 @@ def _format(host: Host) -> Format:
         schema=_schema(host),
         is_host_config=True,
         parts=host.path,
+        # A plugin's file can have the form of a project's.
+        other_form=None if host.path else ("mcpServers", "claude-code"),
     )
 
 

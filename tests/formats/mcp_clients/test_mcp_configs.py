@@ -163,7 +163,7 @@ id: a
 name: A
 version: "1"
 mcp_servers:
-  - {id: a, command: x, args: ["${env:REGION:-eu}"], env: {AREA: "${REGION:-eu}"}}
+  - {id: a, command: x, args: ["${env:REGION:-eu}"], env: {AREA: "${env:REGION:-eu}"}}
 """
 
 
@@ -193,6 +193,27 @@ def test_claude_code_and_inputs_of_vscode_have_the_default_of_a_variable() -> No
     assert files["vscode"]["inputs"] == [
         {"type": "promptString", "id": "region", "description": "REGION", "default": "eu"}
     ]
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> None:
+    folder = "${CLAUDE_PLUGIN_ROOT}"
+    servers = {"a": {"command": "bun", "args": ["--cwd", folder, f"{folder}/b.js", "${TOKEN}"]}}
+    content = json.dumps({"mcpServers": servers} if is_wrapped else servers).encode()
+    document = documents.parse(content, "other.json")
+    source = conversion.recognize(document, "claude-plugin")
+    result = conversion.convert(document, source, TOOLSET)
+    manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    assert manifest["mcp_servers"][0]["args"] == [
+        *("--cwd", "${toolset}", "${toolset}/b.js", "${TOKEN}")
+    ]
+    assert manifest["secrets"] == ["TOKEN"]
+    assert [note.pointer[-7:] for note in result.notes] == ["/args/1", "/args/2"]
+    target = conversion.find_format("claude-plugin")
+    back = laws.converted(result.files["toolset.yaml"], TOOLSET, target, "toolset.yaml")
+    assert json.loads(back.files[".mcp.json"]) == servers
+    assert {lost.pointer for lost in back.lost} <= {"/extensions/claude-code"}
 
 
 OF_CONTINUE = b"""
