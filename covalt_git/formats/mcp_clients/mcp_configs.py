@@ -257,10 +257,9 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
     toolset = imported.toolset(
         document.stem, name=servers[0][0] if len(servers) == 1 else "MCP servers"
     )
-    if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
-        inputs = _read_inputs(toolset, source)
-    else:
-        inputs = {}
+    # Other clients read files of VS Code too, and people copy its entries to them.
+    has_inputs = isinstance(document.value.get("inputs"), list)
+    inputs = _read_inputs(toolset, source) if has_inputs else {}
     names: dict[str, str] = {}
     for name, server in servers:
         if host.has_server(server.value):
@@ -385,11 +384,10 @@ def _read_header_variables(host: Host, output: Node, server: Part) -> None:
 def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: str = "") -> str:
     """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
     style = style or host.style
-    if style == "${input:name}":
-        text = _INPUT.sub(
-            lambda variable: inputs.get(variable[1], f"${{{variable_name(variable[1])}}}"), text
-        )
-    elif style == "{env:NAME}":
+    text = _INPUT.sub(
+        lambda variable: inputs.get(variable[1], f"${{{variable_name(variable[1])}}}"), text
+    )
+    if style == "{env:NAME}":
         text = _BRACES.sub(r"${env:\1}", text)
     elif style == "$NAME":
         text = _BARE.sub(r"${\1}", text)

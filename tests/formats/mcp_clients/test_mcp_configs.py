@@ -216,6 +216,18 @@ def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> N
     assert {lost.pointer for lost in back.lost} <= {"/extensions/claude-code"}
 
 
+@pytest.mark.parametrize("name", ["claude-code", "cursor", "lm-studio"])
+def test_inputs_beside_the_servers_of_other_clients_are_read(name: str) -> None:
+    inputs = [{"id": "k", "password": True}, {"id": "region", "default": "eu"}]
+    env = {"A": "${input:k}", "B": "${input:region}"}
+    value = {"inputs": inputs, "mcpServers": {"a": {"command": "x", "env": env}}}
+    result = laws.converted(json.dumps(value).encode(), conversion.find_format(name), TOOLSET)
+    manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    assert manifest["mcp_servers"][0]["env"] == {"A": "${K}", "B": "${env:REGION:-eu}"}
+    assert manifest["secrets"] == ["K"]
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
