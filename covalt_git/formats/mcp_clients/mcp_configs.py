@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url
-from covalt_git.formats.model import Format, Imported, Note, Part, changed, unused, variable_name
+from covalt_git.formats.model import (
+    Format,
+    Imported,
+    Note,
+    Part,
+    changed,
+    unused,
+    variable_name,
+    with_values,
+)
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references, split, texts
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
 
 _HTTP: Final = "streamable-http"
 _TRANSPORTS: Final = {
@@ -89,6 +99,7 @@ class Host(NamedTuple):
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
         defaults: What each written server has.
         top: What each written file has.
+        older_command: The keys that an object in place of the program has in older files, and those of the server.
     """
 
     name: str
@@ -114,6 +125,7 @@ class Host(NamedTuple):
     own_folder: str = ""
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
+    older_command: Mapping[str, str] = MappingProxyType({})
 
     def document(self, servers: Any) -> Any:
         """Return a document with these servers by name, or with another value in their place."""
@@ -172,11 +184,11 @@ HOSTS: Final = (
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers")),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"})),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"})),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
     Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}),
-    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style=""),
+    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"})),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
 
@@ -249,6 +261,25 @@ def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
     shows_host = any((host.more | host.urls.keys()) - own & server.keys() for server in servers)
     hidden = () if shows_host else own
     return sum(key not in keys or key in hidden for server in servers for key in server)
+
+
+def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
+    """Return a document whose servers have the present form of the host."""
+    servers = host.servers(document) if host.older_command and isinstance(document, dict) else None
+    values: dict[Loc, Any] = {}
+    notes = []
+    for name, server in (servers or {}).items():
+        older = server.get(host.command) if isinstance(server, dict) else None
+        if isinstance(older, dict) and older.keys() <= host.older_command.keys():
+            rest = {key: value for key, value in server.items() if key != host.command}
+            present = {host.older_command[key]: value for key, value in older.items()}
+            loc = (*host.path, name)
+            values[loc] = {**present, **rest}
+            message = (
+                f"an older form of {host.title}: the parts of {host.command} are keys of the server"
+            )
+            notes.append(Note((*loc, host.command), message))
+    return with_values(document, values), notes
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
@@ -598,6 +629,7 @@ def _format(host: Host) -> Format:
         recognize=partial(_recognize, host),
         read=partial(_read, host),
         write=partial(_write, host),
+        correct=partial(_correct, host),
         schema=_schema(host),
         is_host_config=True,
         parts=host.path,

@@ -111,7 +111,8 @@ def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
     content = b'{"mcpServers": {"a": {"url": "https://a.example", "timeout": 5}}}'
     with pytest.raises(CovaltError) as caught:
         conversion.recognize(documents.parse(content, "other.json"))
-    assert "claude-code, gemini-cli" in caught.value.message
+    for name in ("claude-code", "gemini-cli", "lm-studio"):
+        assert name in caught.value.message
     assert caught.value.hint == "add --from claude-code"
 
 
@@ -226,6 +227,18 @@ def test_inputs_beside_the_servers_of_other_clients_are_read(name: str) -> None:
 
     assert manifest["mcp_servers"][0]["env"] == {"A": "${K}", "B": "${env:REGION:-eu}"}
     assert manifest["secrets"] == ["K"]
+
+
+def test_the_older_form_of_a_command_of_zed_is_read() -> None:
+    command = {"path": "npx", "args": ["-y", "a-mcp"], "env": {"LEVEL": "info"}}
+    value = {"context_servers": {"a": {"command": command}, "b": {"command": {"path": 5}}}}
+    document = documents.parse(json.dumps(value).encode(), ".zed/settings.json")
+    source = conversion.recognize(document)
+    result = conversion.convert(document, source, TOOLSET, skip_bad=True)
+    (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert server == {"id": "a", "command": "npx", **{key: command[key] for key in ("args", "env")}}
+    assert [lost.pointer for lost in result.lost] == ["/context_servers/b"]
 
 
 OF_CONTINUE = b"""
