@@ -290,7 +290,9 @@ def convert(
     value = reading.document.value
     written_loc = reading.document.written_loc
     if target is not source or not reading.is_complete:
-        value = target.write(imported.parts(used), imported)
+        # A toolset has these settings as its reader's extension, because they are unlike in each client.
+        with_settings = target.is_host_config
+        value = target.write(imported.parts(used, with_settings=with_settings), imported)
     if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
         used |= dict.fromkeys(_implied(target, imported), CONSUMED)

@@ -8,6 +8,7 @@ Continue and Goose also the schemas in their source code (``McpHub``, ``config-y
 from __future__ import annotations
 
 import functools
+import math
 import re
 from functools import partial
 from types import MappingProxyType
@@ -98,6 +99,8 @@ class Host(NamedTuple):
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
         defaults: What each written server has.
+        settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
+            time; 0 for lists of tools.
         top: What each written file has.
         older_command: The keys that an object in place of the program has in older files, and those of the server.
     """
@@ -125,6 +128,7 @@ class Host(NamedTuple):
     own_folder: str = ""
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
+    settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
     older_command: Mapping[str, str] = MappingProxyType({})
 
     def document(self, servers: Any) -> Any:
@@ -176,19 +180,19 @@ class Host(NamedTuple):
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
-    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}"),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", settings={"timeout": ("call_timeout", 1)}),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
-    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"})),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True),
-    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers")),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"})),
+    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}),
+    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
     Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}),
-    Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"})),
-    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
-    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}),
-    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"})),
+    Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
+    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}),
+    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
 
@@ -296,7 +300,9 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
         if host.has_server(server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
-            _read_server(host, toolset.item("mcp_servers", id=server_id), server, inputs)
+            output = toolset.item("mcp_servers", id=server_id)
+            _read_server(host, output, server, inputs)
+            _read_settings(host, output, server, imported)
             imported.notes += _notes(host, server)
         else:
             message = "it has no command and no URL that a server can have: it is not a server of the output"
@@ -392,6 +398,28 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+
+
+def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:
+    """Add what only clients have, with common names and times in milliseconds, and what says nothing."""
+    imported.implied |= {(*server.loc, key) for key in server.value if not _says(server.peek(key))}
+    kind = server.get("transport")
+    if kind is not None and isinstance(kind.value, dict) and kind.peek("type") == "stdio":
+        imported.implied.add(kind["type"].loc)
+    for key, (name, unit) in host.settings.items():
+        value = server.peek(key)
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if unit and isinstance(value, int | float) and not isinstance(value, bool):
+            value = value * unit
+        elif unit or not is_list or not value:
+            continue
+        imported.settings.setdefault(output.loc, {})[name] = value
+        output.trace((name,), server[key].loc)
+
+
+def _says(value: Any) -> bool:
+    """Return whether a setting of a server says more than its absence."""
+    return value is not None and value not in ("", [], {})
 
 
 def _starts_in_folder(folder: Any) -> bool:
@@ -593,8 +621,17 @@ def written_server(host: Host, server: Part) -> JsonObject | None:
             names = {reference.name for _, reference in references(server.peek(ours, {}))}
             if names:
                 output[host.env_names[0]] = sorted(names)
-    if host.off and "enabled" in server:
-        output[host.off[0]] = server.take("enabled") != host.off[1]
+    if "enabled" in server and (host.off or server.peek("enabled") is True):
+        is_enabled = server.take("enabled")
+        if host.off:
+            output[host.off[0]] = is_enabled != host.off[1]
+    for key, (name, unit) in host.settings.items():
+        if name in server:
+            value = server[name].mapped(Part.use)
+            output[key] = math.ceil(value / unit) if unit else value
+    common = dict(host.settings.values())
+    if "start_timeout" in common and "call_timeout" not in common:
+        server.drop_keys(f"{host.title} limits the time of the connection only", "call_timeout")
     if server.peek("requires_confirmation") is True:
         reason = f"{host.title} has its own settings for approvals"
         server["requires_confirmation"].drop(reason)

@@ -241,6 +241,54 @@ def test_the_older_form_of_a_command_of_zed_is_read() -> None:
     assert [lost.pointer for lost in result.lost] == ["/context_servers/b"]
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("cline", {"timeout": 46}),
+        ("goose", {"timeout": 46, "available_tools": ["a", "b"]}),
+        ("opencode", {"timeout": 45500}),
+        ("claude-code", {"timeout": 45500}),
+        ("gemini-cli", {"timeout": 45500, "includeTools": ["a", "b"], "excludeTools": ["c"]}),
+        ("continue", {"connectionTimeout": 20000}),
+    ],
+)
+def test_limits_and_choices_of_tools_have_the_key_of_each_client(
+    name: str, settings: dict[str, Any]
+) -> None:
+    content = b"""
+[mcp_servers.x]
+command = "npx"
+enabled = true
+startup_timeout_sec = 20
+tool_timeout_sec = 45.5
+enabled_tools = ["a", "b"]
+disabled_tools = ["c"]
+"""
+    source, target = (conversion.find_format(item) for item in ("codex", name))
+    result = laws.converted(content, source, target, "config.toml")
+    (text,) = result.files.values()
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    servers = host.servers(documents.parse(text, "t").value) or {}
+
+    assert {key: servers["x"].get(key) for key in settings} == settings
+    lost = {lost.pointer.split("/")[3]: lost.reason for lost in result.lost}
+    assert "enabled" not in lost
+    assert ("tool_timeout_sec" in lost) == (name == "continue")
+    if name == "continue":
+        assert lost["tool_timeout_sec"] == "Continue limits the time of the connection only"
+
+
+def test_a_setting_that_says_nothing_is_not_lost() -> None:
+    content = b"""
+extensions:
+  far: {name: far, type: sse, uri: "https://a.example/sse", enabled: true, envs: {}, description: null, bundled: null}
+  near: {name: near, type: stdio, cmd: npx, available_tools: [], timeout: 200}
+"""
+    source = conversion.find_format("goose")
+    for name in ("cline", "gemini-cli"):
+        assert laws.converted(content, source, conversion.find_format(name), "x.yaml").lost == ()
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
