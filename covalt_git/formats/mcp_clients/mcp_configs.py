@@ -543,17 +543,21 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
-        in_servers = [reference for _, reference in references(manifest.peek("mcp_servers", []))]
-        prompted = {reference.name for reference in in_servers if reference.place != "env"}
+        in_servers = [*references(manifest.peek("mcp_servers", []))]
+        prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
-        for reference in in_servers:
-            if reference.default is not None:
-                defaults.setdefault(reference.name, reference.default)
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
             written = written_server(host, server)
             if written is not None:
                 servers[names.get(server_id, server_id)] = written
+        for loc, reference in in_servers if host.style == "${input:name}" else ():
+            if reference.default is None:
+                continue
+            first = defaults.setdefault(reference.name, reference.default)
+            if reference.default != first:
+                part = functools.reduce(Part.__getitem__, loc, manifest["mcp_servers"])
+                part.drop(f"the input for {reference.name} has the default {shorten(first, 100)!r}")
     value: JsonObject = host.document(servers)
     if host.top and len(toolsets) == 1:
         value["name"] = toolsets[0].take("name")

@@ -289,6 +289,15 @@ extensions:
         assert laws.converted(content, source, conversion.find_format(name), "x.yaml").lost == ()
 
 
+def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
+    content = WITH_A_DEFAULT.replace(b'AREA: "${env:REGION:-eu}"', b'AREA: "${env:REGION:-us}"')
+    result = laws.converted(content, TOOLSET, conversion.find_format("vscode"), "toolset.yaml")
+    reasons = {lost.pointer: lost.reason for lost in result.lost}
+
+    assert reasons["/mcp_servers/0/env/AREA"] == "the input for REGION has the default 'eu'"
+    assert "/mcp_servers/0/args/0" not in reasons
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
