@@ -152,7 +152,7 @@ class Host(NamedTuple):
             return document if isinstance(document, dict) else None
         if not are_objects(document):
             return None
-        # A server without a name is wrong; its position tells it from its neighbours, which stay readable.
+        # A server without a name is wrong, but its neighbours must stay readable: its position is its name.
         return {
             str(server.get("name", server.get("uses", at))): server
             for at, server in enumerate(document)
