@@ -60,7 +60,7 @@ def account(
     extension or an example that the writer does not read is one value.
     """
     imported = reading.imported
-    toolsets = [_Target((), [part.value for part in imported.parts({})])]
+    toolsets = [_Target((), [part.value for part in imported.parts({}, with_settings=True)])]
     stored_at = reading.carried.places
     # Not written again: the document itself is the output, so no value can be lost.
     if target is reading.format and reading.is_complete:
@@ -109,7 +109,8 @@ def account(
             fates[loc] = None
         else:
             reasons = [item.fate for item in parts if item.fate]
-            fates[loc] = lost or min(reasons, default=no_field(target))
+            is_needed = lost or reasons or loc not in imported.implied
+            fates[loc] = lost or min(reasons, default=no_field(target)) if is_needed else CONSUMED
 
     def is_one_value(part: _Target) -> bool:
         loc = part.loc

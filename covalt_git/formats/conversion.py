@@ -147,6 +147,9 @@ def _named(document: Document, named: Format) -> Format:
     if named.read is None:
         hint = f"use one of: {', '.join(_names())}"
         raise FormatError(f"{named.title} cannot be read", hint=hint)
+    key, other = named.other_form or ("", "")
+    if key and isinstance(document.value, dict) and isinstance(document.value.get(key), dict):
+        return find_format(other)
     is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
     if document.kind != named.kind and not is_other:
         message = f"{document.path!r} is {document.kind}, but {named.title} is {named.kind}"
@@ -172,8 +175,11 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     if problems:
         places = {loc: document.problem(loc, masked(message)) for loc, message in problems}
         clean = _without_parts(clean, source, places, skip_bad=skip_bad)
-    imported = Imported(notes=[*notes, *corrected])
+    earlier = [*notes, *corrected]
+    imported = Imported(notes=[*earlier])
     source.read(clean, imported)
+    own = imported.notes[len(earlier) :]
+    imported.notes = [*earlier, *(note._replace(loc=clean.written_loc(note.loc)) for note in own)]
     for manifest in imported.toolsets:
         _declare_secrets(manifest)
     if source.write is None or source.kind == "folder":
@@ -198,7 +204,7 @@ def _without_parts(
     if not all(are_parts):
         raise refuse(document.path, problems.values())
     names = {loc[len(path)] for loc in problems}
-    parts: JsonObject = _at(document.value, path)
+    parts: JsonObject | list[Any] = _at(document.value, path)
     # Without any part, the output would be empty, and look like a success.
     if len(names) == len(parts):
         raise refuse(document.path, problems.values())
@@ -206,13 +212,21 @@ def _without_parts(
     # One wrong server must not stop the others, but the user decides whether it is left out.
     if not skip_bad:
         raise BadPartsError(document.path, pointers.values(), problems.values())
-    rest = {name: item for name, item in parts.items() if name not in names}
+    rest: Any
+    positions: dict[Loc, list[int]] = {}
+    if isinstance(parts, list):
+        places_left = [at for at in range(len(parts)) if at not in names]
+        rest = [parts[at] for at in places_left]
+        positions[path] = places_left
+    else:
+        rest = {name: item for name, item in parts.items() if name not in names}
     reasons = {
         pointers[loc[len(path)]]: f"left out: {problem.line}:{problem.col} {problem.message}"
         for loc, problem in problems.items()
     }
     value = with_values(document.value, {path: rest})
-    return replace(document, value=value, left_out={**document.left_out, **reasons})
+    left_out = {**document.left_out, **reasons}
+    return replace(document, value=value, left_out=left_out, positions=positions)
 
 
 def _rest(reading: DocumentReading) -> Carried:
@@ -274,8 +288,11 @@ def convert(
                 extensions.setdefault(source.name, {}).update(own)
     used: dict[Loc, str] = {}
     value = reading.document.value
+    written_loc = reading.document.written_loc
     if target is not source or not reading.is_complete:
-        value = target.write(imported.parts(used), imported)
+        # A toolset has these settings as its reader's extension, because they are unlike in each client.
+        with_settings = target.is_host_config
+        value = target.write(imported.parts(used, with_settings=with_settings), imported)
     if source is TOOLSET:
         value = _with_extensions(value, target, imported, used)
         used |= dict.fromkeys(_implied(target, imported), CONSUMED)
@@ -297,8 +314,8 @@ def convert(
         _files(value, target),
         tuple(imported.notes),
         tuple(sorted(lost)),
-        tuple(loc for loc, why in fates.items() if why == CONSUMED),
-        tuple(loc for loc, why in fates.items() if why is None),
+        tuple(written_loc(loc) for loc, why in fates.items() if why == CONSUMED),
+        tuple(written_loc(loc) for loc, why in fates.items() if why is None),
         len(imported.toolsets),
         sum(len(item.get("tools", ())) for item in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
@@ -360,7 +377,7 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
 def _loss(document: Document, loc: Loc, reason: str) -> LostValue:
     value = _at(document.value, loc)
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
-    return LostValue(pointer_text(loc), shown, reason)
+    return LostValue(pointer_text(document.written_loc(loc)), shown, reason)
 
 
 def _at(value: Any, loc: Loc) -> Any:

@@ -19,7 +19,7 @@ from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from covalt_git.json_values.pointer import Loc
 
@@ -66,7 +66,8 @@ class Document:
     """A parsed document, or the files of a folder or ZIP.
 
     ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
-    that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.
+    that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.  ``positions`` are the
+    places of lists without some of their items, and the positions that the others have in the text.
     """
 
     path: str
@@ -76,6 +77,15 @@ class Document:
     files: Mapping[str, bytes] = field(default_factory=dict)
     executable: Collection[str] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+    positions: Mapping[Loc, Sequence[int]] = field(default_factory=dict)
+
+    def written_loc(self, loc: Loc) -> Loc:
+        """Return the place that a value has in the text, which can have items that were left out."""
+        for path, positions in self.positions.items():
+            at, *inner = loc[len(path) :] or ("",)
+            if loc[: len(path)] == path and isinstance(at, int):
+                return (*path, positions[at], *inner)
+        return loc
 
     @property
     def stem(self) -> str:

@@ -183,6 +183,8 @@ class Imported:
         places: the parts of the toolsets that have the value at a place of the document, or contain it.
         files: other files of each toolset, by path.
         known: values of tools for writers, which the manifests do not have, by the place of the tool.
+        settings: limits and choices of tools of MCP servers, which only clients have, by the place of the server.
+        implied: the places of values that mean the same as their absence, so that no output needs them.
         notes: corrected values, and literal credentials that became references.
         doubts: schemas of Python that may not be what calls check.
         lost: the places that cannot be imported, and the reason of each.
@@ -195,6 +197,8 @@ class Imported:
     places: dict[Loc, list[Loc]] = field(default_factory=dict)
     files: list[dict[str, bytes]] = field(default_factory=list)
     known: dict[Loc, JsonObject] = field(default_factory=dict)
+    settings: dict[Loc, JsonObject] = field(default_factory=dict)
+    implied: set[Loc] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     doubts: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
@@ -228,10 +232,11 @@ class Imported:
         self.notes.append(Note(source.loc, message))
         return False
 
-    def parts(self, used: dict[Loc, str]) -> list[Part]:
+    def parts(self, used: dict[Loc, str], *, with_settings: bool = False) -> list[Part]:
         """Return the toolsets for a writer; ``used`` records the values that it reads.
 
-        Tools also have their ``known`` values, and toolsets their other files as ``files``.
+        Tools also have their ``known`` values, and toolsets their other files as ``files``; ``with_settings``, MCP servers
+        have theirs.
         """
         parts_of_toolsets = []
         for position, manifest in enumerate(self.toolsets):
@@ -240,6 +245,11 @@ class Imported:
                 part["tools"] = [
                     {**self.known.get((position, "tools", at), {}), **tool}
                     for at, tool in enumerate(manifest["tools"])
+                ]
+            if with_settings and self.settings:
+                part["mcp_servers"] = [
+                    {**server, **self.settings.get((position, "mcp_servers", at), {})}
+                    for at, server in enumerate(manifest.get("mcp_servers", ()))
                 ]
             used[position, "manifest_version"] = ""
             parts_of_toolsets.append(Part(part, (position,), used))
@@ -263,6 +273,7 @@ class Format:
         correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        other_form: the path of the object that a document of this name can have instead, and the format with it.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
     """
 
@@ -279,6 +290,7 @@ class Format:
     experimental: bool = False
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
+    other_form: tuple[str, str] | None = None
 
 
 def is_short(value: Any) -> bool:

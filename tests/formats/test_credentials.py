@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,23 @@ def test_no_output_has_the_credential(name: str) -> None:
 
         assert CANARY not in repr(done)
         assert any(note.secret for note in done.notes)
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH makes the key")
+@pytest.mark.parametrize("algorithm", ["ed25519", "rsa", "ecdsa"])
+@pytest.mark.parametrize("passphrase", ["", "correct horse"])
+def test_a_private_key_of_openssh_is_a_credential(
+    tmp_path: Path, algorithm: str, passphrase: str
+) -> None:
+    file = tmp_path / "key"
+    arguments = ["-q", "-t", algorithm, "-N", passphrase, "-f", str(file)]
+    subprocess.run(["ssh-keygen", *arguments], check=True, timeout=60)
+    key = file.read_text(encoding="ascii").strip()
+    for text in (key, key.replace("\n", "\\n"), key.replace("\n", "\r\n")):
+        value, notes = replace_credentials({"id": "a", "env": {"DEPLOY": text}, "args": [text]})
+
+        assert value == {"id": "a", "env": {"DEPLOY": "${DEPLOY}"}, "args": ["${DEPLOY}"]}
+        assert {note.secret for note in notes} == {"DEPLOY"}
 
 
 def test_no_error_has_the_credential() -> None:

@@ -8,6 +8,7 @@ Continue and Goose also the schemas in their source code (``McpHub``, ``config-y
 from __future__ import annotations
 
 import functools
+import math
 import re
 from functools import partial
 from types import MappingProxyType
@@ -16,10 +17,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url
-from covalt_git.formats.model import Format, Imported, Note, Part, changed, unused, variable_name
+from covalt_git.formats.model import (
+    Format,
+    Imported,
+    Note,
+    Part,
+    changed,
+    unused,
+    variable_name,
+    with_values,
+)
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, references, split, texts
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +38,23 @@ if TYPE_CHECKING:
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
 
 _HTTP: Final = "streamable-http"
+_TRANSPORTS: Final = {
+    **dict.fromkeys(("http", _HTTP, "streamableHttp", "streamable_http", "remote"), _HTTP),
+    **dict.fromkeys(("stdio", "local"), "stdio"),
+    "sse": "sse",
+}
+"""The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
+
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(
     r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 )
+_STYLES_WITH_DEFAULTS: Final = frozenset({"${NAME}", "${input:name}"})
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w.-]*)\s*\}\}")
 _PLACE = re.compile(
@@ -77,8 +97,12 @@ class Host(NamedTuple):
         around_headers: The key of the object that has the headers, if it is not the server.
         header_style: How a header refers to a variable, if not as other texts do.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
+        own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
         defaults: What each written server has.
+        settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
+            time; 0 for lists of tools.
         top: What each written file has.
+        older_command: The keys that an object in place of the program has in older files, and those of the server.
     """
 
     name: str
@@ -101,8 +125,11 @@ class Host(NamedTuple):
     around_headers: str = ""
     header_style: str = ""
     folder: str = ""
+    own_folder: str = ""
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
+    settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    older_command: Mapping[str, str] = MappingProxyType({})
 
     def document(self, servers: Any) -> Any:
         """Return a document with these servers by name, or with another value in their place."""
@@ -123,9 +150,13 @@ class Host(NamedTuple):
             document = document.get(key) if isinstance(document, dict) else None
         if not self.lists_servers:
             return document if isinstance(document, dict) else None
-        if not are_objects(document, "name"):
+        if not are_objects(document):
             return None
-        return {str(server["name"]): server for server in document}
+        # A server without a name is wrong, but its neighbours must stay readable: its position is its name.
+        return {
+            str(server.get("name", server.get("uses", at))): server
+            for at, server in enumerate(document)
+        }
 
     def server_parts(self, source: Part) -> list[tuple[str, Part]]:
         """Return the servers of a document that has the host's form, by name."""
@@ -149,19 +180,19 @@ class Host(NamedTuple):
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
-    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"})),
-    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", settings={"timeout": ("call_timeout", 1)}),
+    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
-    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"})),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True),
-    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers")),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"})),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}),
-    Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"})),
-    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
-    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}),
-    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style=""),
+    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}),
+    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}),
+    Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
+    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}),
+    Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
 
@@ -236,22 +267,42 @@ def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
     return sum(key not in keys or key in hidden for server in servers for key in server)
 
 
+def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
+    """Return a document whose servers have the present form of the host."""
+    servers = host.servers(document) if host.older_command and isinstance(document, dict) else None
+    values: dict[Loc, Any] = {}
+    notes = []
+    for name, server in (servers or {}).items():
+        older = server.get(host.command) if isinstance(server, dict) else None
+        if isinstance(older, dict) and older.keys() <= host.older_command.keys():
+            rest = {key: value for key, value in server.items() if key != host.command}
+            present = {host.older_command[key]: value for key, value in older.items()}
+            loc = (*host.path, name)
+            values[loc] = {**present, **rest}
+            message = (
+                f"an older form of {host.title}: the parts of {host.command} are keys of the server"
+            )
+            notes.append(Note((*loc, host.command), message))
+    return with_values(document, values), notes
+
+
 def _read(host: Host, document: Document, imported: Imported) -> None:
     source = Part(document.value)
     servers = host.server_parts(source)
     toolset = imported.toolset(
         document.stem, name=servers[0][0] if len(servers) == 1 else "MCP servers"
     )
-    if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
-        inputs = _read_inputs(toolset, source)
-    else:
-        inputs = {}
+    # Other clients read files of VS Code too, and people copy its entries to them.
+    has_inputs = isinstance(document.value.get("inputs"), list)
+    inputs = _read_inputs(toolset, source) if has_inputs else {}
     names: dict[str, str] = {}
     for name, server in servers:
         if host.has_server(server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
-            _read_server(host, toolset.item("mcp_servers", id=server_id), server, inputs)
+            output = toolset.item("mcp_servers", id=server_id)
+            _read_server(host, output, server, inputs)
+            _read_settings(host, output, server, imported)
             imported.notes += _notes(host, server)
         else:
             message = "it has no command and no URL that a server can have: it is not a server of the output"
@@ -288,6 +339,10 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
     if isinstance(server.peek("envFile"), str):
         message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
         yield Note(server["envFile"].loc, message)
+    for loc, text in texts(server.value) if host.own_folder else ():
+        if host.own_folder in text:
+            message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
+            yield Note((*server.loc, *loc), message)
     for loc, text in texts(server.value) if host.folder else ():
         for variable in _OF_EDITOR.finditer(text):
             other = _FOLDERS_OF_EDITOR.get(variable["name"])
@@ -327,9 +382,11 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
         if host.urls[key]:
             output.value["transport"] = host.urls[key]
         _read_header_variables(host, output, server)
-    transport = host.types.get(str(server.peek("type")))
-    if transport and (transport == "stdio") == (key is None):
-        output.set("transport", server["type"], transport)
+    for word in ("type", "transportType", "transport"):
+        transport = _TRANSPORTS.get(str(server.peek(word)))
+        if transport and (transport == "stdio") == (key is None):
+            output.set("transport", server[word], transport)
+            break
     for variable, value in server.entries(host.env) if key is None else ():
         if _ENV_NAME.fullmatch(variable):
             output.node("env").set(variable, value, to_reference(value.value))
@@ -341,6 +398,28 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+
+
+def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:
+    """Add what only clients have, with common names and times in milliseconds, and what says nothing."""
+    imported.implied |= {(*server.loc, key) for key in server.value if not _says(server.peek(key))}
+    kind = server.get("transport")
+    if kind is not None and isinstance(kind.value, dict) and kind.peek("type") == "stdio":
+        imported.implied.add(kind["type"].loc)
+    for key, (name, unit) in host.settings.items():
+        value = server.peek(key)
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if unit and isinstance(value, int | float) and not isinstance(value, bool):
+            value = value * unit
+        elif unit or not is_list or not value:
+            continue
+        imported.settings.setdefault(output.loc, {})[name] = value
+        output.trace((name,), server[key].loc)
+
+
+def _says(value: Any) -> bool:
+    """Return whether a setting of a server says more than its absence."""
+    return value is not None and value not in ("", [], {})
 
 
 def _starts_in_folder(folder: Any) -> bool:
@@ -364,16 +443,18 @@ def _read_header_variables(host: Host, output: Node, server: Part) -> None:
 def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: str = "") -> str:
     """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
     style = style or host.style
-    if style == "${input:name}":
-        text = _INPUT.sub(
-            lambda variable: inputs.get(variable[1], f"${{{variable_name(variable[1])}}}"), text
-        )
-    elif style == "{env:NAME}":
+    text = _INPUT.sub(
+        lambda variable: inputs.get(variable[1], f"${{{variable_name(variable[1])}}}"), text
+    )
+    if style == "{env:NAME}":
         text = _BRACES.sub(r"${env:\1}", text)
     elif style == "$NAME":
         text = _BARE.sub(r"${\1}", text)
     elif style == "${{ secrets.NAME }}":
         text = _OF_CONTINUE.sub(lambda variable: f"${{{variable_name(variable[1])}}}", text)
+    if host.own_folder and host.own_folder in text:
+        parts = text.split(host.own_folder)
+        return "${toolset}".join(_to_reference(host, inputs, part, style=style) for part in parts)
     pieces: list[str] = []
     end = 0
     # They look like variables of the environment, and would become secrets that the user has to set.
@@ -393,16 +474,24 @@ def _escaped(text: str) -> str:
 def _from_reference(host: Host, part: Part) -> str:
     """Return a text with references in the form of the host."""
     text = part.use()
-    names = [reference.name for _, reference in references(text)]
+    named = [reference for _, reference in references(text)]
+    names = [reference.name for reference in named]
+    defaults = {
+        reference.name: reference.default for reference in named if reference.default is not None
+    }
     is_header = len(part.loc) > 1 and part.loc[-2] == "headers"
     style = host.header_style if is_header and host.header_style else host.style
     if names and not style:
-        listed = ", ".join(dict.fromkeys(names))
+        listed = ", ".join(_with_default(name, defaults) for name in dict.fromkeys(names))
         part.drop(
             f"{host.title} does not replace variables here: write the value of {listed} into its file"
         )
+    elif defaults and style not in _STYLES_WITH_DEFAULTS:
+        listed = ", ".join(_with_default(name, defaults) for name in defaults)
+        part.drop(f"{host.title} has no default of a variable here: set {listed}")
     folders = {place["name"] or place["braced"] for place in _PLACE.finditer(text)} - {None}
-    if folders - ({"workspace"} if host.folder else set()):
+    folders -= {name for name in ("workspace", "toolset") if _folder_of(host, name)}
+    if folders:
         listed = " or ".join(f"${name}" for name in sorted(folders))
         part.drop(f"{host.title} has no variable for {listed}: write the path into its file")
     return "".join(
@@ -413,17 +502,28 @@ def _from_reference(host: Host, part: Part) -> str:
     )
 
 
+def _with_default(name: str, defaults: Mapping[str, str]) -> str:
+    return f"{name} (by default {shorten(defaults[name], 100)!r})" if name in defaults else name
+
+
 def _folder(host: Host, place: re.Match[str]) -> str:
     """Return what a host has for an escaped dollar, or for the variable of a folder."""
     if place["escaped"]:
         return "$"
-    is_workspace = "workspace" in (place["name"], place["braced"])
-    return host.folder if is_workspace and host.folder else place[0]
+    return _folder_of(host, place["name"] or place["braced"]) or place[0]
+
+
+def _folder_of(host: Host, name: str) -> str:
+    """Return the variable of a host for the folder of the chat or of the toolset; empty if it has none."""
+    # Outside of a plugin, Claude Code does not set the variable.
+    own = host.own_folder if not host.path else ""
+    return host.folder if name == "workspace" else own
 
 
 def _reference(style: str, reference: Reference) -> str:
     name = reference.name
-    if style == "${input:name}" and reference.place != "env":
+    # A variable of VS Code's environment has no default, an input has.
+    if style == "${input:name}" and (reference.place != "env" or reference.default is not None):
         return f"${{input:{name.lower()}}}"
     if style in {"${input:name}", "${env:NAME}"}:
         return f"${{env:{name}}}"
@@ -439,10 +539,11 @@ def _reference(style: str, reference: Reference) -> str:
 def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     servers: JsonObject = {}
     secrets: list[str] = []
+    defaults: dict[str, str] = {}
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
-        in_servers = references(manifest.peek("mcp_servers", []))
+        in_servers = [*references(manifest.peek("mcp_servers", []))]
         prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
         for server in manifest.parts("mcp_servers"):
@@ -450,13 +551,26 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
             written = written_server(host, server)
             if written is not None:
                 servers[names.get(server_id, server_id)] = written
+        for loc, reference in in_servers if host.style == "${input:name}" else ():
+            if reference.default is None:
+                continue
+            first = defaults.setdefault(reference.name, reference.default)
+            if reference.default != first:
+                part = functools.reduce(Part.__getitem__, loc, manifest["mcp_servers"])
+                part.drop(f"the input for {reference.name} has the default {shorten(first, 100)!r}")
     value: JsonObject = host.document(servers)
     if host.top and len(toolsets) == 1:
         value["name"] = toolsets[0].take("name")
-    if host.style == "${input:name}" and secrets:
+    if host.style == "${input:name}" and (secrets or defaults):
         inputs = [
-            {"type": "promptString", "id": name.lower(), "description": name, "password": True}
-            for name in dict.fromkeys(secrets)
+            {
+                "type": "promptString",
+                "id": name.lower(),
+                "description": name,
+                **({"password": True} if name in secrets else {}),
+                **({"default": defaults[name]} if name in defaults else {}),
+            }
+            for name in dict.fromkeys((*secrets, *defaults))
         ]
         value = {"inputs": inputs, **value}
     return value
@@ -511,8 +625,17 @@ def written_server(host: Host, server: Part) -> JsonObject | None:
             names = {reference.name for _, reference in references(server.peek(ours, {}))}
             if names:
                 output[host.env_names[0]] = sorted(names)
-    if host.off and "enabled" in server:
-        output[host.off[0]] = server.take("enabled") != host.off[1]
+    if "enabled" in server and (host.off or server.peek("enabled") is True):
+        is_enabled = server.take("enabled")
+        if host.off:
+            output[host.off[0]] = is_enabled != host.off[1]
+    for key, (name, unit) in host.settings.items():
+        if name in server:
+            value = server[name].mapped(Part.use)
+            output[key] = math.ceil(value / unit) if unit else value
+    common = dict(host.settings.values())
+    if "start_timeout" in common and "call_timeout" not in common:
+        server.drop_keys(f"{host.title} limits the time of the connection only", "call_timeout")
     if server.peek("requires_confirmation") is True:
         reason = f"{host.title} has its own settings for approvals"
         server["requires_confirmation"].drop(reason)
@@ -547,9 +670,12 @@ def _format(host: Host) -> Format:
         recognize=partial(_recognize, host),
         read=partial(_read, host),
         write=partial(_write, host),
+        correct=partial(_correct, host),
         schema=_schema(host),
         is_host_config=True,
         parts=host.path,
+        # A plugin's file can have the form of a project's.
+        other_form=None if host.path else ("mcpServers", "claude-code"),
     )
 
 

@@ -99,7 +99,12 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     bundles: list[DocumentBundle] = []
     imported: list[ToolsetImported] = []
     left_out: list[ServerLeftOut] = []
-    for name in request.servers or host_files.servers(document, host):
+    names = request.servers or host_files.servers(document, host)
+    if not request.servers:
+        others = [name for name in host.servers(document.value) or {} if name not in names]
+        reason = "it has no command and no URL of a server"
+        left_out += [ServerLeftOut(server=name, reason=reason) for name in others]
+    for name in names:
         # Alone, so that its toolset contains no part of the file's other servers.
         server = host_files.only_server(document, host, name)
         try:

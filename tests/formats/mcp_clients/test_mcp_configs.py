@@ -111,7 +111,8 @@ def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
     content = b'{"mcpServers": {"a": {"url": "https://a.example", "timeout": 5}}}'
     with pytest.raises(CovaltError) as caught:
         conversion.recognize(documents.parse(content, "other.json"))
-    assert "claude-code, gemini-cli" in caught.value.message
+    for name in ("claude-code", "gemini-cli", "lm-studio"):
+        assert name in caught.value.message
     assert caught.value.hint == "add --from claude-code"
 
 
@@ -145,6 +146,179 @@ def test_wrong_servers_are_left_out_with_their_place() -> None:
     lost = [(one.pointer, one.reason[:14]) for one in done.lost]
     assert lost == [("/mcpServers/c", "left out: 2:7 "), ("/mcpServers/d", "left out: 3:19")]
     assert b"command: b" in done.files["toolset.yaml"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "cline", "gemini-cli", "lm-studio"])
+@pytest.mark.parametrize("key", ["type", "transportType", "transport"])
+@pytest.mark.parametrize("word", ["http", "streamable-http", "streamableHttp", "streamable_http"])
+def test_each_word_for_streamable_http_is_this_transport(name: str, key: str, word: str) -> None:
+    content = json.dumps({"mcpServers": {"a": {key: word, "url": "https://a.example/mcp"}}})
+    result = laws.converted(content.encode(), conversion.find_format(name), TOOLSET)
+
+    (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
+    assert server["transport"] == "streamable-http"
+
+
+WITH_A_DEFAULT = b"""
+id: a
+name: A
+version: "1"
+mcp_servers:
+  - {id: a, command: x, args: ["${env:REGION:-eu}"], env: {AREA: "${env:REGION:-eu}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["cursor", "windsurf", "gemini-cli", "lm-studio", "cline", "opencode", "codex"]
+)
+def test_the_default_of_a_variable_is_lost_with_its_value(name: str) -> None:
+    target = conversion.find_format(name)
+    result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
+    reasons = {lost.pointer: lost.reason for lost in result.lost}
+
+    for pointer in ("/mcp_servers/0/args/0", "/mcp_servers/0/env/AREA"):
+        assert "REGION (by default 'eu')" in reasons[pointer]
+
+
+def test_claude_code_and_inputs_of_vscode_have_the_default_of_a_variable() -> None:
+    files = {}
+    for name in ("claude-code", "vscode"):
+        target = conversion.find_format(name)
+        result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
+        assert {lost.pointer for lost in result.lost} == {"/name", "/version"}
+        (content,) = result.files.values()
+        files[name] = json.loads(content)
+
+    assert files["claude-code"]["mcpServers"]["a"]["args"] == ["${REGION:-eu}"]
+    assert files["vscode"]["servers"]["a"]["args"] == ["${input:region}"]
+    assert files["vscode"]["inputs"] == [
+        {"type": "promptString", "id": "region", "description": "REGION", "default": "eu"}
+    ]
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> None:
+    folder = "${CLAUDE_PLUGIN_ROOT}"
+    servers = {"a": {"command": "bun", "args": ["--cwd", folder, f"{folder}/b.js", "${TOKEN}"]}}
+    content = json.dumps({"mcpServers": servers} if is_wrapped else servers).encode()
+    document = documents.parse(content, "other.json")
+    source = conversion.recognize(document, "claude-plugin")
+    result = conversion.convert(document, source, TOOLSET)
+    manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    assert manifest["mcp_servers"][0]["args"] == [
+        *("--cwd", "${toolset}", "${toolset}/b.js", "${TOKEN}")
+    ]
+    assert manifest["secrets"] == ["TOKEN"]
+    assert [note.pointer[-7:] for note in result.notes] == ["/args/1", "/args/2"]
+    target = conversion.find_format("claude-plugin")
+    back = laws.converted(result.files["toolset.yaml"], TOOLSET, target, "toolset.yaml")
+    assert json.loads(back.files[".mcp.json"]) == servers
+    assert {lost.pointer for lost in back.lost} <= {"/extensions/claude-code"}
+
+
+@pytest.mark.parametrize("name", ["claude-code", "cursor", "lm-studio"])
+def test_inputs_beside_the_servers_of_other_clients_are_read(name: str) -> None:
+    inputs = [{"id": "k", "password": True}, {"id": "region", "default": "eu"}]
+    env = {"A": "${input:k}", "B": "${input:region}"}
+    value = {"inputs": inputs, "mcpServers": {"a": {"command": "x", "env": env}}}
+    result = laws.converted(json.dumps(value).encode(), conversion.find_format(name), TOOLSET)
+    manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    assert manifest["mcp_servers"][0]["env"] == {"A": "${K}", "B": "${env:REGION:-eu}"}
+    assert manifest["secrets"] == ["K"]
+
+
+def test_the_older_form_of_a_command_of_zed_is_read() -> None:
+    command = {"path": "npx", "args": ["-y", "a-mcp"], "env": {"LEVEL": "info"}}
+    value = {"context_servers": {"a": {"command": command}, "b": {"command": {"path": 5}}}}
+    document = documents.parse(json.dumps(value).encode(), ".zed/settings.json")
+    source = conversion.recognize(document)
+    result = conversion.convert(document, source, TOOLSET, skip_bad=True)
+    (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert server == {"id": "a", "command": "npx", **{key: command[key] for key in ("args", "env")}}
+    assert [lost.pointer for lost in result.lost] == ["/context_servers/b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("cline", {"timeout": 46}),
+        ("goose", {"timeout": 46, "available_tools": ["a", "b"]}),
+        ("opencode", {"timeout": 45500}),
+        ("claude-code", {"timeout": 45500}),
+        ("gemini-cli", {"timeout": 45500, "includeTools": ["a", "b"], "excludeTools": ["c"]}),
+        ("continue", {"connectionTimeout": 20000}),
+    ],
+)
+def test_limits_and_choices_of_tools_have_the_key_of_each_client(
+    name: str, settings: dict[str, Any]
+) -> None:
+    content = b"""
+[mcp_servers.x]
+command = "npx"
+enabled = true
+startup_timeout_sec = 20
+tool_timeout_sec = 45.5
+enabled_tools = ["a", "b"]
+disabled_tools = ["c"]
+"""
+    source, target = (conversion.find_format(item) for item in ("codex", name))
+    result = laws.converted(content, source, target, "config.toml")
+    (text,) = result.files.values()
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    servers = host.servers(documents.parse(text, "t").value) or {}
+
+    assert {key: servers["x"].get(key) for key in settings} == settings
+    lost = {lost.pointer.split("/")[3]: lost.reason for lost in result.lost}
+    assert "enabled" not in lost
+    assert ("tool_timeout_sec" in lost) == (name == "continue")
+    if name == "continue":
+        assert lost["tool_timeout_sec"] == "Continue limits the time of the connection only"
+
+
+def test_a_setting_that_says_nothing_is_not_lost() -> None:
+    content = b"""
+extensions:
+  far: {name: far, type: sse, uri: "https://a.example/sse", enabled: true, envs: {}, description: null, bundled: null}
+  near: {name: near, type: stdio, cmd: npx, available_tools: [], timeout: 200}
+"""
+    source = conversion.find_format("goose")
+    for name in ("cline", "gemini-cli"):
+        assert laws.converted(content, source, conversion.find_format(name), "x.yaml").lost == ()
+
+
+def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
+    content = WITH_A_DEFAULT.replace(b'AREA: "${env:REGION:-eu}"', b'AREA: "${env:REGION:-us}"')
+    result = laws.converted(content, TOOLSET, conversion.find_format("vscode"), "toolset.yaml")
+    reasons = {lost.pointer: lost.reason for lost in result.lost}
+
+    assert reasons["/mcp_servers/0/env/AREA"] == "the input for REGION has the default 'eu'"
+    assert "/mcp_servers/0/args/0" not in reasons
+
+
+OF_CONTINUE = b"""
+name: Mine
+version: 0.0.1
+mcpServers:
+  - uses: acme/memory-mcp
+  - {name: files, command: npx, args: [-y, files-mcp], faster: true}
+"""
+
+
+def test_a_wrong_server_in_a_list_is_left_out_and_the_places_of_the_others_stay() -> None:
+    document = documents.parse(OF_CONTINUE, "other.yaml")
+    source = conversion.recognize(document)
+    with pytest.raises(documents.BadPartsError) as caught:
+        conversion.convert(document, source, TOOLSET)
+    assert caught.value.parts == ("/mcpServers/0",)
+    assert [problem.line for problem in caught.value.problems] == [5]
+
+    target = conversion.find_format("cursor")
+    result = conversion.convert(document, source, target, skip_bad=True)
+    assert {"/mcpServers/0", "/mcpServers/1/faster"} <= {lost.pointer for lost in result.lost}
+    assert b"files-mcp" in result.files[".cursor/mcp.json"]
 
 
 def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
