@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_roles
+from covalt_git.calls.builtin_calls import named_commits
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found, check_space
 from covalt_git.calls.telemetry import observe_call
@@ -171,6 +172,9 @@ class Approvals(NamedTuple):
                 paths = snapshot.unstored()
                 names = f" ({listed([readable(path) for path in paths])})" if paths else ""
                 why = f"the uncommitted part of the workspace{names} has changed"
+            # A branch has moved, or an agent has made one whose name is what the reviewer took for another commit.
+            elif named_commits(chat, target.tool.tool_id, approval.args) != approval.commits:
+                why = "a name of a commit in the arguments means another commit"
             if why:
                 renewed = self._request_again(writer, approval, call, head, caller, target)
                 raise ApprovalRenewedError(why, renewed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.calls.outcomes import CallOutcome, as_recorded, record_of
@@ -93,6 +94,15 @@ def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChan
     entry = TreeEntry(b"", file.mode if file else FILE, oid)
     files = trees.edited_state(chat.store, state, {path: entry})
     return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
+
+
+def named_commits(chat: ChatStore, tool_id: str, args: JsonObject) -> dict[str, str]:
+    """Return the commits that arguments of a call name now; a branch can mean another one later."""
+    if tool_id != "workspace:restore":
+        return {}
+    with suppress(CovaltError):  # the call itself reports the name
+        return {"manifest": commit_names.resolve(chat, args["manifest"])}
+    return {}
 
 
 def _restore(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:

@@ -377,6 +377,7 @@ class Engine:
             message_id=call.message_id,
             base=call.base,
             unstored=writer.scan().unstored_digest(writer.chat.workspace),
+            commits=builtin_calls.named_commits(writer.chat, target.tool.tool_id, call.args),
             created_at=created,
             expires_at=timestamps.written(expires),
         )

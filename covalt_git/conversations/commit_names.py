@@ -2,12 +2,15 @@
 
 The first of these that matches decides:
 
-1.  the name of a branch means its newest commit; ``HEAD`` is the active branch
-2.  the full id of a commit
+1.  the full id of a commit; ids that this project made, of the form of a UUID, by 3 and 4
+2.  the name of a branch means its newest commit; ``HEAD`` is the active branch
 3.  the id of a message means the last commit of the message's own calls
 4.  the id of a call, or of another record
 5.  the application's id of a message, like 3
 6.  the unique beginning of a commit's id (4 digits or more), or the unique end of a call's id
+
+Whoever may make branches chooses their names, so no name has precedence over an id, and a branch or an application's id
+that is also the beginning of a commit's id (7 digits or more) is ambiguous.
 
 ``message:ID`` can only match 3 or 5, in case an application's id is also the name of a branch.  ``~N`` after a name
 goes N commits back along first parents; ``~`` is ``~1``.
@@ -39,7 +42,14 @@ _MESSAGE = "message:"
 # Python refuses to parse some thousand digits, with an error of its own.
 _BACK = re.compile(r"(?P<name>.+)~(?P<steps>[0-9]{0,6})")
 _FEWEST_DIGITS = 4
+_ABBREVIATED = 7
+"""Digits from which git abbreviates an id; a shorter branch name, such as ``2026``, is no id."""
+
+_OWN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DIGITS = re.compile(rf"[0-9a-f]{{{_FEWEST_DIGITS},64}}")
+_FULL = (40, 64)
+"""Digits of a full id, in repositories of SHA-1 and of SHA-256."""
+
 _MOST_NAMED = 4
 SHOWN_DIGITS = 12
 """How much of a commit's id is shown to people."""
@@ -68,9 +78,14 @@ def resolve(chat: ChatStore, name: str) -> str:
     """
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
     head = chat.head() if name == "HEAD" else heads.get(name)
-    if head is not None:
-        return head
-    oids = next(filter(None, _matches(chat, name)), [])
+    if is_full_id(name) and name in chat.reachable():
+        return name
+    oids = [head] if head is not None and not _OWN_ID.fullmatch(name) else []
+    oids = oids or next(filter(None, _matches(chat, name)), []) or ([head] if head else [])
+    # A name that somebody chose for another commit must not be taken for an id
+    # (test_no_chosen_name_is_taken_for_an_id).
+    if oids and len(name) >= _ABBREVIATED and _DIGITS.fullmatch(name):
+        oids = sorted({*oids, *(oid for oid in chat.reachable() if oid.startswith(name))})
     if len(oids) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in oids[:_MOST_NAMED])
         raise CovaltError(
@@ -87,6 +102,25 @@ def resolve(chat: ChatStore, name: str) -> str:
     if not oids:
         raise _unknown(chat, name)
     return oids[0]
+
+
+def is_full_id(name: str) -> bool:
+    """Return whether a text has the form of a full id of a commit."""
+    return len(name) in _FULL and _DIGITS.fullmatch(name) is not None
+
+
+def of_call(chat: ChatStore, call_id: str) -> str:
+    """Return the id of the commit of a call, whatever names others have chosen.
+
+    Raises:
+        UnknownCommitError: if the chat has no commit of the call.
+    """
+    for oid in chat.reachable():
+        if call_id in chat.store.read_commit(oid).message:
+            commit = chat.outline(oid)
+            if commit.source_ref == call_id and commit.record.call is not None:
+                return oid
+    raise UnknownCommitError(chat.id, call_id)
 
 
 def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:

@@ -168,7 +168,7 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
                 call = chat.call(approval.call_id)
         newest = _newest(chat, approval)
         if call is None:
-            return as_recorded(chat, chat.manifest(commit_names.resolve(chat, approval.call_id)))
+            return as_recorded(chat, chat.manifest(commit_names.of_call(chat, approval.call_id)))
         if newest.state == "pending":
             return CallOutcome(call.tool_call, newest)
     raise StillRunningError(

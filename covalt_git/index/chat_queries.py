@@ -151,8 +151,7 @@ class ChatQueries(SyncedIndex):
 
         A full id is found in the index, without reading the history; the chat is synchronized first.
         """
-        # A branch can have the form of an id, and its name takes precedence.
-        if text not in {branch.name for branch in chat.branches()}:
+        if commit_names.is_full_id(text):
             self.sync_chat(chat)
             if self.has_manifest(chat.id, text):
                 return text

@@ -124,6 +124,9 @@ class Approval(StrictModel):
     unstored: Digest | None = Field(
         None, description="Digest of a list of the files that commits leave out."
     )
+    commits: dict[str, str] = Field(
+        {}, description="The commits that arguments named when the call was requested."
+    )
     created_at: Time
     expires_at: Time
     state: ApprovalState = "pending"

@@ -102,6 +102,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "tool_id": "demo:add",
         "args": {"text": "hello"},
         "result": {"text": "hello"},
+        "links": (),
         "render_plan": None,
         "status": "success",
         "error": None,

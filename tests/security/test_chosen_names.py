@@ -1,0 +1,94 @@
+"""Whoever may make branches or messages chooses their names; none is taken for the id of another commit or call."""
+
+import pytest
+
+from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.conversations import messages
+from covalt_git.conversations.commit_names import of_call, resolve
+from covalt_git.errors import CovaltError
+from covalt_git.models.commit_record import MessageRecord
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.writing import writing
+from tests.calls.conftest import World, world
+from tests.operations_client import Operations
+from tests.workspaces.stores import git
+
+__all__ = ["world"]
+RULE = 'approvals: [{pattern: "workspace.restore", require: true}]'
+
+
+@pytest.fixture
+def commits(world: World) -> tuple[str, str, str]:
+    """Two commits with the same file, the older first, and the id of the call that made the newer."""
+    operate = Operations(world.root)
+    good = operate.commit("c1", **{"deploy.sh": "GOOD"})
+    call = world.call("add", text="x").call
+    operate.commit("c1", **{"deploy.sh": "BAD"})
+    return good, str(call.post_manifest_id), call.id
+
+
+@pytest.mark.parametrize("chosen", ["branch", "reference"])
+@pytest.mark.parametrize("digits", [40, 12])
+def test_no_chosen_name_is_taken_for_an_id(
+    world: World, commits: tuple[str, str, str], digits: int, chosen: str
+) -> None:
+    good = commits[0]
+    name = good[:digits]
+    with world.project().chats.open("c1") as chat:
+        with writing(chat) as writer:
+            if chosen == "branch":
+                branches.create(writer, name, str(chat.head()))
+            else:
+                messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+
+        if digits == 40:
+            assert resolve(chat, name) == good
+            assert world.project().chat_index().resolve(chat, name) == good
+        else:
+            with pytest.raises(CovaltError) as refused:
+                resolve(chat, name)
+            assert refused.value.code == "ambiguous"
+
+
+def test_a_branch_with_the_id_of_a_call_is_not_the_call(
+    world: World, commits: tuple[str, str, str]
+) -> None:
+    good, made, call_id = commits
+    with world.project().chats.open("c1") as chat:
+        with writing(chat) as writer:
+            branches.create(writer, call_id, good)
+
+        assert resolve(chat, call_id) == made
+        assert of_call(chat, call_id) == made
+
+
+@pytest.mark.parametrize("digits", [40, 12])
+def test_an_approved_restore_brings_back_what_the_reviewer_saw(
+    world: World, commits: tuple[str, str, str], digits: int
+) -> None:
+    world.configure(RULE)
+    name = commits[0][:digits]
+    execution_id = world.ask("workspace:restore", manifest=name)
+    with world.project().chats.open("c1") as chat, writing(chat) as writer:
+        branches.create(writer, name, str(chat.head()))
+
+    if digits == 40:
+        world.approve(execution_id)
+        assert (world.workspace / "deploy.sh").read_text() == "GOOD"
+    else:
+        with pytest.raises(ApprovalRenewedError):
+            world.approve(execution_id)
+        assert (world.workspace / "deploy.sh").read_text() == "BAD"
+
+
+def test_an_approval_ends_when_a_branch_in_its_arguments_moves(
+    world: World, commits: tuple[str, str, str]
+) -> None:
+    world.configure(RULE)
+    with world.project().chats.open("c1") as chat, writing(chat) as writer:
+        branches.create(writer, "b", commits[0])
+    execution_id = world.ask("workspace:restore", manifest="b")
+    git(world.root / "data/chats/c1/store.git", "update-ref", "refs/heads/b", commits[1])
+
+    with pytest.raises(ApprovalRenewedError, match="another commit"):
+        world.approve(execution_id)
