@@ -78,14 +78,19 @@ def resolve(chat: ChatStore, name: str) -> str:
     """
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
     head = chat.head() if name == "HEAD" else heads.get(name)
-    if is_full_id(name) and name in chat.reachable():
+    is_short_id = len(name) >= _ABBREVIATED and _DIGITS.fullmatch(name) is not None
+    if head is not None and not is_short_id and not _OWN_ID.fullmatch(name):
+        return head
+    if is_full_id(name) and name in _known(chat):
         return name
-    oids = [head] if head is not None and not _OWN_ID.fullmatch(name) else []
-    oids = oids or next(filter(None, _matches(chat, name)), []) or ([head] if head else [])
-    # A name that somebody chose for another commit must not be taken for an id
-    # (test_no_chosen_name_is_taken_for_an_id).
-    if oids and len(name) >= _ABBREVIATED and _DIGITS.fullmatch(name):
-        oids = sorted({*oids, *(oid for oid in chat.reachable() if oid.startswith(name))})
+    _, messages, records, references, applications, abbreviated = _matches(chat, name)
+    oids = messages or records
+    if not oids:
+        # What somebody has chosen must not be taken for what a name means by itself: then it is ambiguous
+        # (test_no_chosen_name_is_taken_for_an_id).
+        chosen = [head] if head is not None else references or applications
+        meant = abbreviated if is_short_id or not chosen else []
+        oids = sorted({*chosen, *(meant or _back(chat, name))})
     if len(oids) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in oids[:_MOST_NAMED])
         raise CovaltError(
@@ -94,14 +99,27 @@ def resolve(chat: ChatStore, name: str) -> str:
             code="ambiguous",
             http_status=409,
         )
-    # After all other rules: an application's id of a message may end with such a suffix.
-    if not oids and (back := _BACK.fullmatch(name)) is not None:
-        steps = int(back["steps"] or 1)
-        line = chat.log(resolve(chat, back["name"]))
-        oids = [commit.id for commit in itertools.islice(line, steps, steps + 1)]
     if not oids:
         raise _unknown(chat, name)
     return oids[0]
+
+
+def _back(chat: ChatStore, name: str) -> list[str]:
+    """Return the commit of a name such as ``main~2``, if it has that form and there is one."""
+    back = _BACK.fullmatch(name)
+    if back is None:
+        return []
+    try:
+        line = chat.log(resolve(chat, back["name"]))
+    except UnknownCommitError:
+        return []
+    steps = int(back["steps"] or 1)
+    return [commit.id for commit in itertools.islice(line, steps, steps + 1)]
+
+
+def _known(chat: ChatStore) -> set[str]:
+    """Return the commits of all branches, also of deleted ones: the command that restores one has its id."""
+    return {*chat.reachable(), *chat.store.refs(DELETED).values()}
 
 
 def is_full_id(name: str) -> bool:
@@ -143,7 +161,7 @@ def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
     calls.sort(key=lambda commit: (commit.id in line, commit.created_at, commit.id))
     yield [commit.id for commit in calls[-1:]]
     # With deleted branches, whose commits are named by their ids in the command that restores them.
-    oids = {*commits, *chat.store.refs(DELETED).values()} if _DIGITS.fullmatch(name) else ()
+    oids = _known(chat) if _DIGITS.fullmatch(name) else ()
     matches = {oid for oid in oids if oid.startswith(name)}
     matches |= {
         commit.id for commit in mentions if commit.record.call and commit.record.id.endswith(name)

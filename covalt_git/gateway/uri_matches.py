@@ -26,6 +26,16 @@ _MOST_ESCAPES = 5
 """Most times that a URI is decoded; one that is then not decoded completely matches no template."""
 
 
+_NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`]""")
+"""Characters that RFC 3986 does not permit, but for braces, which a template has."""
+
+_NORMALISED = re.compile(r"[\x00-\x1f\x7f\\]")
+_OTHER_AUTHORITY = re.compile(
+    r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#]*@|(?<=file://)localhost(?=[:/?#]|\Z)|[^/?#]*:(?:80|443)?(?=[/?#]|\Z))"
+)
+"""A user, a default port, or the name of the own machine, all of which a parser may leave out."""
+
+
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
     """Return the offers that decide together whether a URI may be read: all of them must be allowed.
 
@@ -66,12 +76,18 @@ def _spellings(uri: str, *, with_query: bool = False) -> frozenset[str]:
 
     By default, these are the texts with and without the query and the fragment.
     """
+    # A server's parser may leave these out, or read them as others: it would open another resource than the one that
+    # was decided about (test_a_spelling_that_parsers_normalise_opens_nothing).
+    if _NOT_IN_A_URI.search(uri) or _OTHER_AUTHORITY.match(uri):
+        return frozenset()
     for _ in range(_MOST_ESCAPES):
         decoded = unquote(uri)
         if decoded == uri:
             break
         uri = decoded
     else:
+        return frozenset()
+    if _NORMALISED.search(uri) or uri != uri.strip():
         return frozenset()
     texts = {uri}
     if not with_query:

@@ -92,3 +92,42 @@ def test_an_approval_ends_when_a_branch_in_its_arguments_moves(
 
     with pytest.raises(ApprovalRenewedError, match="another commit"):
         world.approve(execution_id)
+
+
+@pytest.mark.parametrize("form", ["{good}~1", "{call}", "HEAD~1", "main~2"])
+def test_a_reference_is_not_taken_for_what_a_name_means_by_itself(
+    world: World, commits: tuple[str, str, str], form: str
+) -> None:
+    name = form.format(good=commits[1], call=commits[2][-12:])
+    with world.project().chats.open("c1") as chat:
+        with writing(chat) as writer:
+            messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+            for text in ("y", "z", "z"):
+                messages.add(writer, MessageRecord(role="user", text=text))
+
+        with pytest.raises(CovaltError) as refused:
+            resolve(chat, name)
+        assert refused.value.code == "ambiguous"
+        assert resolve(chat, f"message:{name}")
+
+
+@pytest.mark.parametrize("digits", [40, 12])
+def test_the_id_of_a_deleted_branch_is_not_that_of_a_new_one(
+    world: World, commits: tuple[str, str, str], digits: int
+) -> None:
+    operate = Operations(world.root)
+    operate("create_branch", chat_id="c1", name="gone")
+    operate("switch_branch", chat_id="c1", branch="gone")
+    kept = operate.commit("c1", **{"kept.txt": "x"})
+    operate("switch_branch", chat_id="c1", branch="main")
+    operate("delete_branch", chat_id="c1", branch="gone", force=True)
+    with world.project().chats.open("c1") as chat:
+        with writing(chat) as writer:
+            branches.create(writer, kept[:digits], commits[0])
+
+        if digits == 40:
+            assert resolve(chat, kept) == kept
+        else:
+            with pytest.raises(CovaltError) as refused:
+                resolve(chat, kept[:digits])
+            assert refused.value.code == "ambiguous"

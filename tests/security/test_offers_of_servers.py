@@ -143,7 +143,21 @@ def said(root: Path, role: str | None = None) -> str:
     return talk(root, say, role=role)
 
 
-SPELLINGS = ("note", "%6eote", "%256Eote", "./note", "a/../note", "NOTE", "note?x=1", "note#a")
+SPELLINGS = [
+    *("note", "%6eote", "%256Eote", "./note", "a/../note", "NOTE", "note?x=1", "note#a"),
+    # What parsers after WHATWG leave out, or read as another character.
+    *(
+        "note ",
+        "no\tte",
+        "n\rote",
+        "note\n",
+        "no%09te",
+        "a\\..\\note",
+        "u@note",
+        "note:443",
+        "note:",
+    ),
+]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
