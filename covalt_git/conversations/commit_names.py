@@ -1,19 +1,20 @@
 """Names of commits: the texts by which a user, an application or an agent can refer to a commit of a chat.
 
-The first of these that matches decides:
+A name can be:
 
-1.  the full id of a commit; ids that this project made, of the form of a UUID, by 3 and 4
-2.  the name of a branch means its newest commit; ``HEAD`` is the active branch
-3.  the id of a message means the last commit of the message's own calls
-4.  the id of a call, or of another record
-5.  the application's id of a message, like 3
-6.  the unique beginning of a commit's id (4 digits or more), or the unique end of a call's id
+1.  the full id of a commit
+2.  the id of a message, which means the last commit of the message's own calls
+3.  the id of a call, or of another record
+4.  ``HEAD``, the active branch; or the name of a branch, which means its newest commit
+5.  the application's id of a message, like 2
+6.  the unique beginning of a commit's id, or the unique end of a call's id (4 characters or more)
+7.  one of these with ``~N``, which goes N commits back along first parents; ``~`` is ``~1``
 
-Whoever may make branches chooses their names, so no name has precedence over an id, and a branch or an application's id
-that is also the beginning of a commit's id (7 digits or more) is ambiguous.
+The first that matches decides, with an exception.  The names of 4 and 5 are chosen by users and agents.  An agent could
+choose ``HEAD~1`` or the beginning of an id, and a user would restore another commit than the name seems to say.  So a
+name is ambiguous if it matches 4 or 5, and means another commit by 6 (7 characters or more) or 7.
 
-``message:ID`` can only match 3 or 5, in case an application's id is also the name of a branch.  ``~N`` after a name
-goes N commits back along first parents; ``~`` is ``~1``.
+``message:ID`` can only match 2 or 5, in case an application's id is also the name of a branch.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def resolve(chat: ChatStore, name: str) -> str:
     _, messages, records, references, applications, abbreviated = _matches(chat, name)
     oids = messages or records
     if not oids:
-        # What somebody has chosen must not be taken for what a name means by itself: then it is ambiguous
+        # Both meanings, so that a name that an agent has chosen is ambiguous and not a trap
         # (test_no_chosen_name_is_taken_for_an_id).
         chosen = [head] if head is not None else references or applications
         meant = abbreviated if is_short_id or not chosen else []

@@ -358,7 +358,7 @@ def _default_password(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _is_password(value: str) -> bool:
-    """Return whether a text in place of a password is none that documents have as an example."""
+    """Return whether a text where a password belongs is more than an example, such as ``password`` or ``<yours>``."""
     is_plain = re.fullmatch(_PLAIN_PASSWORDS, value.lower()) is not None
     return not is_plain and not re.search(_PLACEHOLDER, value)
 
@@ -366,7 +366,7 @@ def _is_password(value: str) -> bool:
 def _in_connection_strings(text: str, lower: str) -> Iterator[Credential]:
     """Yield the passwords of texts such as ``Server=db;User Id=app;Password=...``, as ADO.NET and ODBC have them.
 
-    A line without a semicolon is none.
+    They have a semicolon, so lines without one are skipped.
     """
     for at in (*_places(lower, "password"), *_places(lower, "pwd")) if ";" in text else ():
         if at == 0 or not (text[at - 1] in value_patterns.BEFORE_A_KEY or text[at - 1].isspace()):

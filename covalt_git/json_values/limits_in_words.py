@@ -1,4 +1,4 @@
-"""Limits that a schema sets to values, in words, for forms and for the terminal."""
+"""Descriptions of the limits of a schema, such as "1 to 9", for forms and for the terminal."""
 
 from __future__ import annotations
 

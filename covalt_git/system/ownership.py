@@ -1,6 +1,6 @@
 """Whether other users of the machine can write a file: what they write is their decision, not the user's.
 
-The rule is that of ``StrictModes`` of sshd: the owner is the user or root, and nobody else can write.  A group counts
+The rule is that of ``StrictModes`` of sshd: the owner is the user or root, and no other user can write.  A group counts
 as the user's own if it has no other member, because Debian and others give each user such a group, and a umask of 002.
 """
 
@@ -20,7 +20,7 @@ _ACL = "system.posix_acl_access"
 
 
 def only_user_writes(path: Path | str) -> bool:
-    """Return whether nobody but this user and root can write a file or folder, which may be a link.
+    """Return whether only this user and root can write a file or folder, which may be a link.
 
     Raises:
         OSError: if it does not exist.

@@ -43,7 +43,7 @@ class BadOverrideError(CovaltError):
 
 
 class ApprovalEndsError(CovaltError):
-    """What is to be removed has approvals that this project requires, and that would end with it."""
+    """The project requires approval of a tool that a command would remove, and the requirement would end with it."""
 
     code = "approval_required"
     http_status = 409

@@ -8,8 +8,8 @@ their own, where a push or a fetch is recorded as such.  ``refs/replace`` and gr
 This holds for each repository that the project is in, not only for the nearest one, and whether or not it ignores the
 project: the next pull can change what it ignores.
 A checkout of another system, such as Mercurial, is never all own, because only git's history is read.
-``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.
-Files that another user of the machine owns or can write are none.
+``git apply``, ``git restore --source`` and an unpacked archive leave no trace; they are edits of the user.  A project
+with files that another user of the machine owns or can write is never all own.
 """
 
 from __future__ import annotations
