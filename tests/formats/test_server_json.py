@@ -1,5 +1,6 @@
 """Packages and remotes of ``server.json`` become servers that start as their registry's clients start them."""
 
+import json
 from typing import Any
 
 import yaml
@@ -61,6 +62,17 @@ def test_packages_run_with_the_runner_of_their_registry() -> None:
         "LETTERS_MODE": "fast",
     }
     assert [one.pointer for one in done.lost] == ["/packages/3", "/packages/4"]
+
+
+def test_the_registry_that_a_runner_uses_by_default_is_no_option() -> None:
+    document = json.loads((laws.FIXTURES / "mcp-server-json/programs.json").read_bytes())
+    document["packages"][0]["registryBaseUrl"] = f"https://{'.'.join(('pypi', 'org'))}"
+    done = laws.converted(json.dumps(document).encode(), SERVER_JSON, TOOLSET, "programs.json")
+
+    server = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"][0]
+
+    assert server["args"][:2] == ["--from", "letters[mcp]==0.3.5"]
+    assert "/packages/0/registryBaseUrl" not in [loss.pointer for loss in done.lost]
 
 
 def test_descriptions_and_links_are_carried() -> None:
