@@ -1,6 +1,8 @@
 """What another user of the machine can write is no decision of this user, and no other user reads what chats say."""
 
+import grp
 import os
+import pwd
 import stat
 import subprocess
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
+from covalt_git.system import ownership
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.trust import Consents, config_permissions
 from tests.operations_client import Operations
@@ -76,6 +79,28 @@ def test_a_group_with_others_can_write_and_the_users_own_group_cannot(root: Path
 
     os.chown(file, -1, NOBODY)
     assert not is_trusted(root)
+
+
+def test_a_group_that_another_account_has_as_its_own_is_shared(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = pwd.getpwuid(os.geteuid())
+    own_group = grp.struct_group((user.pw_name, "x", user.pw_gid, []))
+    other = pwd.struct_passwd(("ci", "x", user.pw_uid + 1, user.pw_gid, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: own_group)
+    file = root / "toolsets/state/ev.yaml"
+    os.chown(file, -1, user.pw_gid)
+    file.chmod(0o664)
+
+    # `useradd -g ann ann-ci`: a group does not list the accounts of which it is the first group.
+    trusted = {}
+    for accounts in ([user], [user, other]):
+        monkeypatch.setattr(pwd, "getpwall", lambda accounts=accounts: accounts)
+        ownership._is_of_user.cache_clear()
+        trusted[len(accounts)] = is_trusted(root)
+    ownership._is_of_user.cache_clear()
+
+    assert trusted == {1: True, 2: False}
 
 
 def test_an_empty_data_folder_is_closed_when_it_becomes_the_users(root: Path) -> None:
