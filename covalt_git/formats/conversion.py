@@ -14,6 +14,7 @@ from covalt_git.errors import Problem, UnknownNameError, nearest_name
 from covalt_git.formats import carried, toolset_yaml
 from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
 from covalt_git.formats.carried import Carried
+from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import (
     BadPartsError,
     Document,
@@ -22,7 +23,6 @@ from covalt_git.formats.documents import (
     refuse,
     toml_text,
 )
-from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.formats.model import Format, Imported, Note, pointer_text, with_values
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET

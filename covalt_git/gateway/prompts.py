@@ -11,7 +11,7 @@ import mcp_types as types
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.prompt_content import prompt_messages
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import server_offers
+from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.resources import toolset_resources
 from covalt_git.gateway.resources.toolset_resources import contents, title
 

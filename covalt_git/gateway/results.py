@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import agent_hints, large_results, server_links
+from covalt_git.gateway import agent_hints, large_results
+from covalt_git.gateway.offers import server_links
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS

@@ -23,11 +23,11 @@ from covalt_git.gateway import (
     mcp_apps,
     meta_tools,
     results,
-    server_offers,
     tool_listing,
 )
 from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
+from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import Resources

@@ -12,8 +12,8 @@ import yaml
 
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion
+from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import FormatError, parse
-from covalt_git.formats.literal_credentials import replace_credentials
 from tests.formats import laws
 
 CANARY = "Zq8vN3kT7wLp2RxB5mYc"

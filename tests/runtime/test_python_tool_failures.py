@@ -86,8 +86,8 @@ def test_answer_that_a_tool_forged_badly_is_no_answer(workshop: Workshop, answer
 def test_a_module_that_writes_to_each_descriptor_is_an_error_of_its_call(
     workshop: Workshop, content: bytes
 ) -> None:
-    # Without an answer in time this is an error of the call, never an exception of ours.  A single byte can also be
-    # read together with the true message, after the answer.
+    # This is an error of the call, and no exception is raised in this process.  A single byte can also be read together
+    # with the true message, after the answer.
     outcome = workshop.run(f"""
         import os
         for end in range(3, 20):

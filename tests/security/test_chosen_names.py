@@ -1,4 +1,4 @@
-"""Whoever may make branches or messages chooses their names; none is taken for the id of another commit or call."""
+"""No name that a role chooses for a branch or a message is taken for the id of another commit or call."""
 
 import pytest
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from covalt_git.credentials.leaks import credentials, is_token
 from covalt_git.credentials.named_values import announced_credentials
 from covalt_git.errors import CovaltError
-from covalt_git.formats.literal_credentials import replace_credentials
+from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.problems import codes
 from tests.api_client import BEARER, HOME, Api
 from tests.credentials.test_leaks import LETTERS, made

@@ -18,7 +18,7 @@ from covalt_git.credentials.named_values import (
     is_always_secret,
     is_secret,
 )
-from covalt_git.formats.literal_credentials import replace_credentials
+from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from tests.credentials.test_leaks import HEX, KNOWN, made
 
 TOKENS = {name: value for name, value in KNOWN.items() if not name.startswith("private-key")}

@@ -18,10 +18,11 @@ from covalt_git.access import confirmation
 from covalt_git.calls.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError, StaleError
-from covalt_git.gateway import large_results, server_offers
+from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import NoSuchPageError
+from covalt_git.gateway.offers import server_offers
+from covalt_git.gateway.offers.server_links import server_links
 from covalt_git.gateway.resources import resource_uris, toolset_resources
-from covalt_git.gateway.server_links import server_links
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest

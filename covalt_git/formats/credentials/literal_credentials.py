@@ -27,7 +27,7 @@ from covalt_git.credentials.named_values import (
     is_secret,
     named_texts,
 )
-from covalt_git.formats import credential_patterns
+from covalt_git.formats.credentials import credential_patterns
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 

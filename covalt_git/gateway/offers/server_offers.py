@@ -15,8 +15,8 @@ import mcp_types as types
 from covalt_git.calls.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import StaleError
+from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of
 from covalt_git.gateway.resources.resource_uris import SCHEME
-from covalt_git.gateway.uri_matches import deciding_offers, is_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
 from covalt_git.toolsets.offers import offers_of

@@ -1,0 +1,1 @@
+"""Credentials in documents of other formats, which a conversion replaces by references."""
