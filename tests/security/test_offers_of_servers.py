@@ -13,9 +13,11 @@ from mcp import Client, MCPError
 
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.gateway.offers.uri_matches import deciding_offers
 from covalt_git.grants.grants import add_grant
 from covalt_git.manifests.project_config import read_config
 from covalt_git.sources.refresh import accept, find_source, refresh
+from covalt_git.toolsets.offers import offers_of
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
@@ -167,6 +169,37 @@ def test_no_template_opens_a_resource_that_a_role_is_denied(root: Path, spelling
     assert opened(root, f"{PLACE}first://{spelling}", role="denied") == "unknown"
     assert opened(root, NOTES, role="denied") == "note 7"
     assert opened(root, NOTE, role="nearby") == "a note, plain"
+
+
+@pytest.mark.parametrize(
+    ("listed", "template", "asked"),
+    [
+        ("http://h:80/secret", "http://h/{x}", "http://h/secret"),
+        ("file://localhost/secret", "file:///{x}", "file:///secret"),
+        ("first://a\\note", "first://{+path}", "first://a/note"),
+    ],
+)
+def test_no_template_opens_a_denied_resource_that_is_listed_in_another_form(
+    root: Path, listed: str, template: str, asked: str
+) -> None:
+    resources = [{"uri": listed, "name": "note"}]
+    templates = [{"uriTemplate": template, "name": "any"}]
+    offers = {
+        "resources/list": {"resources": resources},
+        "resources/templates/list": {"resourceTemplates": templates},
+    }
+    offer(root, offers=OFFERS | offers)
+
+    assert opened(root, f"{PLACE}{asked}", role="denied") == "unknown"
+
+
+def test_a_link_to_an_unusual_spelling_is_decided_by_all_offers(root: Path) -> None:
+    offer(root)
+    offers = [*offers_of(read_toolset(root, "near"))]
+
+    for uri in ("first://note ", "first://a\\note", "first://note:443", "file://localhost/x"):
+        ids = {one.id for one in deciding_offers(offers, uri)}
+        assert {"near:note", "near:any"} <= ids
 
 
 def test_no_template_opens_a_resource_that_needs_approval_or_was_not_accepted(root: Path) -> None:

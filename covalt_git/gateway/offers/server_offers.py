@@ -23,7 +23,7 @@ from covalt_git.toolsets.offers import offers_of
 from covalt_git.toolsets.permissions import check_offers_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
@@ -114,10 +114,21 @@ def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | 
     """
     known = [offer for offer in _all(project) if offer.namespace == namespace]
     deciding = deciding_offers(known, upstream)
-    if not all(_may_open(project, offer) for offer in deciding):
+    if not _may_open_all(project, deciding):
         return None
-    check_offers_trusted(deciding, project.config)
     return next((offer for offer in deciding if is_of(offer, upstream)), None)
+
+
+def _may_open_all(project: Project, offers: Sequence[ServerOffer]) -> bool:
+    """Return whether the principal may open each of the offers.
+
+    Raises:
+        NotTrustedError: if the user has not trusted that one is read without approval.
+    """
+    if not all(_may_open(project, offer) for offer in offers):
+        return False
+    check_offers_trusted(offers, project.config)
+    return True
 
 
 def may_follow(project: Project, linking: Found, uri: str) -> bool:
@@ -134,11 +145,7 @@ def may_follow(project: Project, linking: Found, uri: str) -> bool:
         for offer in offers_of(linking.toolset)
         if offer.server_id == tool.server and offer.locked.kind == "resource"
     ]
-    deciding = deciding_offers(listed, uri)
-    if not all(_may_open(project, offer) for offer in deciding):
-        return False
-    check_offers_trusted(deciding, project.config)
-    return True
+    return _may_open_all(project, deciding_offers(listed, uri))
 
 
 def contents(sent: list[JsonObject], uri: str) -> Contents:
@@ -161,7 +168,8 @@ def get_prompt(
         CovaltError: if its server is not granted or does not return it.
     """
     find = partial(_prompt_offer, offer_id=prompt.id)
-    find(project)
+    if find(project) is None:  # before a server is started for it
+        raise _moved(prompt.offer)
     with _access(project, prompt.offer, find) as server:
         answer = server.get_prompt(prompt.offer.locked.upstream, args)
     return types.GetPromptResult.model_validate(answer)
@@ -173,11 +181,15 @@ def _prompt_offer(project: Project, offer_id: str) -> ServerOffer | None:
     Raises:
         NotTrustedError: as :func:`_readable`.
     """
-    prompt = prompts(project).get(offer_id)
-    if prompt is None:
-        return None
-    check_offers_trusted([prompt.offer], project.config)
-    return prompt.offer
+    for offer in visible(project, "prompt"):
+        if offer.id == offer_id:
+            check_offers_trusted([offer], project.config)
+            return offer
+    return None
+
+
+def _moved(offer: ServerOffer) -> StaleError:
+    return StaleError(f"{offer.id} of an MCP server may not be opened any more")
 
 
 @contextmanager
@@ -195,7 +207,7 @@ def _access(
     def check_again() -> None:
         current = find(project.as_of_now())
         if current is None or (current.key, current.locked) != (offer.key, offer.locked):
-            raise StaleError(f"{offer.id} of an MCP server may not be opened any more")
+            raise _moved(offer)
 
     with nullcontext() if chat_id is None else project.chats.open(chat_id) as chat:
         yield ServerAccess(

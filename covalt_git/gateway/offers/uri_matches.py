@@ -39,14 +39,14 @@ _OTHER_AUTHORITY = re.compile(
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
     """Return the offers that decide together whether a URI may be read: all of them must be allowed.
 
-    A resource with exactly this URI decides alone.
+    A resource with exactly this URI decides alone.  If a parser may read another URI than is written, all offers decide.
     """
     known = [offer for offer in offers if offer.locked.kind != "prompt"]
     exact = [offer for offer in known if offer.locked.kind == "resource" and is_of(offer, uri)]
     if exact:
         return exact
     spellings = _spellings(uri)
-    return [offer for offer in known if _may_be_of(offer, uri, spellings)]
+    return [offer for offer in known if not spellings or _may_be_of(offer, uri, spellings)]
 
 
 def is_of(offer: ServerOffer, uri: str) -> bool:
@@ -64,7 +64,8 @@ def _may_be_of(offer: ServerOffer, uri: str, spellings: frozenset[str]) -> bool:
     """Return whether a server may take a URI for one of an offer."""
     upstream = offer.locked.upstream
     if offer.locked.kind == "resource":
-        return not spellings.isdisjoint(_spellings(upstream, with_query=True))
+        own = _spellings(upstream, with_query=True)
+        return not own or not spellings.isdisjoint(own)
     templates = (upstream, upstream.casefold(), unquote(upstream).casefold())
     return len(uri) <= _MOST_URI and any(
         _is_of_template(template, text) for template in templates for text in (uri, *spellings)
@@ -72,12 +73,12 @@ def _may_be_of(offer: ServerOffer, uri: str, spellings: frozenset[str]) -> bool:
 
 
 def _spellings(uri: str, *, with_query: bool = False) -> frozenset[str]:
-    """Return what a server may read instead of a URI; nothing if it is encoded too often.
+    """Return what a server may read instead of a URI; nothing if that cannot be said, as of one with a backslash.
 
     By default, these are the texts with and without the query and the fragment.
     """
     # A server's parser may leave these out, or read them as others: it would open another resource than the one that
-    # was decided about (test_a_spelling_that_parsers_normalise_opens_nothing).
+    # was decided about (test_no_template_opens_a_resource_that_a_role_is_denied).
     if _NOT_IN_A_URI.search(uri) or _OTHER_AUTHORITY.match(uri):
         return frozenset()
     for _ in range(_MOST_ESCAPES):
