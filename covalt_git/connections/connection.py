@@ -408,24 +408,11 @@ class Connection:
     async def _definitions(self, client: Client) -> list[JsonObject]:
         if self._tools is not None:
             return self._tools
-        tools: list[JsonObject] = []
-        cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            try:
-                # An answer from a cache would hide that a tool has changed.
-                page = await client.list_tools(cursor=cursor, cache_mode="bypass")
-            except Exception as error:  # noqa: BLE001 - the SDK raises many types
-                raise self._request_error(error) from None
-            tools += (
-                tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                for tool in page.tools
-            )
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        listed, self._unlisted = _masked(
-            mask_of(self.definition), [("tool", tool) for tool in tools]
-        )
+        try:
+            tools = await _pages("tool", client.list_tools, "tools")
+        except Exception as error:  # noqa: BLE001 - the SDK raises many types
+            raise self._request_error(error) from None
+        listed, self._unlisted = _masked(mask_of(self.definition), tools)
         self._tools = [tool for _, tool in listed]
         self._last_used = asyncio.get_running_loop().time()
         return self._tools
@@ -696,12 +683,13 @@ def _note(notes: Iterable[str], caller: EventHandlers) -> None:
 
 
 async def _pages(
-    kind: OfferKind, request: Callable[..., Awaitable[Any]], name: str
-) -> list[tuple[OfferKind, JsonObject]]:
+    kind: Kind, request: Callable[..., Awaitable[Any]], name: str
+) -> list[tuple[Kind, JsonObject]]:
     """Return all definitions of a paginated list, with their kind."""
-    definitions: list[tuple[OfferKind, JsonObject]] = []
+    definitions: list[tuple[Kind, JsonObject]] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
+        # An answer from a cache would hide that a definition has changed.
         page = await request(cursor=cursor, cache_mode="bypass")
         definitions += (
             (kind, definition.model_dump(mode="json", by_alias=True, exclude_none=True))

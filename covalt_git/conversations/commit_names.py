@@ -84,7 +84,7 @@ def resolve(chat: ChatStore, name: str) -> str:
         return head
     if is_full_id(name) and name in _known(chat):
         return name
-    _, messages, records, references, applications, abbreviated = _matches(chat, name)
+    messages, records, references, applications, abbreviated = _matches(chat, name)
     oids = messages or records
     if not oids:
         # Both meanings, so that a name that an agent has chosen is ambiguous and not a trap
@@ -143,9 +143,8 @@ def of_call(chat: ChatStore, call_id: str) -> str:
 
 
 def _matches(chat: ChatStore, name: str) -> Iterator[list[str]]:
-    """Yield the commits that match by each rule, in the order of the rules, for a name that is not a branch."""
+    """Yield the commits that match by each rule, in the order of the rules; branches and full ids are not among them."""
     commits = chat.reachable()
-    yield [name] if name in commits else []
     message_id = name.removeprefix(_MESSAGE)
     # The text of a message says whether it can have the name, so most commits are not parsed.
     encoded = canonical_json.dumps(message_id).decode()[1:-1]
