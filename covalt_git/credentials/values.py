@@ -127,7 +127,7 @@ class Mask:
 
     def place(self, content: bytes) -> int | None:
         """Return the offset of the first value in ``content``, or None."""
-        places = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
+        places = (content.find(_encoded(form)) for form in self._forms)
         return min((place for place in places if place >= 0), default=None)
 
     def text(self, text: str) -> str:
@@ -147,7 +147,7 @@ class Mask:
     def content(self, content: bytes) -> bytes:
         """Return bytes with the values masked, as encoded in UTF-8."""
         for form in self._forms:
-            content = content.replace(form.encode(), MASK.encode())
+            content = content.replace(_encoded(form), MASK.encode())
         return content
 
     def value(self, value: Any) -> Any:
@@ -164,6 +164,14 @@ class Mask:
             # A number can be a PIN or a key; true and false are no secrets.
             return MASK if json.dumps(value) in self._forms else value
         return value
+
+
+def _encoded(form: str) -> bytes:
+    """Return the bytes of a form; those of a variable that is not UTF-8 are surrogates in its text."""
+    try:
+        return form.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate of another origin, such as one in JSON
+        return form.encode("utf-8", "surrogatepass")
 
 
 def _without_rest(text: str, form: str, least: int) -> str:

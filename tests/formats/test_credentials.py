@@ -70,6 +70,16 @@ def test_a_private_key_of_openssh_is_a_credential(
         assert {note.secret for note in notes} == {"DEPLOY"}
 
 
+def test_a_line_of_a_private_key_that_looks_like_a_variable_hides_no_key() -> None:
+    lines = [CANARY[:17] * 4, CANARY[3:] * 4, "+KxJJrYi0J2RJ1xXXBwLW+n1vZmRcMKn1zunPw=="]
+    begin, end = (f"-----{word} OPENSSH PRIVATE KEY-----" for word in ("BEGIN", "END"))
+    key = "\n".join([begin, *lines, end])
+
+    value, _ = replace_credentials({"id": "a", "args": [key, key.replace("\n", "\\n")]})
+
+    assert not any(line in json.dumps(value) for line in lines)
+
+
 def test_no_error_has_the_credential() -> None:
     for text in (
         '{"schema": "x", "toolsets": [{"id": "CANARY", "kind": "CANARY"}]',

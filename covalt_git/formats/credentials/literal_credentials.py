@@ -188,7 +188,9 @@ class _Replacer:
         elif isinstance(value, str):
             text = value
             for prefix, literal, name in self._literals(value, place):
-                if prefix + literal in text:
+                # A line of a key can end with `==`, which looks like a variable: the key would not be found any more.
+                is_part = prefix and any(prefix + literal in token for token in self._tokens)
+                if prefix + literal in text and not is_part:
                     reference = self._reference(literal, name, place)
                     text = text.replace(prefix + literal, prefix + reference)
             if text != value:
