@@ -234,7 +234,10 @@ def _rest(reading: DocumentReading) -> Carried:
     rest = Carried()
     value, toolsets = reading.document.value, reading.imported.toolsets
     fates = account(reading, {(at,): CONSUMED for at in range(len(toolsets))}, TOOLSET)
-    left = [loc for loc, why in fates.items() if why == no_field(TOOLSET)] if toolsets else []
+    # Not the document itself, which is empty.
+    left = (
+        [loc for loc, why in fates.items() if loc and why == no_field(TOOLSET)] if toolsets else []
+    )
     above = {loc[:end] for loc in fates.keys() - {*left} for end in range(len(loc) + 1)}
     for loc in left:
         end = next(end for end in range(1, len(loc) + 1) if loc[:end] not in above)

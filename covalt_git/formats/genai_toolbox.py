@@ -43,7 +43,14 @@ _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):(?!-)([^}]*)\}")
 _PLAIN_VALUE = re.compile(r"[\w @:/,-]*")
 _MARK: Final = "\ue000"
 
-_PARAMETER_SHAPE: Final = {"name!": str, "type": str, "description": str, "required": bool}
+_TYPE_SHAPE: Final = {"type": str, "valueType": str}
+_PARAMETER_SHAPE: Final = {
+    "name!": str,
+    "description": str,
+    "required": bool,
+    **_TYPE_SHAPE,
+    "items": {**_TYPE_SHAPE, "items": {**_TYPE_SHAPE, "items": _TYPE_SHAPE}},
+}
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _TOOL_SHAPE: Final = {
     "path": str,
@@ -51,6 +58,7 @@ _TOOL_SHAPE: Final = {
     "method": _METHODS,
     "headers": {str: str},
     "requestBody": str,
+    "annotations": dict,
     **{key: [_PARAMETER_SHAPE] for key in _PLACES},
 }
 _SOURCE_SHAPE: Final = {"baseUrl": str, "headers": {str: str}, "queryParams": dict}
@@ -125,10 +133,11 @@ def read(document: Document, imported: Imported) -> None:
         source_name = str(tool.part.peek("source"))
         source = sources.get(source_name, _Entry("", "", Part({}), ()))
         reason = _refusal(tool, source, source_name)
+        if tool.type == "http":
+            unused.pop(source_name, None)
         if reason:
             imported.lost[tool.part.loc] = reason
         else:
-            unused.pop(source_name, None)
             output = toolset.item("tools", id=names[tool.name])
             _Reader(output, tool, source, imported).read()
     for element in unused.values():
@@ -159,9 +168,11 @@ def _refusal(tool: _Entry, source: _Entry, source_name: str) -> str:
     """Return why a tool is not one that covalt-git can run; empty if it is."""
     if tool.type != "http":
         return f"the type {tool.type!r} has no counterpart; only http has"
-    if source.type != "http" or not is_url(
-        source.part.peek("baseUrl", "") + tool.part.peek("path", "")
-    ):
+    if not source.type:
+        return f"there is no source {source_name!r}"
+    if source.type != "http":
+        return f"the source {source_name!r} is of the type {source.type!r}, not http"
+    if not is_url(source.part.peek("baseUrl", "") + tool.part.peek("path", "")):
         return f"the source {source_name!r} has no baseUrl of http or https"
     for key in _PLACES:
         for item in tool.part.parts(key):
@@ -274,7 +285,7 @@ class _Reader:
 
 def _read_schema(schema: Node, parameter: Part) -> None:
     """Fill the JSON Schema of a parameter, or of the items of one."""
-    kind = parameter.peek("type", "string")
+    kind = str(parameter.peek("type", "string"))
     schema.value["type"] = _TYPES.get(kind, kind)
     if "type" in parameter:
         schema.trace(("type",), parameter["type"].loc)

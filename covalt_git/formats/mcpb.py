@@ -163,9 +163,11 @@ def _uv_options(files: Mapping[str, bytes]) -> list[str]:
         project = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("project", {})
     except (ValueError, RecursionError):
         project = {}
+    project = project if isinstance(project, dict) else {}
     if isinstance(project.get("requires-python"), str):
         args += ["--python", escaped(project["requires-python"])]
-    for item in project.get("dependencies", ()):
+    dependencies = project.get("dependencies")
+    for item in dependencies if isinstance(dependencies, list) else ():
         args += ["--with", escaped(item)] if isinstance(item, str) else []
     return args
 

@@ -26,9 +26,9 @@ _TRANSPORTS: Final = {
     "streamable": "streamable-http",
     "streamable-http": "streamable-http",
 }
-_ENV_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACES: Final = re.compile(r"\{([^{}]+)\}")
-_ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=\{[^{}]+\}")
+_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=\{[^{}]+\}")
 _TAG: Final = re.compile(r"(?<=[\w.-])(@[^/]*|:[^/]*|==.*)\Z")
 """The version or digest at the end of a package's name."""
 
@@ -43,6 +43,7 @@ _PACKAGE_SHAPE: Final = {
     "runtimeArguments": _INPUTS,
     "packageArguments": _INPUTS,
     "environmentVariables": _INPUTS,
+    "transport": {"type": str, "url": str},
 }
 SCHEMA: Final = schema_of(
     {
@@ -176,8 +177,10 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
 
 def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
     """Return why a package is not a command that can be started; empty if it may be."""
-    if identifier is None or not isinstance(identifier.value, str):
+    if identifier is None:
         return "the package has no identifier"
+    if not isinstance(identifier.value, str):
+        return "the identifier of the package is not a text"
     if registry == "mcpb":
         # The URL is the author's, and the message is a command to paste.
         url = shlex.quote(identifier.value)

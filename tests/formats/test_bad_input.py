@@ -1,3 +1,7 @@
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +10,8 @@ import yaml
 
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, documents
+from covalt_git.formats.model import with_values
+from tests.formats import laws
 
 CASES: dict[str, Any] = yaml.load(
     Path(__file__).with_name("bad_input.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
@@ -60,3 +66,49 @@ def test_extensions_of_another_form_are_reported_as_one_value(stored: str) -> No
     lost = [one.pointer for one in done.lost if one.pointer.startswith("/extensions")]
 
     assert lost == ["/extensions/cjson", "/extensions/vscode"]
+
+
+OF_ANOTHER_KIND: list[Any] = [None, 3, ["x"], {"x": 3}, []]
+
+
+def _documents() -> dict[str, Any]:
+    """Return the values of the fixtures by the path; those of several YAML documents are a list of them."""
+    return {
+        str(file.relative_to(laws.FIXTURES)): documents.parse(file.read_bytes(), file.name).value
+        for file in sorted(laws.FIXTURES.rglob("*"))
+        if file.suffix in (".json", ".yaml", ".toml")
+    }
+
+
+DOCUMENTS = _documents()
+
+
+def places(value: Any, loc: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the place of a value and of each value in it."""
+    yield loc
+    entries = (
+        value
+        if isinstance(value, dict)
+        else dict(enumerate(value))
+        if isinstance(value, list)
+        else {}
+    )
+    for key, inner in entries.items():
+        yield from places(inner, (*loc, key))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_value_of_another_kind_at_any_place_is_converted_or_refused(path: str) -> None:
+    source = conversion.find_format(path.partition("/")[0])
+    document = DOCUMENTS[path]
+
+    for loc, value in product(places(document), OF_ANOTHER_KIND):
+        changed = json.dumps(with_values(document, {loc: value})).encode()
+        with suppress(CovaltError):
+            parsed = documents.parse(changed, "input.json")
+            conversion.convert(
+                parsed,
+                conversion.recognize(parsed, source.name),
+                conversion.find_format("toolset"),
+                skip_bad=True,
+            )
