@@ -211,13 +211,9 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
     if tool.confirmation:
         return False
     name = tool.id.name
-    declared = (
-        next(
-            (declaration for declaration in toolset.manifest.tools if declaration.id == name), None
-        )
-        if (toolset.manifest is not None and tool.kind != "mcp")
-        else None
-    )
+    manifest = toolset.manifest if tool.kind != "mcp" else None
+    declarations = manifest.tools if manifest is not None else []
+    declared = next((entry for entry in declarations if entry.id == name), None)
     override = toolset.state.overrides.get(name) or toolset.state.overrides.get(tool.tool_id)
     return (
         tool.kind == "mcp"
