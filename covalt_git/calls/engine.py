@@ -396,6 +396,8 @@ class Engine:
 
         If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.
         """
+        # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
+        # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
         if target.tool.kind == "builtin":
             with self._running(call):
                 self.follower.report(Started(call.id))
@@ -436,6 +438,7 @@ class Engine:
         # Pydantic refused the arguments before the function ran, so the call is not recorded, as if the schema had
         # refused it. An approved call stays: its approval is decided, so its end has to be recorded too.
         if outcome.status == "invalid_arguments" and call.execution_id is None:
+            # `begin` has stored it as running, which the next writer would record as interrupted.
             writer.drop_call(call.id)
             raise preconditions.refused(call.tool_id, outcome.problems, target)
         # Only the import of the module shows what a decorator requires, and the function has not begun. So the running
