@@ -217,7 +217,7 @@ class Engine:
         self, chat: ChatStore, target: Found, request: CallRequest, *, base: str | None
     ) -> PendingCall:
         """Return the call of a request, which begins now on the files of the commit ``base``."""
-        message_id = request.message_id
+        message_id, toolset = request.message_id, target.toolset
         return PendingCall(
             id=request.call_id or new_id(),
             chat_id=chat.id,
@@ -230,7 +230,11 @@ class Engine:
             started_at=commits.now(),
             message_id=None if message_id is None else conversation.of_call(chat, message_id),
             base=base,
-            toolset=_version_of(target),
+            toolset=ToolsetVersion(
+                id=toolset.id,
+                version=toolset.manifest.version if toolset.manifest else "",
+                digest=toolset.digest,
+            ),
         )
 
     def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
@@ -581,9 +585,3 @@ class Engine:
         if target.tool.kind == "http":
             return http_calls.run(job, call.args)
         return mcp_calls.run(job, call.args)
-
-
-def _version_of(target: Found) -> ToolsetVersion:
-    manifest = target.toolset.manifest
-    version = manifest.version if manifest else ""
-    return ToolsetVersion(id=target.toolset.id, version=version, digest=target.toolset.digest)
