@@ -5,8 +5,8 @@ SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-# Two more than there are cores: tests wait for disks, and for what they start.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# More workers than cores spend more on imports and on fixtures of the session than the waits of tests leave idle.
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 THEIRS := $(VENV)/servers
 
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.

@@ -217,7 +217,7 @@ class Engine:
         self, chat: ChatStore, target: Found, request: CallRequest, *, base: str | None
     ) -> PendingCall:
         """Return the call of a request, which begins now on the files of the commit ``base``."""
-        message_id = request.message_id
+        message_id, toolset = request.message_id, target.toolset
         return PendingCall(
             id=request.call_id or new_id(),
             chat_id=chat.id,
@@ -230,7 +230,11 @@ class Engine:
             started_at=commits.now(),
             message_id=None if message_id is None else conversation.of_call(chat, message_id),
             base=base,
-            toolset=_version_of(target),
+            toolset=ToolsetVersion(
+                id=toolset.id,
+                version=toolset.manifest.version if toolset.manifest else "",
+                digest=toolset.digest,
+            ),
         )
 
     def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
@@ -396,6 +400,8 @@ class Engine:
 
         If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.
         """
+        # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
+        # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
         if target.tool.kind == "builtin":
             with self._running(call):
                 self.follower.report(Started(call.id))
@@ -436,6 +442,7 @@ class Engine:
         # Pydantic refused the arguments before the function ran, so the call is not recorded, as if the schema had
         # refused it. An approved call stays: its approval is decided, so its end has to be recorded too.
         if outcome.status == "invalid_arguments" and call.execution_id is None:
+            # `begin` has stored it as running, which the next writer would record as interrupted.
             writer.drop_call(call.id)
             raise preconditions.refused(call.tool_id, outcome.problems, target)
         # Only the import of the module shows what a decorator requires, and the function has not begun. So the running
@@ -578,9 +585,3 @@ class Engine:
         if target.tool.kind == "http":
             return http_calls.run(job, call.args)
         return mcp_calls.run(job, call.args)
-
-
-def _version_of(target: Found) -> ToolsetVersion:
-    manifest = target.toolset.manifest
-    version = manifest.version if manifest else ""
-    return ToolsetVersion(id=target.toolset.id, version=version, digest=target.toolset.digest)

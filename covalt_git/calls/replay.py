@@ -156,7 +156,9 @@ def replay(
             # (test_the_user_approves_only_the_call_and_the_code_that_they_were_asked_about).
             if not approve or approved not in {None, digest}:
                 raise ReplayNeedsApprovalError(call, reasons, text, digest)
-            _check_may_approve(engine, target)
+            for tool in target.tools:
+                if not engine.catalog.may_approve(tool).allowed:
+                    raise MayNotApproveError(engine, tool)
 
         keeps_branch = False
         copy_writer = Writer(copy, writer.by)
@@ -231,12 +233,6 @@ def _run(
     writer.decide(approval, "approved", decided_by=by, decision_reason=reason)
     call = call.model_copy(update={"execution_id": approval.execution_id})
     return engine.run(writer, call, target, confirmed=True)
-
-
-def _check_may_approve(engine: Engine, target: Found) -> None:
-    for tool in target.tools:
-        if not engine.catalog.may_approve(tool).allowed:
-            raise MayNotApproveError(engine, tool)
 
 
 def _compare(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from covalt_git.cli.terminal.progress import FollowedCalls
     from covalt_git.json_values import JsonObject
-    from covalt_git.operations.calls import BatchedCall, CallAnswer
+    from covalt_git.operations.call_batch import BatchedCall
+    from covalt_git.operations.calls import CallAnswer
 
 Became = Literal["ran", "failed", "waiting", "already"]
 """Outcome of a call; ``already``: a call with the same id was made before, with any outcome."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,7 +66,7 @@ def context(**options: Any) -> Context:
                     "progress": Bar("toolsets"),
                     "waiting": waiting,
                     "report_notes": notes,
-                    "report": _report,
+                    "report": partial(output.say, err=True, dim=True),
                     "check_user": check_user,
                     **options,
                 },
@@ -131,10 +132,6 @@ def check_user(reason: str | None, what: str = TRUSTING, *, elsewhere: str = "")
             hint=f"run this at a terminal{', or ' + elsewhere if elsewhere else ''}; --help has the option for scripts",
             code="terminal_needed",
         )
-
-
-def _report(step: str) -> None:
-    output.say(step, err=True, dim=True)
 
 
 def synced(index: Index) -> None:

@@ -36,7 +36,10 @@ def list_tools(protocol: str) -> None:
     Example: covalt-git registry list --protocol http
     """
     listing = ask_to_print(tool_registry.list_registered_tools, protocol=protocol)
-    rows = [_line(tool) for tool in listing.tools]
+    rows = [
+        (tool.tool_id, tool.tool, tool.calls or "-", ", ".join(tool.protocols), _state(tool))
+        for tool in listing.tools
+    ]
     output.table(rows, titles=_TITLES, empty="no tool is registered")
     print_problems(listing.problems, context().project.root)
 
@@ -88,10 +91,6 @@ def remove(tool_id: str) -> None:
     """
     tool = ask_to_print(tool_registry.remove_registered_tool, tool_id=tool_id)
     output.say(f"removed {tool.tool_id}")
-
-
-def _line(tool: RegisteredTool) -> tuple[str, ...]:
-    return tool.tool_id, tool.tool, tool.calls or "-", ", ".join(tool.protocols), _state(tool)
 
 
 def _state(tool: RegisteredTool) -> str:

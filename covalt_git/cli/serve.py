@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import click
@@ -57,7 +58,7 @@ def command(
     serve(
         given["root"] if root is None else root,
         on_ready=ready,
-        on_request=_log_request if verbose else None,
+        on_request=partial(output.say, err=True, dim=True) if verbose else None,
         host=host,
         port=port,
         role=given["role"],
@@ -88,7 +89,3 @@ def print_url(serving: ServedProject) -> None:
 def open_pages(serving: ServedProject) -> None:
     """Open the pages; in a thread, because a terminal browser runs until the user quits it."""
     threading.Thread(target=programs.browse, args=(serving.url,), daemon=True).start()
-
-
-def _log_request(line: str) -> None:
-    output.say(line, err=True, dim=True)

@@ -139,7 +139,9 @@ class _ReceivedPack(PackFile):
         self._limits = limits
         self._total = 0
         self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
-        # Offset and id of objects whose deltas are not applied yet, and their depths in chains.
+        # Offset and id of objects whose deltas are not applied yet, and how many deltas of this pack lead to each: 0 of
+        # an object that is no delta, and of a base in the store.  The store's own chain to that base does not count,
+        # because PackFile.read follows a chain within its pack only.
         self._ready: list[tuple[int | bytes, bytes, int]] = []
 
     def make_index(self) -> Collection[bytes]:
@@ -208,6 +210,8 @@ class _ReceivedPack(PackFile):
 
     def _follow(self) -> None:
         """Add the results of all deltas that are based on ready objects, and then of the deltas based on these."""
+        # Depth first: the result of a delta is the base of the next one while it is still in the cache.  Breadth first,
+        # many chains would push each other out of it, and each delta would apply all of its chain again.
         while self._ready:
             place, oid, depth = self._ready.pop()
             deltas = self._waiting.pop(place, []) + self._waiting.pop(oid, [])

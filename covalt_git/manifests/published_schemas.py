@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -206,6 +207,7 @@ def published_schema(name: str) -> JsonObject:
     return {key: _tidy(value) for key, value in schema.items()}
 
 
+@cache  # Pydantic takes 15 ms for a schema, which is the same for all projects that a process creates.
 def schema_text(name: str) -> str:
     """Return a published schema as the text of its file."""
     return json.dumps(published_schema(name), indent=2, ensure_ascii=False) + "\n"

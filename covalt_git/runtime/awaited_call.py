@@ -1,6 +1,9 @@
 """Our side of one call in a sandbox: the request, its events and answer, and its limits.
 
-Received data is not trusted: what a tool sends can affect its own call only.
+Received data is not trusted: what a tool sends can affect its own call only.  One exception: the module that a sandbox
+imports has the connection of ``ENDED``, and can write a well-formed one.  Then the call ends early, and its sandbox is
+reused although the tool may still run; but only for calls of the same code in the same workspace, and never if the
+toolset is imported: such a sandbox serves one call.
 """
 
 from __future__ import annotations

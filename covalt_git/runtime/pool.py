@@ -59,7 +59,11 @@ class NoWorkerError(CovaltError):
 
 
 class SandboxSpec(NamedTuple):
-    """Everything that a warm sandbox depends on; ``warm`` means that it may serve further calls."""
+    """Everything that a warm sandbox depends on: a call uses an idle one only if all of it is equal.
+
+    ``warm`` means that it may serve further calls.  A sandbox of an imported toolset may not, so that none of its
+    processes outlives a call; and it is a field, so that a toolset that is imported now gets no sandbox from before.
+    """
 
     toolset: ToolsetCopy
     module: str

@@ -129,6 +129,9 @@ class Switch:
         for change in self.changes:
             if change.new is None:
                 present = root.state(change.path, store.object_format)
+                # No system call removes a file only if it has a certain content. The chat's lock excludes tools and
+                # other commands, but an editor can save between the read and the unlink, and that edit is lost.
+                # So the content is read just before, and not once for all files.
                 if present == change.old:
                     root.unlink(change.path)
                 # None: a switch that was killed has removed it, or a user has; its folder may still be left.
@@ -143,6 +146,7 @@ class Switch:
             if change.new is not None:
                 present = root.state(change.path, store.object_format)
                 is_old = present in (None, change.old)
+                # Only if git's mode stays: a program that becomes a plain file loses rights by the change itself.
                 if (
                     present is not None
                     and present == change.old
@@ -165,6 +169,9 @@ class Switch:
 
 def _take_narrow_mode(root: Folder, path: str, staged: Path) -> None:
     """Restrict a staged file as the file that it replaces: others must not get access to it by an edit or undo."""
+    # Git stores of a mode only whether the file is executable, so an undo turned 0600 into 0644 without a word
+    # (test_a_narrow_mode_stays_as_long_as_the_file_does). In staging, because after the rename others could open the file before
+    # its mode changes.  A link has no rights of its own, and chmod would follow it.
     with unless_changed(), root.parent_of(path) as (parent, name):
         mode, new = (os.lstat(name, dir_fd=parent).st_mode, staged.lstat().st_mode)
         if stat.S_ISREG(mode) and stat.S_ISREG(new) and new & ~mode & 0o777:

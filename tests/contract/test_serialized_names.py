@@ -11,7 +11,6 @@ import pytest
 from flask import Flask
 from werkzeug.exceptions import default_exceptions
 
-from covalt_git.calls.batch import BatchLine
 from covalt_git.calls.telemetry import observe_call
 from covalt_git.cli.terminal import json_log, output
 from covalt_git.connections.token_store import StoredLogin
@@ -24,6 +23,7 @@ from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import ToolLock
+from covalt_git.operations.call_batch import BatchLine
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.update_lock import _Note
 from covalt_git.workspaces import writing

@@ -11,8 +11,6 @@ from tests.journeys.terminal import Terminal
 from tests.mcp_client import add_toolset
 from tests.server.hostile import ENDS, MANIFEST, TOOLS
 
-pytestmark = pytest.mark.stress  # seven tools at once reach their limits of time and memory
-
 
 @pytest.fixture
 def client(project: Terminal) -> Iterator[httpx2.Client]:

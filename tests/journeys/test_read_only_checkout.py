@@ -5,10 +5,22 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+# One process for all: a start of Python for each command would take most of the time.
+EACH = """\
+import sys
+from covalt_git.cli import main
+for command in sys.argv[1:]:
+    try:
+        main(command.split())
+    except SystemExit as ended:
+        if ended.code:
+            print("failed:", command, flush=True)
+"""
 COMMANDS = (
     "validate",
     "toolset list",
@@ -46,14 +58,11 @@ def read_only(root: Path, script: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("index", ["current", "outdated", "missing", "damaged"])
-def test_lists_and_searches_work_in_a_read_only_checkout(root: Path, index: str) -> None:
-    program = shlex.join([sys.executable, "-m", "covalt_git"])
-    run = f"cd {shlex.quote(str(root))}; {program}"
-    subprocess.run(
-        ["sh", "-euc", f"{run} chat new --id c1; {program} tool list"],
-        check=True,
-        capture_output=True,
-    )
+def test_lists_and_searches_work_in_a_read_only_checkout(
+    root: Path, index: str, cli: Callable[..., tuple[int, str]]
+) -> None:
+    cli("chat", "new", "--id", "c1")
+    cli("tool", "list")
     file = root / "data" / "index.db"
     if index == "outdated":
         manifest = root / "toolsets/data-lab/toolset.yaml"
@@ -64,8 +73,7 @@ def test_lists_and_searches_work_in_a_read_only_checkout(root: Path, index: str)
     elif index == "damaged":
         file.write_bytes(file.read_bytes()[:5000].ljust(60_000, b"x"))
 
-    script = "\n".join(f"{program} {one} || echo failed: {one}" for one in COMMANDS)
-    done = read_only(root, script)
+    done = read_only(root, shlex.join([sys.executable, "-c", EACH, *COMMANDS]))
 
     assert "failed: " not in done.stdout, done.stdout + done.stderr
     assert "data-lab:summarize" in done.stdout

@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.terminal import Terminal
-
-pytestmark = pytest.mark.stress  # it builds and installs the wheel
 
 
 def test_a_person_calls_tools_and_clones_the_chat(tmp_path: Path, wheel_scripts: Path) -> None:

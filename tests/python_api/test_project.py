@@ -11,6 +11,7 @@ import pytest
 import covalt_git
 from covalt_git import Chat, CovaltError, Project, open_project
 from covalt_git.python_api.chat import CallResult
+from covalt_git.python_api.session import Session
 from tests.api_client import configure
 from tests.toolsets.projects import REPOSITORY
 
@@ -75,7 +76,10 @@ def test_a_pending_call_runs_when_it_is_approved(project: Project, chat: Chat) -
     assert chat.log()[0].id == approved.commit
 
 
-def test_a_closed_project_leaves_no_process_and_does_nothing(root: Path) -> None:
+def test_a_closed_project_leaves_no_process_and_does_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "_open", 0)  # other tests of this process may leave projects open
     open_project(
         root
     ).close()  # ends what other tests of this process have left, which the call would use

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.models.calls import SandboxLevel
+from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.policy import Policy, SandboxError
 from covalt_git.runtime.sandbox.trial import attempt
@@ -41,6 +42,8 @@ def test_descriptor_on_a_folder_is_refused(policy: Policy, level: SandboxLevel) 
 def test_process_with_threads_is_refused(policy: Policy, level: SandboxLevel) -> None:
     report, end = os.pipe()
     if (child := os.fork()) == 0:
+        # Other tests of this process may leave folders open, which are refused first.
+        system_calls.close_all_but(end)
         threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
         try:
             enter(policy, level)

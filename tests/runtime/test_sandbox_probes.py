@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import covering_pairs
 from tests.runtime.in_sandbox import HOLDING, LEVELS, python_for_everybody
 from tests.stress import probe_runner
 from tests.stress.sandbox_probes import PASSES, PROBES
@@ -21,8 +22,9 @@ def test_every_probe_has_a_name_and_no_probe_was_lost() -> None:
     assert set(PASSES) == set(NAMES)
 
 
-@pytest.mark.parametrize("as_user", [False, True] if AS_ROOT else [False])
-@pytest.mark.parametrize("level", HOLDING)
+@pytest.mark.parametrize(
+    ("level", "as_user"), covering_pairs(HOLDING, [False, True] if AS_ROOT else [False])
+)
 def test_probe_is_refused(level: str, *, as_user: bool) -> None:
     options = {}
     if as_user:

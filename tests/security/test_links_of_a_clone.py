@@ -13,6 +13,7 @@ from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.project import Project
 from covalt_git.system.links import LinkedFolderError
 from tests.api_client import make_project
+from tests.examples import covering_pairs
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -41,6 +42,10 @@ LINKS = [
 ]
 
 
+def name_of(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else " ".join(value)
+
+
 def tree(folder: Path) -> list[str]:
     return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*"))
 
@@ -65,8 +70,7 @@ def link(root: Path, path: str, outside: Path) -> None:
         place.symlink_to(outside / "moved")
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("path", LINKS)
+@pytest.mark.parametrize(("path", "command"), covering_pairs(LINKS, COMMANDS), ids=name_of)
 def test_no_command_writes_through_a_link(
     root: Path,
     tmp_path: Path,
@@ -239,8 +243,9 @@ def run(root: Path, *args: str) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize("command", CHAT_COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("path", CHAT_LINKS)
+@pytest.mark.parametrize(
+    ("path", "command"), covering_pairs(CHAT_LINKS, CHAT_COMMANDS), ids=name_of
+)
 def test_no_command_leaves_a_chat_through_a_link(
     root: Path, tmp_path: Path, path: str, command: tuple[str, ...]
 ) -> None:

@@ -58,6 +58,8 @@ class WarmSandbox:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Interpreters that a tool starts by multiprocessing would import this program as its own.
         sys.modules["__main__"] = ModuleType("__main__")
+        # A process group of its own, which the fork server kills: without namespaces, processes of the tool would stay.
+        # Before `enter`: the seccomp filter denies setsid, so that a tool cannot leave the group.
         os.setsid()
         system_calls.die_with(parent)
         tool_process.redirect_streams(printed)
@@ -66,8 +68,9 @@ class WarmSandbox:
         self._calls = socket.socket(fileno=_CALLS)
         tool = self._load()
         if tool.failure is None and self._request["warm"] and self._can_be_forked():
-            # What is buffered, each fork would print again.  A collection in it would copy the pages that they share.
+            # A collection in a fork would write to the objects of the module, and so copy the pages that forks share.
             gc.freeze()
+            # Each fork would print what is buffered again.
             tool_process.flush_streams()
             self._fork_for_each_call(tool)
         # It makes a single call itself: a fork would lack the module's threads, or its files would be removed.
@@ -95,7 +98,9 @@ class WarmSandbox:
             connection.close()
             if output is not None:
                 os.close(output)
-            tool_process.redirect_streams(0)  # the output of the import ends with the first call
+            # To /dev/null (descriptor 0). The first call printed to the pipe of the import, and a copy of it here would
+            # leave the pipe without an end for its reader.
+            tool_process.redirect_streams(0)
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             # First whether a process is left: it could write new files while the old ones are removed.
             is_reusable = (

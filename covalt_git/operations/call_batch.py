@@ -22,6 +22,7 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.manifests.model_errors import model_errors
 from covalt_git.models.base import StrictModel
+from covalt_git.operations.registry import Result
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
@@ -48,12 +49,15 @@ class BatchLine(StrictModel):
     message: str | None = None
 
 
-class BatchCall(NamedTuple):
-    """One call of a batch: its line number, from 1, its chat, and the request."""
+class BatchedCall(Result):
+    """A call of a batch, and the number of its line, from 1."""
 
     line: int
     chat_id: str
-    request: CallRequest
+    tool_id: str
+    args: JsonObject
+    message_id: str | None
+    call_id: str | None
 
 
 class _Batch(NamedTuple):
@@ -67,7 +71,7 @@ class _Batch(NamedTuple):
 
 def read_batch(
     text: str, name: str, *, engine: Engine, chats: Chats, chat_id: str | None
-) -> list[BatchCall]:
+) -> list[BatchedCall]:
     """Return the calls of a batch, all of them valid now; empty lines are ignored.
 
     ``name`` is the file's name in problems, ``chat_id`` the chat of lines that name none.
@@ -76,17 +80,17 @@ def read_batch(
         BadBatchError: with the problems of all lines.
     """
     batch = _Batch(name, engine, chats, chat_id)
-    calls: list[BatchCall] = []
+    calls: list[BatchedCall] = []
     problems: list[Problem] = []
     lines_by_id: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         read = _read(batch, line, number)
-        if not isinstance(read, BatchCall):
+        if not isinstance(read, BatchedCall):
             problems += read
             continue
-        call_id = read.request.call_id
+        call_id = read.call_id
         # The second line would be taken for a repetition of the first one, and its own call would never run.
         if call_id is not None and lines_by_id.setdefault(call_id, number) != number:
             what = f"line {lines_by_id[call_id]} has the same id"
@@ -99,7 +103,7 @@ def read_batch(
     return calls
 
 
-def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
+def _read(batch: _Batch, line: str, number: int) -> BatchedCall | list[Problem]:
     """Return the call on a line, or its problems."""
     try:
         value = canonical_json.loads(line)
@@ -132,12 +136,10 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
         hint = 'add "chat": ..., or name the chat of all lines: covalt-git call CHAT --batch FILE'
         message = "the call has no chat"
         return [_problem(batch, line, number, "", codes.MISSING_KEY, message, hint)]
-    call = BatchCall(
-        number, chat_id, CallRequest(parsed.tool, parsed.args, parsed.message, parsed.id)
-    )
-    key, refusal = _find_error(batch, call)
+    request = CallRequest(parsed.tool, parsed.args, parsed.message, parsed.id)
+    key, refusal = _find_error(batch, chat_id, request)
     if refusal is None:
-        return call
+        return BatchedCall.of(request, line=number, chat_id=chat_id)
     if isinstance(refusal, InvalidArgumentsError):
         return [
             _problem(
@@ -154,21 +156,23 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
     return [_problem(batch, line, number, key, refusal.code, refusal.message, refusal.hint)]
 
 
-def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None]:
+def _find_error(
+    batch: _Batch, chat_id: str, request: CallRequest
+) -> tuple[str, CovaltError | None]:
     """Return the error of a call that is invalid now, and the key with the wrong value; else None.
 
     A call that already ran under its id is valid.
     """
     key = "chat"
     try:
-        with batch.chats.open(call.chat_id) as chat:
+        with batch.chats.open(chat_id) as chat:
             key = "id"
             # A batch with ids that stopped is started again as a whole. Lines that already ran must pass, even if the
             # tool has changed since.
-            if batch.engine.earlier_outcome(chat, call.request) is not None:
+            if batch.engine.earlier_outcome(chat, request) is not None:
                 return "", None
         key = "tool"
-        batch.engine.check(call.request)
+        batch.engine.check(request)
     except CovaltError as error:
         return "args" if isinstance(error, InvalidArgumentsError) else key, error
     return "", None
