@@ -19,7 +19,7 @@ import pytest
 )
 def test_no_destructive_command_is_proposed(line: str, hint: str) -> None:
     program = "from covalt_git.cli import main; main()"
-    ended = subprocess.run(  # noqa: S603 - our own program
+    ended = subprocess.run(
         [sys.executable, "-c", program, *line.split()], capture_output=True, text=True, check=False
     )
 
