@@ -88,11 +88,12 @@ def test_an_approved_restore_uses_the_commit_that_was_approved(
     world.configure(RULE)
     with world.project().chats.open("c1") as chat, writing(chat) as writer:
         branches.create(writer, "b", commits[0])
+        bad = str(chat.head())
     execution_id = world.ask("workspace:restore", manifest="b")
 
     def move(event: object) -> None:
         if isinstance(event, Started):  # after the approval was checked
-            git(world.root / "data/chats/c1/store.git", "update-ref", "refs/heads/b", commits[1])
+            git(world.root / "data/chats/c1/store.git", "update-ref", "refs/heads/b", bad)
 
     world.project().approvals(follower=Follower(move)).approve(execution_id)
 
