@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 NEEDS_APPROVAL = 4
@@ -142,15 +142,27 @@ class StaleError(CovaltError):
 
 
 class UnknownNameError(CovaltError):
-    """A name that does not exist; the hint suggests the most similar existing name."""
+    """A name that does not exist; the hint suggests the most similar existing name.
+
+    If names are of things that run, ``is_harmless`` decides whether one is suggested, as in :func:`nearest_harmless`.
+    """
 
     http_status = 404
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, list_with: str) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        list_with: str,
+        is_harmless: Callable[[str], bool] | None = None,
+    ) -> None:
         known = list(known)
         # Users often leave out the namespace of a tool.
         same = (one for one in known if one.endswith(f":{name}"))
-        nearest = next(same, None) or nearest_name(name, known)
+        # A complete name that lacks only its namespace is not misspelt, so its tool is meant.
+        nearest = next(same, None) or nearest_harmless(name, known, is_harmless or bool)
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
         self.code = f"unknown_{kind.replace(' ', '_')}"
@@ -227,3 +239,14 @@ def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
         left[0] -= len(names)
     similar = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
     return similar[0] if similar else None
+
+
+def nearest_harmless(
+    name: str, known: Iterable[str], is_harmless: Callable[[str], bool], *, cutoff: float = 0.5
+) -> str | None:
+    """Return the nearest of the names of things that run; None if that one may delete or overwrite something.
+
+    A user or an agent runs what is proposed, so something destructive is run by its own name only.
+    """
+    near = nearest_name(name, known, cutoff=cutoff)
+    return near if near is not None and is_harmless(near) else None

@@ -44,7 +44,7 @@ def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
     """
     try:
         head = writer.chat.head()
-        change = _TOOLS[target.tool.tool_id](writer.chat, head, call.args)
+        change = _TOOLS[target.tool.tool_id](writer.chat, head, _as_approved(writer.chat, call))
         outcome = Outcome("success", change.result)
         record = record_of(writer, call, target, outcome, None, level=None, read=None)
         manifest_id = _commit(writer, call, record, change, head)
@@ -57,6 +57,14 @@ def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
     call_outcome = as_recorded(writer.chat, writer.chat.manifest(manifest_id))
     notes = call_outcome.notes.model_copy(update={"lost": (*call_outcome.notes.lost, *writer.lost)})
     return call_outcome._replace(notes=notes)
+
+
+def _as_approved(chat: ChatStore, call: PendingCall) -> JsonObject:
+    """Return the arguments of a call, with the commits that its approval stored in place of their names."""
+    # Git can move a branch after the approval was checked, because it does not take the chat's lock
+    # (test_an_approved_restore_uses_the_commit_that_was_approved).
+    approval = None if call.execution_id is None else chat.approval(call.execution_id)
+    return call.args if approval is None else {**call.args, **approval.commits}
 
 
 def _commit(

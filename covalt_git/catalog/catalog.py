@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.access import NamedTool, Visibility, sees_everything
 from covalt_git.access.security import security_refusal
 from covalt_git.catalog import toolset_cache
+from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
@@ -292,11 +293,24 @@ class Catalog(Visibility):
             if tool_id.startswith(f"{namespace}:") or tool_id.endswith(f":{name}")
         ]
         likely = likely or visible
-        error = UnknownNameError("tool", text, likely, list_with="covalt-git tool list")
+        error = UnknownNameError(
+            "tool",
+            text,
+            likely,
+            list_with="covalt-git tool list",
+            is_harmless=self._is_harmless,
+        )
         # The command names the toolset of the server, which other roles may not see.
         if sees_everything(self.config, self.principal):
             error.hint = self._refresh_hint(namespace) or error.hint
         return error
+
+    def _is_harmless(self, tool_id: str) -> bool:
+        """Return whether a tool may be proposed; from the index, because finding a tool can end here again."""
+        if tool_id in BUILTINS:
+            return not may_destroy(BUILTINS[tool_id])
+        with ToolQueries.open(self.root, self.config.workspace) as index:
+            return not any(may_destroy(t) for t in index.tools() if t.tool_id == tool_id)
 
     def _refresh_hint(self, namespace: str) -> str:
         """Return the command that lists the tools of an MCP server that has no lock yet."""

@@ -6,12 +6,12 @@ project's own toolset can say otherwise; the manifest of an imported toolset can
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.names import ToolId
 from covalt_git.problems import codes
+from covalt_git.text.risky_words import risky_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.source import ToolDefinition
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_RISKY = frozenset(
-    [
-        *("delete", "remove", "drop", "purge", "wipe", "destroy", "truncate"),
-        *("revoke", "send", "publish", "pay"),
-    ]
-)
-"""Words of ids that often name an effect that cannot be undone."""
 
 
 def is_destructive(
@@ -68,12 +61,6 @@ def may_destroy(tool: Tool) -> bool:
         return True
     is_harmless = notes.read_only or notes.destructive is False
     return not is_harmless and risky_word(tool.id.name) is not None
-
-
-def risky_word(name: str) -> str | None:
-    """Return the first word of an id that often names an effect that cannot be undone."""
-    parts = re.split(r"[_.-]", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    return next((part for part in parts if part in _RISKY), None)
 
 
 def check_effects(

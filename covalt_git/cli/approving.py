@@ -42,6 +42,8 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.fact(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
     output.fact(f"arguments: {display.arguments(arguments)}")
+    for argument, commit in approval.commits.items():
+        output.fact(f"{argument} means the commit {commit}")
     output.changes(approval.changes)
     if approval.changes or approval.tool_changed:
         changed = "the files above have" if approval.changes else "the tool or its toolset has"

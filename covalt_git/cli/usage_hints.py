@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.command_names import COMMANDS, GROUP_COMMANDS
-from covalt_git.errors import nearest_name
+from covalt_git.errors import nearest_harmless
+from covalt_git.text.risky_words import is_harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ _GIT_COMMANDS = {
     "rebase": "covalt-git chat merge CHAT BRANCH",
     "reset": "covalt-git chat restore CHAT COMMIT, which keeps the history",
     "revert": "covalt-git chat undo CHAT, or covalt-git chat restore CHAT COMMIT",
-    "rm": "covalt-git chat delete CHAT, or delete files in the chat's folder",
+    "rm": "the rm of your system in the chat's folder; the next call commits the deletion",
     "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
     "switch": "covalt-git chat checkout CHAT BRANCH",
 }
@@ -58,7 +59,9 @@ _SIMILAR = 0.6
 
 
 def of_git(error: click.UsageError) -> click.UsageError:
-    """Return the error of a command that only git has; other errors are returned unchanged."""
+    """Return the error of a command that only git has; other errors only lose what click proposes and may destroy."""
+    if possibilities := getattr(error, "possibilities", None):  # click prints them
+        possibilities[:] = [*filter(is_harmless, possibilities)]
     unknown = _UNKNOWN_COMMAND.match(error.message)
     word = unknown["word"] if unknown else ""
     # Not in other groups: for `token rm`, `chat delete` would be a dangerous hint.
@@ -99,13 +102,17 @@ def _for_command(ctx: click.Context, word: str, argv: list[str]) -> str:
 
     if elsewhere := _in_groups(word, path):
         return "\n".join(pasted(*command.split()) for command in elsewhere)
+    if not is_harmless(word):  # what is similar is something else
+        return ""
     # Subcommands are read last, because this imports the modules of all of them: at the root, of the whole program.
-    if near := nearest_name(word, names, cutoff=_SIMILAR):
+    if near := nearest_harmless(word, names, is_harmless, cutoff=_SIMILAR):
         return f"did you mean '{near}'?"
     with_subcommand = [
-        pasted(*path, name, word) for name in names if path and rest and _takes(ctx, name, rest)
+        pasted(*path, name, word)
+        for name in names
+        if path and rest and is_harmless(name) and _takes(ctx, name, rest)
     ]
-    near = nearest_name(word, names)
+    near = nearest_harmless(word, names, is_harmless)
     return "\n".join(with_subcommand) or (f"did you mean '{near}'?" if near else "")
 
 
@@ -132,7 +139,8 @@ def _in_groups(word: str, path: list[str]) -> list[str]:
     commands += [word] * (word in COMMANDS)
     matches = [command for command in commands if command.split()[: len(path)] == path] or commands
     depth = min((command.count(" ") for command in matches), default=0)
-    return [command for command in matches if command.count(" ") == depth]
+    nearest = [command for command in matches if command.count(" ") == depth]
+    return [command for command in nearest if is_harmless(command)]
 
 
 def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:

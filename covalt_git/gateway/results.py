@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
+from covalt_git.catalog.prompt_content import Content
 from covalt_git.gateway import agent_hints, large_results
 from covalt_git.gateway.offers import server_links
-from covalt_git.gateway.resources import resource_uris
+from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display
@@ -311,10 +312,12 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     content = read(value["file"]) if value["size"] <= MOST_BYTES else None
     if content is None or len(content) > MOST_BYTES:
         return link
-    encoded = base64.b64encode(content).decode()
     if uri is not None:
-        blob = types.BlobResourceContents(uri=uri, mime_type=media_type, blob=encoded)
-        return [types.EmbeddedResource(resource=blob), *link]
+        resource = toolset_resources.contents(
+            uri, Content.of_file(value["file"], content, media_type)
+        )
+        return [types.EmbeddedResource(resource=resource), *link]
+    encoded = base64.b64encode(content).decode()
     if media_type.startswith("image/"):
         return [types.ImageContent(data=encoded, mime_type=media_type), *link]
     if media_type.startswith("audio/"):

@@ -16,7 +16,7 @@ from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.checks.effects import may_destroy
-from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
+from covalt_git.errors import CovaltError, UnknownNameError, nearest_harmless
 from covalt_git.gateway import (
     approvals,
     large_results,
@@ -347,10 +347,8 @@ class Gateway:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
         tools = self.tools()
-        nearest = nearest_name(name, tools)
-        # An agent calls what is proposed; a tool that deletes something is called by its own name only.
-        is_proposed = nearest is not None and not may_destroy(tools[nearest])
-        hint = f"did you mean {nearest!r}?" if is_proposed else ""
+        nearest = nearest_harmless(name, tools, lambda near: not may_destroy(tools[near]))
+        hint = f"did you mean {nearest!r}?" if nearest else ""
         raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
 

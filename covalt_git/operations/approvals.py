@@ -104,6 +104,9 @@ class ApprovalDetail(ApprovalRow):
     code: ApprovedCode | None = Field(
         description="What runs; null if it has changed, or if some of the toolset is hidden."
     )
+    commits: dict[str, str] = Field(
+        description="The commits that arguments named at the time of the request, by argument."
+    )
     decision_reason: str | None = Field(description="Why it was approved or denied.")
     message_id: str | None
     args_digest: str

@@ -12,7 +12,7 @@ from mcp import Client
 
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, revoke_all
-from tests.mcp_client import REPOSITORY, make_project, read, refused, talk, versions
+from tests.mcp_client import REPOSITORY, call, make_project, read, refused, talk, versions
 from tests.taking_servers import take
 
 SERVER = REPOSITORY / "fixtures" / "servers" / "first_era.py"
@@ -26,7 +26,11 @@ ROLES = """\
 def root(tmp_path: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project", roles=ROLES)
     tools = tmp_path / "tools.json"
-    tools.write_text(json.dumps([{"name": "links", "inputSchema": {"type": "object"}}]))
+    tools.write_text(
+        json.dumps(
+            [{"name": name, "inputSchema": {"type": "object"}} for name in ("links", "resource")]
+        )
+    )
     (root / "toolsets" / "near").mkdir()
     (root / "toolsets" / "near" / "toolset.yaml").write_text(f"""\
 id: near
@@ -43,6 +47,17 @@ mcp_servers:
     take(root, "near", "near")
     yield root
     CONNECTIONS.close()
+
+
+def test_the_text_of_an_embedded_resource_stays_a_text(root: Path) -> None:
+    result = call(root, "near.resource")
+
+    embedded = next(block.resource for block in result.content if block.type == "resource")
+    assert (embedded.uri, embedded.mime_type, embedded.text) == (
+        "notes:///a/today.md",
+        "text/markdown",
+        "# Today\n",
+    )
 
 
 @versions

@@ -3,6 +3,7 @@
 import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.calls.running import Follower, Started
 from covalt_git.conversations import messages
 from covalt_git.conversations.commit_names import of_call, resolve
 from covalt_git.errors import CovaltError
@@ -79,6 +80,24 @@ def test_an_approved_restore_brings_back_what_the_reviewer_saw(
         with pytest.raises(ApprovalRenewedError):
             world.approve(execution_id)
         assert (world.workspace / "deploy.sh").read_text() == "BAD"
+
+
+def test_an_approved_restore_uses_the_commit_that_was_approved(
+    world: World, commits: tuple[str, str, str]
+) -> None:
+    world.configure(RULE)
+    with world.project().chats.open("c1") as chat, writing(chat) as writer:
+        branches.create(writer, "b", commits[0])
+        bad = str(chat.head())
+    execution_id = world.ask("workspace:restore", manifest="b")
+
+    def move(event: object) -> None:
+        if isinstance(event, Started):  # after the approval was checked
+            git(world.root / "data/chats/c1/store.git", "update-ref", "refs/heads/b", bad)
+
+    world.project().approvals(follower=Follower(move)).approve(execution_id)
+
+    assert (world.workspace / "deploy.sh").read_text() == "GOOD"
 
 
 def test_an_approval_ends_when_a_branch_in_its_arguments_moves(

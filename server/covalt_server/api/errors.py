@@ -9,6 +9,7 @@ from flask import current_app, jsonify, make_response, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
+from covalt_git.text.risky_words import is_harmless
 from covalt_git.toolsets.tool_registry import ToolNotFoundError
 from covalt_server.security import RequestRefusedError
 
@@ -113,7 +114,13 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
     status = HTTPStatus(error.code or HTTPStatus.INTERNAL_SERVER_ERROR)
     if status == HTTPStatus.NOT_FOUND and request.path.startswith("/api/"):
         name = request.path.removeprefix("/api/")
-        return UnknownNameError("operation", name, operations, list_with="/api/openapi.json")
+        return UnknownNameError(
+            "operation",
+            name,
+            operations,
+            list_with="/api/openapi.json",
+            is_harmless=is_harmless,
+        )
     words, hint = _WORDS.get(status, (phrase(status).lower(), ""))
     covalt_error = CovaltError(words, hint=hint)
     covalt_error.code = phrase(status).lower().replace(" ", "_").replace("-", "_")
