@@ -47,6 +47,8 @@ _ABBREVIATED = 7
 """Digits from which git abbreviates an id; a shorter branch name, such as ``2026``, is no id."""
 
 _OWN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PART_OF_AN_ID = re.compile(r"[0-9a-f-]+")
+"""The beginning of a commit's id, or the end of a call's, which has hyphens from its 13th character on."""
 _DIGITS = re.compile(rf"[0-9a-f]{{{_FEWEST_DIGITS},64}}")
 _FULL = (40, 64)
 """Digits of a full id, in repositories of SHA-1 and of SHA-256."""
@@ -79,7 +81,7 @@ def resolve(chat: ChatStore, name: str) -> str:
     """
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
     head = chat.head() if name == "HEAD" else heads.get(name)
-    is_short_id = len(name) >= _ABBREVIATED and _DIGITS.fullmatch(name) is not None
+    is_short_id = len(name) >= _ABBREVIATED and _PART_OF_AN_ID.fullmatch(name) is not None
     if head is not None and not is_short_id and not _OWN_ID.fullmatch(name):
         return head
     if is_full_id(name) and name in _known(chat):

@@ -51,6 +51,26 @@ def test_no_chosen_name_is_taken_for_an_id(
             assert refused.value.code == "ambiguous"
 
 
+@pytest.mark.parametrize("chosen", ["branch", "reference"])
+@pytest.mark.parametrize("length", [8, 12, 17, 22])
+def test_no_chosen_name_is_taken_for_the_end_of_the_id_of_a_call(
+    world: World, commits: tuple[str, str, str], length: int, chosen: str
+) -> None:
+    good, made, call_id = commits
+    name = call_id[-length:]
+    with world.project().chats.open("c1") as chat:
+        assert resolve(chat, name) == made
+        with writing(chat) as writer:
+            if chosen == "branch":
+                branches.create(writer, name, good)
+            else:
+                messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+
+        with pytest.raises(CovaltError) as refused:
+            resolve(chat, name)
+        assert refused.value.code == "ambiguous"
+
+
 def test_a_branch_with_the_id_of_a_call_is_not_the_call(
     world: World, commits: tuple[str, str, str]
 ) -> None:

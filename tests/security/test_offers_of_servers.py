@@ -1,9 +1,11 @@
 """Resources, templates and prompts of MCP servers are opened only by those who may, and as the user decided."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,82 @@ def test_no_template_opens_a_denied_resource_that_is_listed_in_another_form(
     offer(root, offers=OFFERS | offers)
 
     assert opened(root, f"{PLACE}{asked}", role="denied") == "unknown"
+
+
+REWRITES: list[Callable[[str], str]] = [
+    lambda uri: uri,
+    lambda uri: uri.replace("://", "://x/../"),
+    lambda uri: re.sub("://([^/]*)/", r"://\1/../", uri),
+    lambda uri: re.sub("://([^/]*)/", r"://\1/%2E%2e/", uri),
+    lambda uri: re.sub("://([^/]*)/", r"://\1//", uri),
+    lambda uri: re.sub("/(?=[^/]*$)", "/./", uri),
+    lambda uri: re.sub("/(?=[^/]*$)", "%2F", uri),
+    lambda uri: re.sub("://([^/]*)", lambda host: host[0].upper(), uri),
+    lambda uri: uri.replace("://", "://user@"),
+    lambda uri: uri.replace("://", ":/"),
+    lambda uri: uri.replace("://", ":"),
+    lambda uri: re.sub("://([^/:]*)", r"://\1:80", uri),
+    lambda uri: uri.replace("h.example", "h\u3002example"),
+    lambda uri: uri.replace("h.example", "h%2Eexample"),
+    lambda uri: uri.replace("h.example", "h\u00ad.example"),
+    lambda uri: uri.replace("127.0.0.1", "127.1"),
+    lambda uri: uri.replace("127.0.0.1", "0x7f000001"),
+    lambda uri: uri.replace("note", "%6eote"),
+    lambda uri: uri.replace("note", "NOTE"),
+    lambda uri: uri.replace("caf%C3%A9", "cafe%CC%81"),
+    lambda uri: uri.replace("?id=1", "?x=1&id=1"),
+    lambda uri: uri.replace("?id=1", ""),
+    lambda uri: f"{uri}/",
+    lambda uri: f"{uri}#x",
+]
+"""Changes of a URI that some parser or file system undoes."""
+
+
+@pytest.mark.parametrize(
+    ("listed", "uri"),
+    [
+        ("http://h.example/note", "http://h.example/note"),
+        ("http://127.0.0.1/a/note", "http://127.0.0.1/a/note"),
+        ("first://note", "first://note"),
+        ("file:///a/note", "file:///a/note"),
+        ("first://a/caf%C3%A9", "first://a/caf%C3%A9"),
+        ("db://h.example/note?id=1", "db://h.example/note?id=1"),
+        ("first://note/{name}", "first://note/some"),
+        ("http://h.example/{name}/note", "http://h.example/a/note"),
+        ("db://h.example/note{?id,x}", "db://h.example/note?id=1"),
+        ("http://h.example:80/note/{name}", "http://h.example/note/a"),
+        ("file://localhost/note/{name}", "file:///note/a"),
+        ("{+any}", "first://note"),
+    ],
+)
+def test_an_offer_decides_about_each_spelling_of_its_uris(
+    root: Path, listed: str, uri: str
+) -> None:
+    resources = [] if "{" in listed else [{"uri": listed, "name": "listed"}]
+    templates = [{"uriTemplate": listed, "name": "listed"}] if "{" in listed else []
+    offers = {
+        "resources/list": {"resources": resources},
+        "resources/templates/list": {"resourceTemplates": templates},
+    }
+    offer(root, offers=OFFERS | offers)
+    named = [
+        listed_offer
+        for listed_offer in offers_of(read_toolset(root, "near"))
+        if listed_offer.locked.upstream == listed
+    ]
+    assert len(named) == 1
+
+    for first, second in product(REWRITES, repeat=2):
+        spelling = second(first(uri))
+        assert deciding_offers(named, spelling) == named, spelling
+
+
+def test_an_offer_decides_nothing_about_the_usual_uris_of_others(root: Path) -> None:
+    offer(root)
+    offers = [*offers_of(read_toolset(root, "near"))]
+
+    for uri in ("second://note", "first-too://note/7", "file:///a/b%20c/caf%C3%A9.txt"):
+        assert deciding_offers(offers, uri) == []
 
 
 def test_a_link_to_an_unusual_spelling_is_decided_by_all_offers(root: Path) -> None:

@@ -1,16 +1,16 @@
 """Which resources and templates of a server a URI is of.
 
-Only the server knows what a URI means, and a URI has many spellings.  So a template opens no resource, and no URI of
-another template, by another spelling: of a path, of letters, or with a query.
+Only the server knows what a URI means, and a URI has many spellings.  So the rule is the other way round: only a URI of
+the one form that all parsers read alike (:func:`_canonical`) is compared with the offers; all offers decide about any
+other URI, and an offer of another form decides about each URI.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
-
-from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,19 +21,25 @@ _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _OPERATORS = tuple("+#./;?&")
 """Operators of RFC 6570, whose values can contain a ``/``."""
 
-_MOST_URI = 2000
-_MOST_ESCAPES = 5
-"""Most times that a URI is decoded; one that is then not decoded completely matches no template."""
+_QUERY = re.compile(r"[?#]|\{[?&#]")
+"""Where a query or a fragment begins, in a URI or a template."""
 
+_MOST_URI = 2000
 
 _NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`]""")
 """Characters that RFC 3986 does not permit, but for braces, which a template has."""
 
-_NORMALISED = re.compile(r"[\x00-\x1f\x7f\\]")
-_OTHER_AUTHORITY = re.compile(
-    r"(?i)[a-z][a-z0-9+.-]*://(?:[^/?#]*@|(?<=file://)localhost(?=[:/?#]|\Z)|[^/?#]*:(?:80|443)?(?=[/?#]|\Z))"
+_NEVER_IN_A_VALUE = re.compile(r"[\x00-\x1f\x7f\\]")
+
+# What parsers leave out, add or read as something else is missing here: a user, another case of the host, a default
+# port, an empty segment, which is also one slash more or less, and a path without a host.
+_FORM = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?P<host>([a-z0-9_-]+(\.[a-z0-9_-]+)*)?)(:(?!(80|443)(/|\Z))[1-9][0-9]*)?"
+    r"(?P<path>(/(?!\.\.?(/|\Z))([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)*)"
 )
-"""A user, a default port, or the name of the own machine, all of which a parser may leave out."""
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
+_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
@@ -45,8 +51,8 @@ def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer
     exact = [offer for offer in known if offer.locked.kind == "resource" and is_of(offer, uri)]
     if exact:
         return exact
-    spellings = _spellings(uri)
-    return [offer for offer in known if not spellings or _may_be_of(offer, uri, spellings)]
+    text = _canonical(uri)
+    return [offer for offer in known if text is None or _may_be_of(offer, text)]
 
 
 def is_of(offer: ServerOffer, uri: str) -> bool:
@@ -55,54 +61,65 @@ def is_of(offer: ServerOffer, uri: str) -> bool:
         return offer.locked.upstream == uri
     return (
         len(uri) <= _MOST_URI
-        and _spellings(uri) != frozenset()
+        and not _NOT_IN_A_URI.search(uri)
+        and not _NEVER_IN_A_VALUE.search(unquote(uri))
         and _is_of_template(offer.locked.upstream, uri)
     )
 
 
-def _may_be_of(offer: ServerOffer, uri: str, spellings: frozenset[str]) -> bool:
-    """Return whether a server may take a URI for one of an offer."""
-    upstream = offer.locked.upstream
-    if offer.locked.kind == "resource":
-        own = _spellings(upstream, with_query=True)
-        return not own or not spellings.isdisjoint(own)
-    templates = (upstream, upstream.casefold(), unquote(upstream).casefold())
-    return len(uri) <= _MOST_URI and any(
-        _is_of_template(template, text) for template in templates for text in (uri, *spellings)
-    )
+def _may_be_of(offer: ServerOffer, text: str) -> bool:
+    """Return whether a server may take a URI, of which this is the text to compare, for one of an offer.
 
-
-def _spellings(uri: str, *, with_query: bool = False) -> frozenset[str]:
-    """Return what a server may read instead of a URI; nothing if that cannot be said, as of one with a backslash.
-
-    By default, these are the texts with and without the query and the fragment.
+    A server can leave parts of a query out or read them in another order, so only what is before it counts.
     """
-    # A server's parser may leave these out, or read them as others: it would open another resource than the one that
-    # was decided about (test_no_template_opens_a_resource_that_a_role_is_denied).
-    if _NOT_IN_A_URI.search(uri) or _OTHER_AUTHORITY.match(uri):
-        return frozenset()
-    for _ in range(_MOST_ESCAPES):
-        decoded = unquote(uri)
-        if decoded == uri:
-            break
-        uri = decoded
-    else:
-        return frozenset()
-    if _NORMALISED.search(uri) or uri != uri.strip():
-        return frozenset()
-    texts = {uri}
-    if not with_query:
-        texts |= {uri.partition("#")[0], re.split("[?#]", uri, maxsplit=1)[0]}
-    return frozenset(
-        spelling.casefold() for text in texts for spelling in (text, _without_dots(text))
+    own = _canonical(offer.locked.upstream)
+    if own is None:
+        return True
+    base = _before_query(text)
+    if offer.locked.kind == "resource":
+        return base == _before_query(own)
+    return any(
+        _is_of_template(template, compared)
+        for template in (own, _before_query(own))
+        for compared in (text, base)
     )
 
 
-def _without_dots(uri: str) -> str:
-    scheme, colon, rest = uri.partition(":")
-    path, mark, query = rest.partition("?")
-    begin = "//" * path.startswith("//")
-    return f"{scheme}{colon}{begin}{normal_path(path.removeprefix(begin).strip('/'))}{mark}{query}"
+def _canonical(uri: str) -> str | None:
+    """Return the text to compare of a URI or a template that all parsers read alike; None of any other.
+
+    The text is decoded and without differences of case, because file systems ignore them.
+    """
+    # Values of a template are no part of its own form.
+    base = _EXPRESSION.sub("x", _before_query(uri))
+    form = (
+        _FORM.fullmatch(base) if len(uri) <= _MOST_URI and not _NOT_IN_A_URI.search(uri) else None
+    )
+    if form is None or (base.startswith("file:") and form["host"]):
+        return None
+    if _NUMBER.fullmatch(form["host"]) and not _ADDRESS.fullmatch(form["host"]):
+        return None  # such as 127.1 and 0x7f000001
+    for escape in _ESCAPE.findall(form["path"]):
+        try:
+            decoded = unquote(escape, errors="strict")
+        except UnicodeDecodeError:
+            return None
+        # Of ASCII only the space has to be escaped in a path of letters; parsers decode the others, or do not.
+        if any(character.isascii() and character != " " for character in decoded):
+            return None
+    path = unquote(form["path"])
+    # Apple's file systems store letters with marks in another form than is asked for.
+    if (
+        not path.isprintable()
+        or path != path.strip()
+        or not unicodedata.is_normalized("NFKC", path)
+    ):
+        return None
+    return unquote(uri).casefold()
+
+
+def _before_query(text: str) -> str:
+    return _QUERY.split(text, maxsplit=1)[0]
 
 
 def _is_of_template(template: str, uri: str) -> bool:
