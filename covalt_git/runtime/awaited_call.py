@@ -311,7 +311,8 @@ class AwaitedCall:
                 self._received += len(chunk)
                 self._hear(chunk)
             elif end == sandbox.calls.fileno():
-                chunk = sandbox.calls.recv(wire.ENDED.size)
+                # One byte more, so that a longer text is not taken for a message by its beginning.
+                chunk = sandbox.calls.recv(wire.ENDED.size + 1)
                 if len(chunk) == wire.ENDED.size:
                     self._status, self.is_reusable = wire.ENDED.unpack(chunk)
                 elif chunk:
