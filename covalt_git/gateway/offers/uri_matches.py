@@ -30,6 +30,7 @@ _NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`]""")
 """Characters that RFC 3986 does not permit, but for braces, which a template has."""
 
 _NEVER_IN_A_VALUE = re.compile(r"[\x00-\x1f\x7f\\]")
+"""What parsers drop, or take for a ``/``, even if it is escaped."""
 
 # What parsers leave out, add or read as something else is missing here: a user, another case of the host, a default
 # port, an empty segment, which is also one slash more or less, and a path without a host.
@@ -92,10 +93,11 @@ def _canonical(uri: str) -> str | None:
     """
     # Values of a template are no part of its own form.
     base = _EXPRESSION.sub("x", _before_query(uri))
-    form = (
-        _FORM.fullmatch(base) if len(uri) <= _MOST_URI and not _NOT_IN_A_URI.search(uri) else None
-    )
-    if form is None or (base.startswith("file:") and form["host"]):
+    form = _FORM.fullmatch(base)
+    if form is None or len(uri) > _MOST_URI or _NOT_IN_A_URI.search(uri):
+        return None
+    # A file of another machine, or of `localhost`, which parsers leave out.
+    if base.startswith("file:") and form["host"]:
         return None
     if _NUMBER.fullmatch(form["host"]) and not _ADDRESS.fullmatch(form["host"]):
         return None  # such as 127.1 and 0x7f000001
