@@ -160,9 +160,9 @@ class UnknownNameError(CovaltError):
     ) -> None:
         known = list(known)
         # Users often leave out the namespace of a tool.
-        same = (one for one in known if one.endswith(f":{name}"))
+        in_full = (existing for existing in known if existing.endswith(f":{name}"))
         # A complete name that lacks only its namespace is not misspelt, so its tool is meant.
-        nearest = next(same, None) or nearest_harmless(name, known, is_harmless or bool)
+        nearest = next(in_full, None) or nearest_harmless(name, known, is_harmless or bool)
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
         self.code = f"unknown_{kind.replace(' ', '_')}"

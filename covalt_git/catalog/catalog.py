@@ -310,7 +310,7 @@ class Catalog(Visibility):
         if tool_id in BUILTINS:
             return not may_destroy(BUILTINS[tool_id])
         with ToolQueries.open(self.root, self.config.workspace) as index:
-            return not any(may_destroy(t) for t in index.tools() if t.tool_id == tool_id)
+            return not any(may_destroy(tool) for tool in index.tools() if tool.tool_id == tool_id)
 
     def _refresh_hint(self, namespace: str) -> str:
         """Return the command that lists the tools of an MCP server that has no lock yet."""

@@ -60,8 +60,9 @@ _SIMILAR = 0.6
 
 def of_git(error: click.UsageError) -> click.UsageError:
     """Return the error of a command that only git has; other errors only lose what click proposes and may destroy."""
-    if possibilities := getattr(error, "possibilities", None):  # click prints them
-        possibilities[:] = [*filter(is_harmless, possibilities)]
+    possibilities = getattr(error, "possibilities", None) or []  # click prints them
+    if not all(map(is_harmless, possibilities)):
+        possibilities.clear()  # all: to propose --from for --forse would be a false guess
     unknown = _UNKNOWN_COMMAND.match(error.message)
     word = unknown["word"] if unknown else ""
     # Not in other groups: for `token rm`, `chat delete` would be a dangerous hint.

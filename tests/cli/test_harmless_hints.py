@@ -14,6 +14,7 @@ import pytest
         ("token revok ci", ""),
         ("toolset create x", ""),
         ("delete", ""),
+        ("convert x --forse", ""),
         ("chat lgo c1", "did you mean 'log'?"),
     ],
 )

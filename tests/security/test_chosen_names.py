@@ -9,6 +9,7 @@ from covalt_git.conversations.commit_names import of_call, resolve
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
 from tests.operations_client import Operations
@@ -28,6 +29,15 @@ def commits(world: World) -> tuple[str, str, str]:
     return good, str(call.post_manifest_id), call.id
 
 
+def choose(chat: ChatStore, kind: str, name: str, commit: str) -> None:
+    """Choose a name for a new branch at a commit, or as an application's id of a new message."""
+    with writing(chat) as writer:
+        if kind == "branch":
+            branches.create(writer, name, commit)
+        else:
+            messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+
+
 @pytest.mark.parametrize("chosen", ["branch", "reference"])
 @pytest.mark.parametrize("digits", [40, 12])
 def test_no_chosen_name_is_taken_for_an_id(
@@ -36,11 +46,7 @@ def test_no_chosen_name_is_taken_for_an_id(
     good = commits[0]
     name = good[:digits]
     with world.project().chats.open("c1") as chat:
-        with writing(chat) as writer:
-            if chosen == "branch":
-                branches.create(writer, name, str(chat.head()))
-            else:
-                messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+        choose(chat, chosen, name, str(chat.head()))
 
         if digits == 40:
             assert resolve(chat, name) == good
@@ -60,11 +66,7 @@ def test_no_chosen_name_is_taken_for_the_end_of_the_id_of_a_call(
     name = call_id[-length:]
     with world.project().chats.open("c1") as chat:
         assert resolve(chat, name) == made
-        with writing(chat) as writer:
-            if chosen == "branch":
-                branches.create(writer, name, good)
-            else:
-                messages.add(writer, MessageRecord(role="user", text="x", ref=name))
+        choose(chat, chosen, name, good)
 
         with pytest.raises(CovaltError) as refused:
             resolve(chat, name)

@@ -17,7 +17,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 from covalt_server.pages import layout
-from tests.api_client import Api
+from tests.api_client import Api, configure
 from tests.command import Terminal
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
@@ -142,6 +142,18 @@ def test_commands_print_all_arguments(
     (line,) = [one for one in shown.splitlines() if one.startswith("arguments: ")]
 
     assert arguments_of(line.removeprefix("arguments: ")) == args
+
+
+def test_a_reviewer_sees_the_commit_that_a_name_in_the_arguments_means(
+    root: Path, api: Api, cli: Callable[..., tuple[int, str]]
+) -> None:
+    api.write("a.txt", "x")
+    configure(root, 'approvals: [{pattern: "workspace.restore", require: true}]')
+    commit = api.get("list_manifests", chat_id="c1")["manifests"][0]["id"]
+    execution_id = api.call("workspace:restore", manifest="main")["execution_id"]
+
+    assert f"manifest means the commit {commit}" in cli("approval", "show", execution_id)[1]
+    assert f"manifest means {commit}" in Visitor.of(root).open(f"/approvals/{execution_id}").text
 
 
 @given(st.text(st.sampled_from(' \\{}0489spacesu\u00a0\u2800\u3164\n\t"') | st.characters()))

@@ -89,6 +89,7 @@ def test_an_unknown_operation_has_the_nearest_name(shared: Api) -> None:
     wrong = shared.tell("list_chats")
 
     assert "'list_chats'" in told["hint"]
+    assert "did you mean" not in refused(shared.ask("delete_cht"), 404, "unknown_operation")["hint"]
     refused(wrong, 405, "method_not_allowed")
     assert set(wrong.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
 
