@@ -17,12 +17,12 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.errors import NEEDS_APPROVAL
 from covalt_git.json_values import canonical_json
-from covalt_git.operations import approvals
+from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import branches
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.approvals import ApprovalRow
+    from covalt_git.operations.calls.approvals import ApprovalRow
 
 
 @click.group(cls=Group)

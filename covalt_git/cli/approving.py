@@ -9,7 +9,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.approvals import ApprovalDetail
+    from covalt_git.operations.calls.approvals import ApprovalDetail
 
 _EFFECTS = {
     ("read_only", True): "changes nothing",

@@ -14,7 +14,7 @@ from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError
-from covalt_git.operations import approvals, calls
+from covalt_git.operations.calls import approvals, calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from covalt_git.cli.terminal.progress import FollowedCalls
     from covalt_git.json_values import JsonObject
-    from covalt_git.operations.call_batch import BatchedCall
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.call_batch import BatchedCall
+    from covalt_git.operations.calls.calls import CallAnswer
 
 Became = Literal["ran", "failed", "waiting", "already"]
 """Outcome of a call; ``already``: a call with the same id was made before, with any outcome."""

@@ -11,14 +11,14 @@ from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.errors import NEEDS_APPROVAL, WrongCallError
 from covalt_git.json_values import canonical_json
-from covalt_git.operations import approvals, calls
+from covalt_git.operations.calls import approvals, calls
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.calls import CallAnswer
 
 
 def make(

@@ -34,7 +34,7 @@ from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
-from covalt_git.operations.calls import make_call
+from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache

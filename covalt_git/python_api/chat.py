@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from covalt_git.operations import calls
+from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import branches, chats, manifests, merges, messages
 from covalt_git.operations.chats import workspace_edits as edits
 from covalt_git.operations.chats import workspace_files as files
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.file_edits.uploads import Uploaded
     from covalt_git.models.calls import CallError, RenderPlan
     from covalt_git.models.chats import Branch
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.chats.merges import Merged
     from covalt_git.operations.chats.messages import MessageRow

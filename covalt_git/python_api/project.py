@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import approvals, tools, toolsets, validation
+from covalt_git.operations import tools, toolsets, validation
+from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import chats
 from covalt_git.operations.formats import conversions
 from covalt_git.python_api.chat import Chat, call_result

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from covalt_git.names import new_id
-from covalt_git.operations.call_batch import BadBatchError, read_batch
+from covalt_git.operations.calls.call_batch import BadBatchError, read_batch
 from tests.calls.conftest import World
 
 Cli = Callable[..., tuple[int, str]]

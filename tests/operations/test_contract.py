@@ -35,7 +35,7 @@ from covalt_git.calls.background import BackgroundCalls
 from covalt_git.calls.engine import CallRequest
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
-from covalt_git.operations.calls import make_call
+from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Operation
 from covalt_git.project import Project

@@ -18,7 +18,7 @@ from covalt_git.calls.running import Follower
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.gateway import approvals
 from covalt_git.manifests.project_config import read_config
-from covalt_git.operations.calls import make_call
+from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import every_operation
 from covalt_git.project import Project

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.running import CallEvent
     from covalt_git.elicitation.requests import Respondent
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.calls import CallAnswer
 
 
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}

@@ -24,7 +24,7 @@ from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.offers.server_links import server_links
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.names import BUILTIN_NAMESPACE
-from covalt_git.operations.builtin_tools import manifest_facts
+from covalt_git.operations.calls.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
 from covalt_git.toolsets.builtin_tools import BUILTINS

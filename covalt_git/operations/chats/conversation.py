@@ -15,7 +15,7 @@ from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import main_argument
-from covalt_git.operations.approvals import ApprovalDetail, approval_detail
+from covalt_git.operations.calls.approvals import ApprovalDetail, approval_detail
 from covalt_git.operations.chats.manifests import ManifestRow, manifest_row
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation

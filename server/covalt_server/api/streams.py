@@ -21,7 +21,7 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
 from covalt_git.models.outcomes import Log, Progress
 from covalt_git.names import ToolId, check_new_id, new_id
-from covalt_git.operations.calls import (
+from covalt_git.operations.calls.calls import (
     CallAnswer,
     CallTool,
     answer,

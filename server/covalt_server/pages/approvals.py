@@ -8,7 +8,7 @@ from flask import Blueprint, flash, render_template, request
 
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.models.calls import ApprovalState
-from covalt_git.operations import approvals
+from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import branches
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout

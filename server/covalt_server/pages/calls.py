@@ -13,7 +13,7 @@ from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.status import acting_grants
 from covalt_git.json_values import canonical_json
-from covalt_git.operations import calls
+from covalt_git.operations.calls import calls
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
 from covalt_server.api import streams
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
     from covalt_server.api.call_streams import CallStream
     from covalt_server.render.results import Shown

@@ -9,7 +9,8 @@ from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
-from covalt_git.operations import calls, tools
+from covalt_git.operations import tools
+from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import chats
 from covalt_server import request_context
 from covalt_server.api import streams

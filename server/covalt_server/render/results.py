@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.models.calls import RenderPlan
-    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.workspaces.chat import ChatStore
 
 MOST_LINES = 60

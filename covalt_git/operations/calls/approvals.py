@@ -13,7 +13,7 @@ from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.operations.calls import CallAnswer, answer
+from covalt_git.operations.calls.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat

@@ -21,7 +21,7 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.operations.call_batch import BatchedCall, read_batch
+from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
@@ -207,7 +207,7 @@ def make_call(
     """
     if is_recorded(request.tool_id):
         return context.engine().call(chat, request, entry)
-    from covalt_git.operations import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
+    from covalt_git.operations.calls import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
 
     entry = entry or context.engine().check(request)
     return builtin_tools.make_unrecorded_call(context, chat, request, entry)
