@@ -134,7 +134,8 @@ def _may_open_all(project: Project, offers: Sequence[ServerOffer]) -> bool:
 def may_follow(project: Project, linking: Found, uri: str) -> bool:
     """Return whether the principal may follow a link to a URI in a result of a server's tool.
 
-    If the server has listed a resource with this URI, the resource decides as if it were read itself.
+    If the server has listed a resource with this URI, the resource decides as if it were read itself.  Templates do not
+    decide: the server chose the URI for this result, and the principal may call the tool.
 
     Raises:
         NotTrustedError: as :func:`_readable`.

@@ -32,11 +32,12 @@ _NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`]""")
 _NEVER_IN_A_VALUE = re.compile(r"[\x00-\x1f\x7f\\]")
 """What parsers drop, or take for a ``/``, even if it is escaped."""
 
-# What parsers leave out, add or read as something else is missing here: a user, another case of the host, a default
-# port, an empty segment, which is also one slash more or less, and a path without a host.
+# What parsers leave out, add or read as something else is missing here: a user, another case of the host, a port, an
+# empty segment, which is also one slash more or less, and a path without a host. In a segment, Python takes what follows
+# `;` for parameters; Windows drops a dot at the end, takes what follows `:` for a stream, and has short names with `~`.
 _FORM = re.compile(
-    r"[a-z][a-z0-9+.-]*://(?P<host>([a-z0-9_-]+(\.[a-z0-9_-]+)*)?)(:(?!(80|443)(/|\Z))[1-9][0-9]*)?"
-    r"(?P<path>(/(?!\.\.?(/|\Z))([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)*)"
+    r"(?:file://|[a-z][a-z0-9+.-]*://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))"
+    r"(?P<path>(?:/(?:[A-Za-z0-9._!$&'()*+,=@-]|%[0-9A-Fa-f]{2})*(?<!\.)(?<!/))*)"
 )
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
@@ -96,10 +97,11 @@ def _canonical(uri: str) -> str | None:
     form = _FORM.fullmatch(base)
     if form is None or len(uri) > _MOST_URI or _NOT_IN_A_URI.search(uri):
         return None
+    host = form["host"] or ""
     # A file of another machine, or of `localhost`, which parsers leave out.
-    if base.startswith("file:") and form["host"]:
+    if base.startswith("file:") and host:
         return None
-    if _NUMBER.fullmatch(form["host"]) and not _ADDRESS.fullmatch(form["host"]):
+    if _NUMBER.fullmatch(host) and not _ADDRESS.fullmatch(host):
         return None  # such as 127.1 and 0x7f000001
     for escape in _ESCAPE.findall(form["path"]):
         try:
@@ -111,11 +113,10 @@ def _canonical(uri: str) -> str | None:
             return None
     path = unquote(form["path"])
     # Apple's file systems store letters with marks in another form than is asked for.
-    if (
-        not path.isprintable()
-        or path != path.strip()
-        or not unicodedata.is_normalized("NFKC", path)
-    ):
+    if not path.isprintable() or not unicodedata.is_normalized("NFKC", path):
+        return None
+    # Windows drops a blank at the end of a name, and parsers one at either end of a text.
+    if any(segment != segment.strip() for segment in path.split("/")):
         return None
     return unquote(uri).casefold()
 
