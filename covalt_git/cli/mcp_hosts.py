@@ -14,7 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.http_texts import escaped
 from covalt_git.formats.mcp_clients import mcp_configs, text_edit
-from covalt_git.formats.mcp_clients.host_files import INSTALLABLE, config_path
+from covalt_git.formats.mcp_clients.host_files import INSTALLABLE, TOKEN_VARIABLE, config_path
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.formats.model import Part
 from covalt_git.system import atomic_write, programs
@@ -30,11 +30,6 @@ BY_NAME: Final = {host.name: host for host in HOSTS if host.name in INSTALLABLE}
 """The hosts to whose files our server can be added."""
 
 _PROGRAM = "covalt-git"
-TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
-"""The environment variable with a host's token.
-
-It is not the variable of ``covalt-git serve``, whose token permits everything.
-"""
 
 
 class HostFileError(CovaltError):

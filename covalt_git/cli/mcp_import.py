@@ -54,7 +54,9 @@ def command(
         if not files:
             output.say("no configuration file of an MCP client was found")
         for file, name in files:
-            _import(file, name, (), yes=yes, dry_run=dry_run, asks=asks)
+            # Before the question: most files of settings have no server.
+            if wants_json() or ask(host_servers.list_host_servers, path=file, host=name).servers:
+                _import(file, name, (), yes=yes, dry_run=dry_run, asks=asks)
         return
     selected = _file(source, servers, asks=asks)
     if selected is None:
@@ -143,7 +145,7 @@ def _chosen(path: Path, all_servers: Sequence[str], *, asks: bool) -> tuple[str,
         output.fact(f"  {at}  {name}")
     text = click.prompt("servers (numbers, or all)", default="all")
     if text == "all":
-        return tuple(all_servers)
+        return ()  # as --all, which leaves out what cannot be imported
     numbers = [int(word) for word in text.replace(",", " ").split() if word.isdecimal()]
     if not numbers or not all(1 <= number <= len(all_servers) for number in numbers):
         raise WrongCallError(f"write numbers from 1 to {len(all_servers)}, such as 1,2")

@@ -15,6 +15,7 @@ from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.formats.mcp_clients import text_edit
+from covalt_git.formats.mcp_clients.host_files import TOKEN_VARIABLE
 from covalt_git.manifests.machine_folders import check_no_link
 from covalt_git.serving.server_registry import pages_url
 
@@ -158,9 +159,7 @@ def _token_command(ctx: click.Context, host: str) -> str:
 
 def _print_token(command: str | None) -> None:
     if command is not None:
-        output.say(
-            f"it sends the token in {mcp_hosts.TOKEN_VARIABLE}; create one: {command}", err=True
-        )
+        output.say(f"it sends the token in {TOKEN_VARIABLE}; create one: {command}", err=True)
 
 
 def _is_set(ctx: click.Context, name: str) -> bool:

@@ -155,3 +155,66 @@ def test_at_a_terminal_a_user_selects_the_file_and_servers(
     assert status == 0, shown
     assert (root / "toolsets/files").exists()
     assert not (root / "toolsets/git-hub").exists()
+
+
+def test_of_all_servers_our_own_is_left_out(root: Path, cli: Cli) -> None:
+    assert cli("mcp", "install", "claude-desktop", "--yes")[0] == 0
+    own = {
+        "uv": {"command": "uvx", "args": ["covalt-git", "mcp"]},
+        "py": {"command": "/usr/bin/python3", "args": ["-m", "covalt_git", "mcp"]},
+        "far": {
+            "url": "http://127.0.0.1:8000/mcp",
+            "headers": {"Authorization": "Bearer ${env:COVALT_GIT_AGENT_TOKEN}"},
+        },
+        "git-files": {"command": "npx", "args": ["covalt-git-mcp-files"]},
+    }
+    write(root.parent / "home/.cursor/mcp.json", {"mcpServers": own})
+    status, shown = cli("mcp", "import", "--all", "--yes")
+
+    assert status == 0, shown
+    assert (root / "toolsets/git-files/toolset.yaml").exists()
+    for name in ("covalt-git", "uv", "py", "far"):
+        assert f"'{name}' was left out: it is covalt-git itself" in shown
+        assert not (root / "toolsets" / name).exists()
+
+
+def test_servers_that_claude_code_has_for_the_folder_of_the_project_are_imported(
+    root: Path, cli: Cli
+) -> None:
+    here = {"files": {"command": "npx", "args": ["here"]}, "local": SERVERS["files"]}
+    elsewhere = {"other": SERVERS["files"]}
+    projects = {str(root): {"mcpServers": here}, "/elsewhere": {"mcpServers": elsewhere}}
+    file = write(
+        root.parent / "home/.claude.json",
+        {"projects": projects, "mcpServers": {"files": SERVERS["files"], "mine": here["local"]}},
+    )
+    status, shown = cli("mcp", "import", "--from", "claude-code", "--all", "--yes")
+    files = yaml_text.load_file(root / "toolsets/files/toolset.yaml", "t").data
+
+    assert status == 0, shown
+    assert files["mcp_servers"][0]["args"] == ["here"]
+    assert (root / "toolsets/local").exists()
+    assert (root / "toolsets/mine").exists()
+    assert not (root / "toolsets/other").exists()
+    write(file, {"projects": projects})
+    assert (
+        "add --all, or --server with one of: files, local"
+        in cli("mcp", "import", "--from", str(file))[1]
+    )
+
+
+def test_settings_of_vscode_have_servers_too(root: Path, cli: Cli) -> None:
+    settings = root.parent / "config/Code/User/settings.json"
+    server = {"command": "npx", "args": ["files"], "env": {"FILES_KEY": "${input:files-key}"}}
+    inputs = [{"type": "promptString", "id": "files-key", "password": True}]
+    write(settings, {"editor.tabSize": 2})
+    assert json.loads(cli("mcp", "import", "--json")[1])["files"] == []
+
+    write(settings, {"editor.tabSize": 2, "mcp": {"inputs": inputs, "servers": {"disk": server}}})
+    for source in ("vscode-settings", str(settings)):
+        status, shown = cli("mcp", "import", "--from", source, "--server", "disk", "--yes")
+        toolset = yaml_text.load_file(root / "toolsets/disk/toolset.yaml", "t").data
+
+        assert status == 0, shown
+        assert toolset["secrets"] == ["FILES_KEY"]
+        assert toolset["mcp_servers"][0]["env"] == {"FILES_KEY": "${FILES_KEY}"}

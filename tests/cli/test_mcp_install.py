@@ -85,7 +85,7 @@ def test_a_server_is_added_to_each_host_and_imported_from_it(
     before = path.read_text()
     status, again = cli("mcp", "install", host, "--yes")
     listed = json.loads(cli("mcp", "import", "--json")[1])["files"]
-    imported = cli("mcp", "import", "--from", host, "--all", "--yes")
+    imported = cli("mcp", "import", "--from", host, "--server", "covalt-git", "--yes")
 
     assert (status, path.read_text()) == (0, before)
     assert "already has this entry" in again

@@ -6,17 +6,20 @@ The paths are those in each host's documentation of November 2026.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.formats.documents import Document
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
     from covalt_git.formats.mcp_clients.mcp_configs import Host
+    from covalt_git.json_values import JsonObject
 
 Scope = Literal["project", "user"]
 
@@ -24,6 +27,7 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
     "claude-desktop": ("{config}/Claude/claude_desktop_config.json",),
     "claude-code": ("{project}/.mcp.json", "{home}/.claude.json"),
     "vscode": ("{project}/.vscode/mcp.json", "{config}/Code/User/mcp.json"),
+    "vscode-settings": ("{project}/.vscode/settings.json", "{config}/Code/User/settings.json"),
     "cursor": ("{project}/.cursor/mcp.json", "{home}/.cursor/mcp.json"),
     "windsurf": ("{home}/.codeium/windsurf/mcp_config.json",),
     "opencode": ("{project}/opencode.json", "{home}/.config/opencode/opencode.json"),
@@ -49,8 +53,17 @@ _ON_WINDOWS: Final = {
     "{xdg}/goose/config.yaml": "{config}/Block/goose/config/config.yaml",
 }
 
-INSTALLABLE: Final = tuple(_PATHS)
-"""The hosts with a file of their own, to which a server can be added."""
+INSTALLABLE: Final = tuple(name for name in _PATHS if name != "vscode-settings")
+"""The hosts with a file of their own, to which a server can be added; VS Code has a newer file than its settings."""
+
+TOKEN_VARIABLE: Final = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
+"""The environment variable with a host's token.
+
+It is not the variable of ``covalt-git serve``, whose token permits everything.
+"""
+
+_OWN_PROGRAMS: Final = frozenset({"covalt-git", "covalt_git"})
+_SETTINGS: Final = "settings.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +86,24 @@ def config_path(host: str, project: Path, name: str) -> Path:
 
 
 def existing_files(project: Path) -> list[HostFileRow]:
-    """Return the files that exist, without opening them."""
+    """Return the files that exist; a file of all settings of a program only if it names servers."""
     titles = {host.name: host.title for host in HOSTS}
     return [
         HostFileRow(name, titles[name], file, "project" if path.startswith("{project}") else "user")
         for name, paths in _PATHS.items()
         for path in paths
         for file in _files(_located(path, project))
+        if file.name != _SETTINGS or _names_servers(file)
     ]
+
+
+def _names_servers(file: Path) -> bool:
+    """Return whether a file of settings may have servers: every user of an editor has one, and few have servers in it."""
+    try:
+        text = file.read_bytes()
+    except OSError:  # its import says why
+        return True
+    return b"mcp" in text or b"context_servers" in text
 
 
 def _files(path: Path) -> list[Path]:
@@ -113,6 +136,32 @@ def servers(document: Document, host: Host) -> list[str]:
     ]
 
 
+def with_local_servers(document: Document, folder: Path) -> Document:
+    """Return a document whose servers are also those that Claude Code has for one folder only, which come first.
+
+    ``claude mcp add`` writes them to ``projects`` of the user's file by default.
+    """
+    value = document.value
+    projects = value.get("projects") if isinstance(value, dict) else None
+    for name, project in projects.items() if isinstance(projects, dict) else ():
+        servers = project.get("mcpServers") if isinstance(project, dict) else None
+        if isinstance(servers, dict) and servers and Path(name).resolve() == folder.resolve():
+            others = value.get("mcpServers")
+            merged = {**(others if isinstance(others, dict) else {}), **servers}
+            return replace(document, value={**value, "mcpServers": merged})
+    return document
+
+
+def is_own(host: Host, server: JsonObject) -> bool:
+    """Return whether a server of a host is covalt-git itself: its command, or its URL with the token for agents."""
+    arguments = [
+        word for _, word in texts({key: server.get(key) for key in (host.command, "args")})
+    ]
+    names = {re.split(r"[/\\]", word)[-1].removesuffix(".exe") for word in arguments}
+    is_program = "mcp" in arguments and not _OWN_PROGRAMS.isdisjoint(names)
+    return is_program or any(TOKEN_VARIABLE in text for _, text in texts(server))
+
+
 def only_server(document: Document, host: Host, name: str) -> Document:
     """Return a document with one server of a file, and with the ``inputs`` that it can refer to.
 
@@ -124,6 +173,7 @@ def only_server(document: Document, host: Host, name: str) -> Document:
         raise UnknownNameError("server", name, list(entries), list_with="covalt-git mcp import")
     # Without the rest of the file: an error or a report about it would show other settings of the user.
     value = host.document({name: entries[name]})
-    if isinstance(document.value.get("inputs"), list):
-        value = {"inputs": document.value["inputs"], **value}
+    around = host.around(document.value)
+    if isinstance(around.get("inputs"), list):
+        host.around(value)["inputs"] = around["inputs"]
     return Document(f"{name.replace('.', '-')}.json", document.kind, value)

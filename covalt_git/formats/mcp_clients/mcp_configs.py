@@ -158,6 +158,10 @@ class Host(NamedTuple):
             for at, server in enumerate(document)
         }
 
+    def around(self, document: Any) -> Any:
+        """Return the part of a document, or the object, that has the servers, and ``inputs`` beside them."""
+        return functools.reduce(lambda value, key: value[key], self.path[:-1], document)
+
     def server_parts(self, source: Part) -> list[tuple[str, Part]]:
         """Return the servers of a document that has the host's form, by name."""
         part = functools.reduce(Part.__getitem__, self.path, source)
@@ -183,6 +187,7 @@ HOSTS: Final = (
     Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", settings={"timeout": ("call_timeout", 1)}),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
+    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}),
@@ -293,8 +298,8 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
         document.stem, name=servers[0][0] if len(servers) == 1 else "MCP servers"
     )
     # Other clients read files of VS Code too, and people copy its entries to them.
-    has_inputs = isinstance(document.value.get("inputs"), list)
-    inputs = _read_inputs(toolset, source) if has_inputs else {}
+    around: Part = host.around(source)
+    inputs = _read_inputs(toolset, around) if isinstance(around.peek("inputs"), list) else {}
     names: dict[str, str] = {}
     for name, server in servers:
         if host.has_server(server.value):
@@ -572,7 +577,11 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
             }
             for name in dict.fromkeys((*secrets, *defaults))
         ]
-        value = {"inputs": inputs, **value}
+        around = host.around(value)
+        # First, as VS Code writes them.
+        servers_of_host = dict(around)
+        around.clear()
+        around |= {"inputs": inputs, **servers_of_host}
     return value
 
 

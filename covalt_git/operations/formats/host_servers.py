@@ -76,14 +76,14 @@ class HostServersImported(Result):
 
 @operation(local=True)
 def list_host_files(context: Context, _request: EmptyRequest) -> HostFileList:
-    """List the configuration files of MCP clients that exist; no file is opened."""
+    """List the configuration files of MCP clients that exist; no file is parsed."""
     return HostFileList(files=tuple(host_files.existing_files(context.project.root)))
 
 
 @operation(local=True)
-def list_host_servers(_context: Context, request: ListHostServers) -> HostServers:
-    """List the MCP servers of a host's file."""
-    document, host = _document(request.path, request.host)
+def list_host_servers(context: Context, request: ListHostServers) -> HostServers:
+    """List the MCP servers of a host's file, of which some can be for the project's folder only."""
+    document, host = _document(context, request.path, request.host)
     return HostServers(host=host.name, servers=tuple(host_files.servers(document, host)))
 
 
@@ -94,7 +94,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     Credentials become references to secrets.  No program is started.  Of all servers of a file, those that
     cannot be imported are left out, for example because a toolset with the name exists.
     """
-    document, host = _document(request.path, request.host)
+    document, host = _document(context, request.path, request.host)
     named = host.name, request.path.name, shown_source(request.path)
     bundles: list[DocumentBundle] = []
     imported: list[ToolsetImported] = []
@@ -104,6 +104,10 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
         others = [name for name in host.servers(document.value) or {} if name not in names]
         reason = "it has no command and no URL of a server"
         left_out += [ServerLeftOut(server=name, reason=reason) for name in others]
+        entries = host.servers(document.value) or {}
+        own = [name for name in names if host_files.is_own(host, entries[name])]
+        left_out += [ServerLeftOut(server=name, reason="it is covalt-git itself") for name in own]
+        names = [name for name in names if name not in own]
     for name in names:
         # Alone, so that its toolset contains no part of the file's other servers.
         server = host_files.only_server(document, host, name)
@@ -137,11 +141,11 @@ def _check_new(context: Context, bundle: DocumentBundle, name: str) -> None:
         )
 
 
-def _document(path: Path, name: str | None) -> tuple[Document, Host]:
+def _document(context: Context, path: Path, name: str | None) -> tuple[Document, Host]:
     hosts = {host.name: host for host in HOSTS}
     if name is not None and name not in hosts:
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
-    document = document_at(path)
+    document = host_files.with_local_servers(document_at(path), context.project.root)
     file_format = conversion.recognize(document, name)
     if file_format.name not in hosts:
         raise WrongCallError(
