@@ -186,6 +186,7 @@ class _Login:
         # The new token is sent there, so it needs https as the endpoints do
         # (test_a_token_is_not_requested_without_https).
         self._reach.check(self.definition.url, "the server's URL")
+        # The server's refusal of the last token, if that lacked scopes: the login begins with it, and asks for them too.
         challenge = self.previous.challenge if self.previous else None
         async with Callback() as callback:
             provider = self._provider(callback)
@@ -207,13 +208,13 @@ class _Login:
 
     def failure(self, error: Exception, wait_s: float) -> CovaltError:
         """Return the error of a failed login, with its reason and without secrets."""
-        cause = first_cause(error)
+        cause, hint = first_cause(error), ""
         if isinstance(cause, CovaltError) and not isinstance(cause, SignInFailedError):
             return cause
         if isinstance(cause, TimeoutError):
             why = f"the user did not complete it within {wait_s:g} s"
         elif isinstance(cause, SignInFailedError):
-            why = cause.message
+            why, hint = cause.message, cause.hint
         elif isinstance(cause, OAuthFlowError | OAuthRegistrationError | OAuthTokenError):
             # The words are the server's, and reach a terminal.
             why = _plain(str(cause))
@@ -221,7 +222,7 @@ class _Login:
             why = why_unreachable(cause) or _plain(failure_text(cause))
         secrets = [*self.definition.secrets, self._secret or ""]
         masked = Mask(secret for secret in secrets if secret).text(why)
-        name, hint = self.definition.name, ""
+        name = self.definition.name
         if isinstance(cause, OAuthRegistrationError):
             hint = f"register a client yourself, then: covalt-git auth login {name} --client-id ID"
         return SignInFailedError(f"the login to {name} failed: {masked}", hint=hint)
@@ -230,6 +231,7 @@ class _Login:
         async def redirect(url: str) -> None:
             # The URL is opened by the browser, outside of the reach of this process.
             self._reach.check(url, "the authorization URL")
+            # Here, because the SDK has read the metadata, and requests the token after this callback.
             self._choose_auth_method(provider)
             # Before the user knows the URL, so that a fast browser is not refused.
             callback.expect(state_of(url))
@@ -266,6 +268,7 @@ class _Login:
     def _choose_auth_method(self, provider: OAuthClientProvider) -> None:
         """Choose a method that the server supports to authenticate a pre-registered client."""
         client, metadata = provider.context.client_info, provider.context.oauth_metadata
+        # Others get their method when they are registered.
         if client is None or client.client_id != self._client.client_id or metadata is None:
             return
         # Without the field, a server supports this method only (RFC 8414, section 2).
@@ -314,8 +317,10 @@ class _Login:
         if self.token is None or client is None:
             raise SignInFailedError("the authorization server issued no token")
         metadata = context.oauth_metadata
+        # Without metadata, the endpoint that the SDK used (MCP 2025-03-26).
         endpoint = str(metadata.token_endpoint) if metadata else f"{self._origin}/token"
         revocation = metadata.revocation_endpoint if metadata else None
+        # Servers of the protocol before 2025-06-18 know no resource.
         has_resource = context.should_include_resource_param(context.protocol_version)
         # A secret of the user stays where the user stores it
         # (test_a_registered_client_proves_itself_by_a_secret_that_is_not_stored).
@@ -348,6 +353,7 @@ class _Login:
         # In all other cases the SDK would use the old token, and not start the login.
         if self.previous is None or self.previous.challenge is None:
             return None
+        # Without its refresh token: the SDK would refresh it, with the same scopes, and not ask the user.
         return OAuthToken(access_token=self.previous.access_token, scope=self.previous.scope)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -357,7 +363,8 @@ class _Login:
         """Return the pre-registered client, bound to the issuer of the previous login."""
         if self._client.client_id is None:
             return None
-        # The SDK refuses an issuer that differs: the secret must not go to another authorization server.
+        # At another issuer, the SDK drops this client and registers one of its own, which set_client_info refuses.  A
+        # client that the user has chosen just now may belong to another issuer.
         is_same = self.previous is not None and self.previous.choice == self._client
         return OAuthClientInformationFull(
             client_id=self._client.client_id,
@@ -366,8 +373,20 @@ class _Login:
             issuer=self.previous.issuer if self.previous and is_same else None,
         )
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store nothing: a client that is registered now has a redirect URL for this login only."""
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:  # noqa: ARG002 - the SDK's
+        """Store nothing: a client that is registered now has a redirect URL for this login only.
+
+        Raises:
+            SignInFailedError: if the user chose a client, which the SDK has dropped for another authorization server.
+        """
+        # The stored login would have the new server's endpoint with the user's client, and a refresh would send its
+        # secret there (test_the_secret_of_a_client_never_goes_to_another_authorization_server).
+        if self._client.client_id is not None:
+            raise SignInFailedError(
+                "the server has another authorization server than at the last login, and the client"
+                f" {self._client.client_id!r} is not registered there",
+                hint=f"register a client there, then: covalt-git auth login {self.definition.name} --client-id ID",
+            )
 
 
 @asynccontextmanager

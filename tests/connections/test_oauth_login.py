@@ -262,6 +262,22 @@ def test_a_registered_client_proves_itself_by_a_secret_that_is_not_stored(
         log_in(defined)
 
 
+def test_the_secret_of_a_client_never_goes_to_another_authorization_server(
+    defined: Definition, monkeypatch: pytest.MonkeyPatch, other: Guarded
+) -> None:
+    monkeypatch.setenv("OUR_PASSWORD", PASSWORD)
+    login = log_in(defined, ClientChoice(client_id="known", secret_name="OUR_PASSWORD"))
+    # As if the server had named the other authorization server until now.
+    file_of(defined).write(login.model_copy(update={"issuer": other.issuer}))
+    earlier = stored(defined)
+
+    with pytest.raises(SignInFailedError, match="'known' is not registered there") as raised:
+        log_in(defined)
+
+    assert raised.value.hint.endswith("covalt-git auth login demo/remote --client-id ID")
+    assert stored(defined) == earlier
+
+
 def test_tokens_are_masked_in_errors_of_the_server(
     connections: Connections, defined: Definition
 ) -> None:
