@@ -44,7 +44,9 @@ def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
     """
     try:
         head = writer.chat.head()
-        change = _TOOLS[target.tool.tool_id](writer.chat, head, _as_approved(writer.chat, call))
+        change = _TOOLS[target.tool.tool_id](
+            writer.chat, head, _as_approved(writer.chat, target.tool.tool_id, call)
+        )
         outcome = Outcome("success", change.result)
         record = record_of(writer, call, target, outcome, None, level=None, read=None)
         manifest_id = _commit(writer, call, record, change, head)
@@ -59,12 +61,26 @@ def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
     return call_outcome._replace(notes=notes)
 
 
-def _as_approved(chat: ChatStore, call: PendingCall) -> JsonObject:
-    """Return the arguments of a call, with the commits that its approval stored in place of their names."""
-    # Git can move a branch after the approval was checked, because it does not take the chat's lock
-    # (test_an_approved_restore_uses_the_commit_that_was_approved).
+def _as_approved(chat: ChatStore, tool_id: str, call: PendingCall) -> JsonObject:
+    """Return the arguments of a call, with the commits that its approval stored in place of their names.
+
+    Raises:
+        CovaltError: if an argument named no commit when the approval was requested.
+    """
+    # Git can move or create a branch after the approval was checked, because it does not take the chat's lock.  So a name
+    # is never resolved again (test_an_approved_restore_uses_the_commit_that_was_approved).
     approval = None if call.execution_id is None else chat.approval(call.execution_id)
-    return call.args if approval is None else {**call.args, **approval.commits}
+    if approval is None:
+        return call.args
+    for argument in _COMMIT_ARGUMENTS.get(tool_id, ()):
+        if argument not in approval.commits:
+            raise CovaltError(
+                f"{call.args[argument]!r} named no commit, or several, when the approval was requested",
+                hint=f"request the call again, with a name from: covalt-git chat log {chat.id} --all",
+                code="unknown_manifest",
+                http_status=404,
+            )
+    return {**call.args, **approval.commits}
 
 
 def _commit(
@@ -106,11 +122,11 @@ def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChan
 
 def named_commits(chat: ChatStore, tool_id: str, args: JsonObject) -> dict[str, str]:
     """Return the commits that arguments of a call name now; a branch can mean another one later."""
-    if tool_id != "workspace:restore":
-        return {}
-    with suppress(CovaltError):  # the call itself reports the name
-        return {"manifest": commit_names.resolve(chat, args["manifest"])}
-    return {}
+    named = {}
+    for argument in _COMMIT_ARGUMENTS.get(tool_id, ()):
+        with suppress(CovaltError):  # the call itself reports the name
+            named[argument] = commit_names.resolve(chat, args[argument])
+    return named
 
 
 def _restore(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
@@ -129,5 +145,8 @@ def _restore(chat: ChatStore, head: str | None, args: JsonObject) -> CallChange:
 
 MOST_PATHS = 2000
 """Most changed paths in a result."""
+
+_COMMIT_ARGUMENTS = {"workspace:restore": ("manifest",)}
+"""The arguments that name a commit, by the tool."""
 
 _TOOLS = {"workspace:restore": _restore, "workspace:write_file": _write_file}

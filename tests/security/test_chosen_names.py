@@ -122,6 +122,24 @@ def test_an_approved_restore_uses_the_commit_that_was_approved(
     assert (world.workspace / "deploy.sh").read_text() == "GOOD"
 
 
+def test_a_name_without_a_commit_is_not_resolved_after_its_approval(
+    world: World, commits: tuple[str, str, str]
+) -> None:
+    world.configure(RULE)
+    execution_id = world.ask("workspace:restore", manifest="b")
+    before = (world.workspace / "deploy.sh").read_text()
+
+    def create(event: object) -> None:
+        if isinstance(event, Started):  # after the approval was checked
+            git(world.root / "data/chats/c1/store.git", "update-ref", "refs/heads/b", commits[0])
+
+    outcome = world.project().approvals(follower=Follower(create)).approve(execution_id)
+
+    assert outcome.error is not None
+    assert "named no commit, or several, when the approval was requested" in outcome.error.message
+    assert (world.workspace / "deploy.sh").read_text() == before
+
+
 def test_an_approval_ends_when_a_branch_in_its_arguments_moves(
     world: World, commits: tuple[str, str, str]
 ) -> None:

@@ -226,6 +226,9 @@ REWRITES: list[Callable[[str], str]] = [
     lambda uri: uri.replace("note", "note::$DATA"),
     lambda uri: f"{uri}/",
     lambda uri: f"{uri}#x",
+    lambda uri: re.sub("/(?=[^/]*$)", "/x{&/../", uri),
+    lambda uri: re.sub("/(?=[^/]*$)", "/{x/../", f"{uri};}}"),
+    lambda uri: uri.replace("://", "://{u@"),
 ]
 """Changes of a URI that some parser or file system undoes."""
 

@@ -153,7 +153,8 @@ def test_a_reviewer_sees_the_commit_that_a_name_in_the_arguments_means(
     execution_id = api.call("workspace:restore", manifest="main")["execution_id"]
 
     assert f"manifest means the commit {commit}" in cli("approval", "show", execution_id)[1]
-    assert f"manifest means {commit}" in Visitor.of(root).open(f"/approvals/{execution_id}").text
+    for path in (f"/approvals/{execution_id}", "/chats/c1"):
+        assert f"manifest means the commit {commit}" in Visitor.of(root).open(path).text
 
 
 @given(st.text(st.sampled_from(' \\{}0489spacesu\u00a0\u2800\u3164\n\t"') | st.characters()))

@@ -21,13 +21,14 @@ _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _OPERATORS = tuple("+#./;?&")
 """Operators of RFC 6570, whose values can contain a ``/``."""
 
-_QUERY = re.compile(r"[?#]|\{[?&#]")
-"""Where a query or a fragment begins, in a URI or a template."""
+_QUERY = re.compile(r"[?#]")
+_TEMPLATE_QUERY = re.compile(r"[?#]|\{[?&#]")
+"""Where a query or a fragment begins: in a URI, and in a template."""
 
 _MOST_URI = 2000
 
-_NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`]""")
-"""Characters that RFC 3986 does not permit, but for braces, which a template has."""
+_NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`{}]""")
+"""Characters that RFC 3986 does not permit; in a template, expressions have braces."""
 
 _NEVER_IN_A_VALUE = re.compile(r"[\x00-\x1f\x7f\\]")
 """What parsers drop, or take for a ``/``, even if it is escaped."""
@@ -74,28 +75,34 @@ def _may_be_of(offer: ServerOffer, text: str) -> bool:
 
     A server can leave parts of a query out or read them in another order, so only what is before it counts.
     """
-    own = _canonical(offer.locked.upstream)
+    is_template = offer.locked.kind == "template"
+    own = _canonical(offer.locked.upstream, is_template=is_template)
     if own is None:
         return True
-    base = _before_query(text)
-    if offer.locked.kind == "resource":
-        return base == _before_query(own)
+    base = _QUERY.split(text, maxsplit=1)[0]
+    if not is_template:
+        return base == _QUERY.split(own, maxsplit=1)[0]
     return any(
         _is_of_template(template, compared)
-        for template in (own, _before_query(own))
+        for template in (own, _TEMPLATE_QUERY.split(own, maxsplit=1)[0])
         for compared in (text, base)
     )
 
 
-def _canonical(uri: str) -> str | None:
+def _canonical(uri: str, *, is_template: bool = False) -> str | None:
     """Return the text to compare of a URI or a template that all parsers read alike; None of any other.
 
     The text is decoded and without differences of case, because file systems ignore them.
     """
-    # Values of a template are no part of its own form.
-    base = _EXPRESSION.sub("x", _before_query(uri))
+    if is_template:
+        # Values of a template are no part of its own form.  In a client's URI, an expression is only text, and could hide
+        # `/../` from the comparison.
+        base = _EXPRESSION.sub("x", _TEMPLATE_QUERY.split(uri, maxsplit=1)[0])
+        written = _EXPRESSION.sub("x", uri)
+    else:
+        base, written = _QUERY.split(uri, maxsplit=1)[0], uri
     form = _FORM.fullmatch(base)
-    if form is None or len(uri) > _MOST_URI or _NOT_IN_A_URI.search(uri):
+    if form is None or len(uri) > _MOST_URI or _NOT_IN_A_URI.search(written):
         return None
     host = form["host"] or ""
     # A file of another machine, or of `localhost`, which parsers leave out.
@@ -119,10 +126,6 @@ def _canonical(uri: str) -> str | None:
     if any(segment != segment.strip() for segment in path.split("/")):
         return None
     return unquote(uri).casefold()
-
-
-def _before_query(text: str) -> str:
-    return _QUERY.split(text, maxsplit=1)[0]
 
 
 def _is_of_template(template: str, uri: str) -> bool:
