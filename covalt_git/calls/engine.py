@@ -266,6 +266,7 @@ class Engine:
             call = engine.new_call(chat, target, request, base=base)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
+                # Not warm: a sandbox serves calls in one folder only, and each copy is a new folder.
                 outcome = engine._outcome(copy, call, target, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
             if outcome.status == "confirmation":
@@ -273,12 +274,14 @@ class Engine:
             if outcome.status == "invalid_arguments":
                 raise preconditions.refused(call.tool_id, outcome.problems, target)
             error, files = why_failed(outcome, target, self.follower.cancel), copy.state(call.base)
+            # A copy has no writer, whose scan would create the missing folder.
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
             with step("snapshot"), copy.scan_in_memory() as after:
                 if not after.holds(files):
                     error = read_only_violation(copy, files, after, error)
-        # Without cancellation, because a call that has run must be recorded.
+        # Without cancellation, because a call that has run must be recorded.  It is not if the chat stays busy for
+        # PATIENCE_S: then the caller gets that error, and the call may be repeated, because it changed nothing.
         not_cancellable = replace(self, follower=Follower(self.follower.report))
         with not_cancellable.writing(chat) as writer:
             # The branch may have moved while the tool ran on its copy. The record is added to the new head, and its
@@ -410,6 +413,7 @@ class Engine:
         # Only a read-only tool must leave the files as they were; for all others, the lookup would be a wasted read.
         files_before = chat.state(chat.head()) if preconditions.is_read_only(target.tool) else None
         started = call
+        # An approved call is stored as pending until now.
         if call.status != "running":
             started = call.model_copy(update={"status": "running"})
 
@@ -420,6 +424,7 @@ class Engine:
         # (test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again).
         def begin() -> None:
             nonlocal has_begun
+            # First: if this fails, nothing has begun, and no follower hears of the call.
             writer.put_call(started)
             has_begun = True
             self.follower.report(Started(call.id))
@@ -431,6 +436,8 @@ class Engine:
         try:
             with self._running(call):
                 outcome = self._outcome(chat, started, target, begin=begin, confirmed=confirmed)
+        # Not KeyboardInterrupt: commands turn Ctrl-C into a cancellation, so that it cannot come between the end of the
+        # tool and its record (cli/terminal/interrupt.py).
         except Exception as problem:
             # No code of the tool has run, so the error is the caller's and there is nothing to record.
             if not has_begun:
@@ -460,7 +467,8 @@ class Engine:
             # repeats an effect that happened
             # (test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result).
             _logger.exception("a call of %s cannot be recorded as it ended", call.tool_id)
-            snapshot = writer.scan()
+            # Again, because the failure may have come before it, and what is forbidden must not be committed.
+            snapshot, _ = self._undo_forbidden(writer, target, files_before)
             record = record_of_problem(started, outcome, problem)
         return self._commit(chat, writer, started, record, snapshot)
 
@@ -492,23 +500,34 @@ class Engine:
                 message="the tool deleted the workspace folder",
                 hint=f"its files are in the history: {command}" if head else "",
             )
+        snapshot, forbidden = self._undo_forbidden(writer, target, files_before)
+        if files_before is not None and forbidden is not None:
+            return read_only_violation(chat, files_before, forbidden, error), snapshot
+        # While the tool runs, large limits are only sampled; the scan has counted every file that is stored.
+        if error is None and target.tool.kind == "python":
+            limits = self._job(target, chat).limits
+            error = python_calls.limit_exceeded(limits, usage, snapshot.usage(chat.workspace))
+        return error, snapshot
+
+    def _undo_forbidden(
+        self, writer: Writer, target: Found, files_before: FolderState | None
+    ) -> tuple[Snapshot, Snapshot | None]:
+        """Undo what a call was not allowed to change; return the workspace, and what it was before, if it was undone.
+
+        ``files_before`` is the workspace of a read-only call before it ran.
+        """
         with step("snapshot"):
             snapshot = writer.scan()
             # The seccomp filter refuses set-ID bits in a sandbox. Elsewhere the tool can leave a set-ID program in an
             # ignored folder, which the scan does not read, and another user of the machine could run it
             # (tests/security/test_set_id_files.py).
             if self._may_set_modes(target):
-                snapshot.clear_set_id(chat.workspace)
-        if error is None and target.tool.kind == "python":
-            limits = self._job(target, chat).limits
-            usage_after = snapshot.usage(chat.workspace)
-            error = python_calls.limit_exceeded(limits, usage, usage_after)
-        # The folder is scanned again, because the record describes the files after the undo.
-        if files_before is not None and not snapshot.holds(files_before):
-            error = read_only_violation(chat, files_before, snapshot, error)
-            writer.put_back(snapshot)
-            snapshot = writer.scan()
-        return error, snapshot
+                snapshot.clear_set_id(writer.chat.workspace)
+        if files_before is None or snapshot.holds(files_before):
+            return snapshot, None
+        # Scanned again, because the record describes the files after the undo.
+        writer.put_back(snapshot)
+        return writer.scan(), snapshot
 
     def _tracked(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
         return RUNNING.track(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)

@@ -68,6 +68,7 @@ class Quarantine(ObjectReader):
     def __init__(self, folder: Path, store: ObjectReader, limits: PackLimits) -> None:
         super().__init__(folder, store.object_format)
         self.path = store.path
+        # So the pack and the store are read as one, the pack first.
         self.alternates = [store]
         self.ids: frozenset[str] = frozenset()
         self._store = store
@@ -95,6 +96,7 @@ class Quarantine(ObjectReader):
         """
         path = self.pack_folder / "pack-received.pack"
         size = 0
+        # Not fsynced: only `adopt` makes objects durable, and the quarantine of a killed process is removed.
         with path.open("wb") as file:
             for part in parts:  # read all: git reads the answer only after it has sent everything
                 size += len(part)
@@ -107,6 +109,7 @@ class Quarantine(ObjectReader):
         if size < _HEADER + self.format.oid_length:
             raise BadPackError("the pack is cut off")
         offsets = _ReceivedPack(path, self._store, self._limits).make_index()
+        # Of these, a push adopts what the store does not have.
         self.ids = frozenset(map(bytes.hex, offsets))
 
     def adopt(self, ids: Iterable[str], *, durable: bool) -> None:
@@ -169,6 +172,7 @@ class _ReceivedPack(PackFile):
 
     def _read_entries(self, end: int) -> None:
         """Add every object that is not a delta, and list the deltas."""
+        # Git also reads version 3, but has never written it.
         if self._pack[:8] != b"PACK\0\0\0\2":
             raise BadPackError("the pack is not of version 2")
         # An entry of ten bytes takes some hundred bytes of memory here, and so does each later step.
@@ -205,13 +209,15 @@ class _ReceivedPack(PackFile):
         outside = [base for base in self._waiting if isinstance(base, bytes)]
         self._ready += [(base, base, 0) for base in outside if self._store.has(base.hex())]
         self._follow()
-        if self._waiting:  # also deltas that are based on each other
+        # Also deltas that are based on each other, and bases at offsets where no entry begins.
+        if self._waiting:
             raise BadPackError("the base of a delta is missing")
 
     def _follow(self) -> None:
         """Add the results of all deltas that are based on ready objects, and then of the deltas based on these."""
         # Depth first: the result of a delta is the base of the next one while it is still in the cache.  Breadth first,
-        # many chains would push each other out of it, and each delta would apply all of its chain again.
+        # many chains would push each other out of it, and each delta would apply all of its chain again.  The deltas of
+        # one base are applied together, because their base is in the cache then.
         while self._ready:
             place, oid, depth = self._ready.pop()
             deltas = self._waiting.pop(place, []) + self._waiting.pop(oid, [])
@@ -225,7 +231,8 @@ class _ReceivedPack(PackFile):
         self._check_size(kind, len(content))  # the kind of a delta's result is known only here
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self.format.name))
-        # An index has one offset for each id: a second entry would look like damage of the store when it is copied.
+        # An index has one offset for each id, and ends an entry where the next one of the index begins.  So the second
+        # entry would count as a part of the one before it, and look like damage when that is copied.
         if self._offsets.setdefault(oid, at) != at:
             raise BadPackError(f"the pack has the object {oid.hex()} twice")
         self._ready.append((at, oid, depth))

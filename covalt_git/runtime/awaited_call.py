@@ -146,7 +146,7 @@ class AwaitedCall:
         self._private = FolderSize(sandbox.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, sandbox.scratch)
         self._questions = ToolElicitation(job)
-        self._selector = selectors.PollSelector()  # epoll needs another descriptor
+        self._selector = selectors.PollSelector()  # epoll takes six more system calls for each call
 
     def close(self) -> None:
         self._questions.close()
@@ -166,13 +166,14 @@ class AwaitedCall:
         records = self._questions.close()
         # While the sandbox is there: what its processes used is read from /proc and from its control group.
         hit = self._sandbox.limit_hit() or ("limit_cpu" if self._exceeds_cpu() else "")
-        # A control group that is out of memory kills all its processes (`memory.oom.group`): the warm sandbox may only
-        # not have ended yet.
+        # A control group that is out of memory kills all its processes (`memory.oom.group`).  So after SIGKILL the warm
+        # sandbox may be about to end too, and must not be given back.
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
             self.is_reusable = False
             self._sandbox.end()
-        # The status comes over another connection and can overtake the answer and the last output.  Their other ends
-        # are closed, so this does not wait.
+        # The status comes over another connection and can overtake the answer and the last output.  Both ends are
+        # non-blocking, and what was sent is in their buffers; so this ends, also after a false end of a tool that prints on,
+        # when it has read faster than the tool prints.
         for end in (self._output, self._connection.fileno()):
             while self._take(end):
                 pass
@@ -207,8 +208,10 @@ class AwaitedCall:
                 break
             try:
                 interval = _ANSWER_S if self._questions.is_open else _CHECK_S
-                # A millisecond beyond the limit: at the limit itself, this would not wait and the loop not end.
+                # A millisecond beyond the limit: while a question is open, `late` moves with the clock.  A remaining time
+                # of 0 would stay 0, and the loop would spin until the answer.
                 self._exchange(min(interval, late - time_s + 0.001))
+            # Elsewhere Ctrl-C leaves this module, and `python_tool` ends the sandbox.
             except KeyboardInterrupt:
                 if cancelled:  # the second Ctrl-C does not wait for the end of the grace period
                     break
@@ -223,6 +226,7 @@ class AwaitedCall:
                     return limit_error(code, limits)
                 if full := self._disks.exceeded():
                     return CallError(code=full.code, message=full.message, hint=full.hint)
+        # Also if the tool answered in its grace period (test_cancelled_tool_that_looks_may_tidy_up).
         if cancelled:
             return CallError(code="cancelled", message="the user cancelled it")
         if self._is_garbled:
@@ -337,6 +341,7 @@ class AwaitedCall:
     def _hear(self, chunk: bytes) -> None:
         """Handle complete events; skip invalid ones."""
         for frame in self._frames.feed(chunk):
+            # Also for an invalid frame: it shows that the tool's code ran, so the call must not be repeated.
             self._has_begun = True
             try:
                 event = _EVENT.validate_python(canonical_json.loads(frame))

@@ -47,7 +47,9 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROGRAM = Path(__file__).with_name("processes") / "program.py"
 _OURS = Path(__file__).parents[1]
 _SDK = _OURS.with_name("covalt_toolset")
+# More than the 5 s in which the fork server kills what a sandbox left.
 _END_S = 10.0
+# More than a trial may take itself (processes/trial.py).
 _TRIAL_S = 30.0
 
 
@@ -103,6 +105,7 @@ class SandboxProcess:
 
     def limit_hit(self) -> str:
         """Return the code of a limit that a control group enforced since the last check, or an empty text."""
+        # Only there do control groups limit a tool; at `full` and for other users, the kernel's own limits hold.
         if self.spec.level != "landlock" or not is_root():
             return ""
         # A group counts for as long as its sandbox lives, so the difference is of this call
@@ -124,6 +127,7 @@ class SandboxProcess:
         # Our copies: with them open, the output would not end with the processes that print to it.
         for end in written:
             os.close(end)
+        # The caller reads both until nothing is left, and must not wait.
         ours.setblocking(False)
         os.set_blocking(printed, False)
         return ours, printed
@@ -132,11 +136,14 @@ class SandboxProcess:
         """Return whether it still waits for a call, in the current folder of the workspace."""
         # An idle sandbox sends nothing, so what can be read is its end.  It sees the folder that it entered, also
         # after another one has this path (test_a_replaced_workspace_folder_is_used_by_the_next_call).
-        ready, _, _ = select.select([self.life, self.calls], [], [], 0)
-        return not ready and _identity(self.spec.workspace) == self.workspace_id
+        # Not select, which refuses descriptors from 1,024.
+        poll = select.poll()
+        poll.register(self.life, select.POLLIN)
+        poll.register(self.calls, select.POLLIN)
+        return not poll.poll(0) and _identity(self.spec.workspace) == self.workspace_id
 
     def end(self) -> None:
-        """End the sandbox; none of its processes is left when this returns."""
+        """End the sandbox; none of its processes is left when this returns, unless the fork server needs over 10 s."""
         with self.life:
             self.calls.close()
             if self.output is not None:
@@ -201,6 +208,7 @@ class ForkServerProcess:
         if workspace_id is None:
             raise FileNotFoundError(spec.workspace)
         toolset = spec.toolset.hold()
+        # Before the request is sent: from then on, `close` has to wait for the sandbox.
         self._was_used = True
         request = {
             "toolset_dir": str(toolset.folder),
@@ -261,7 +269,7 @@ class ForkServerProcess:
             wire.send(self._control, request, descriptors)
 
     def _answer(self, connection: socket.socket) -> Any:
-        """Wait for an answer; close the fork server if it has ended."""
+        """Wait for an answer; close the fork server, with all its sandboxes, if it has ended or is late."""
         with contextlib.suppress(EOFError, OSError):
             answer = wire.receive(connection)
             if answer is not None:

@@ -4,8 +4,8 @@ Each step of a switch is durable before the next one begins:
 
 1. the new content of all changed files, and the journal, are written into ``staging/``;
 2. the journal is renamed to ``switch.json``, which announces the switch;
-3. each path that still has the content of the old commit is replaced or removed; any other content is a user's
-   edit, which stays;
+3. each path that still has the content of the old commit, or is missing, is replaced or removed; any other content
+   is a user's edit, which stays;
 4. if the switch brings a new commit, the branch moves to it; then HEAD changes;
 5. ``switch.json`` is removed.
 
@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreError
-from covalt_git.models.base import StrictModel
+from covalt_git.models.base import One, StrictModel
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync_many, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
@@ -54,7 +54,7 @@ class Journal(StrictModel):
     that ``undoes`` another one is the way back to the files from before it.
     """
 
-    v: int = 1
+    v: One = 1
     old: str | None
     new: str | None
     head: str
@@ -96,6 +96,7 @@ class Switch:
         for path in sorted(arriving.keys() | self._new_empty) if blocking else ():
             above = {path, *folders_above(path)}
             for other in blocking:
+                # A new empty folder may have untracked files in it already; a new file cannot.
                 if other in above or (path in arriving and other.startswith(f"{path}/")):
                     message = f"{other!r} is in the way of {path!r}"
                     if other == path and path in arriving:
@@ -119,9 +120,10 @@ class Switch:
     def place(self, root: Folder) -> bool:
         """Change each path that still has its old content, and fsync; return whether no path had other content."""
         store, is_complete = self.chat.store, True
-        # A folder whose only file gives way to another one stays the folder that it was: its mode is in no
-        # commit, and a process may have it as its current folder.
-        stay = set[str]().union(*map(folders_above, self._staged))
+        # A folder whose only file gives way to another one, or to nothing, stays the folder that it was: its mode is
+        # in no commit, and a process may have it as its current folder
+        # (test_a_folder_that_loses_its_files_and_stays_is_the_same_folder).
+        stay = self._new_empty.union(*map(folders_above, (*self._staged, *self._new_empty)))
         hollow = set(self._old_empty)
         # Removals come before moves: a file can be where a new file needs a folder (`f`, then `f/i`), and a
         # folder where a new file comes (`g/h`, then `g`), which no rename replaces, not even an empty one
@@ -132,6 +134,7 @@ class Switch:
                 # No system call removes a file only if it has a certain content. The chat's lock excludes tools and
                 # other commands, but an editor can save between the read and the unlink, and that edit is lost.
                 # So the content is read just before, and not once for all files.
+                # If a folder takes its place at this moment, it stays, and the next scan finds it.
                 if present == change.old:
                     root.unlink(change.path)
                 # None: a switch that was killed has removed it, or a user has; its folder may still be left.
@@ -145,14 +148,11 @@ class Switch:
         for change in self.changes:
             if change.new is not None:
                 present = root.state(change.path, store.object_format)
+                # None: a new file, or one that was deleted after the scan; it comes back, because that loses no content.
                 is_old = present in (None, change.old)
-                # Only if git's mode stays: a program that becomes a plain file loses rights by the change itself.
-                if (
-                    present is not None
-                    and present == change.old
-                    and present.mode == change.new.mode
-                ):
+                if present is not None and is_old:
                     _take_narrow_mode(root, change.path, self._staged[change.path])
+                # As with the removals, an edit that is saved between the read and the rename is lost.
                 is_placed = is_old and root.move_in(self._staged[change.path], change.path)
                 # The new content is there already if this switch is repeated after a kill.
                 is_complete &= is_placed or present == change.new
@@ -171,11 +171,14 @@ def _take_narrow_mode(root: Folder, path: str, staged: Path) -> None:
     """Restrict a staged file as the file that it replaces: others must not get access to it by an edit or undo."""
     # Git stores of a mode only whether the file is executable, so an undo turned 0600 into 0644 without a word
     # (test_a_narrow_mode_stays_as_long_as_the_file_does). In staging, because after the rename others could open the file before
-    # its mode changes.  A link has no rights of its own, and chmod would follow it.
+    # its mode changes.  Only narrower: a mode wider than that of a new file is not kept.  A link has no rights of its own,
+    # and chmod would follow it.
     with unless_changed(), root.parent_of(path) as (parent, name):
         mode, new = (os.lstat(name, dir_fd=parent).st_mode, staged.lstat().st_mode)
-        if stat.S_ISREG(mode) and stat.S_ISREG(new) and new & ~mode & 0o777:
-            staged.chmod(new & mode & 0o777)
+        # Of a plain file that becomes a program, all who may read it may execute it.
+        usual = mode | (mode & 0o444) >> 2
+        if stat.S_ISREG(mode) and stat.S_ISREG(new) and new & ~usual & 0o777:
+            staged.chmod(new & usual & 0o777)
 
 
 def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
@@ -263,7 +266,10 @@ class WorkingFolder(NamedTuple):
         return True
 
     def remove_non_folder(self) -> None:
-        """Remove a file or link that a tool put in the place of the workspace."""
+        """Remove a file or link that the tool of an interrupted call put in the place of the workspace.
+
+        A user's own one is refused by :meth:`exists`.
+        """
         with contextlib.suppress(OSError):  # such as "it is a folder"
             self.chat.workspace.unlink()
 
@@ -308,6 +314,8 @@ class WorkingFolder(NamedTuple):
             # The way back is not refused: it leads to files that were here.
             if not journal.undoes:
                 switch.check(unstored)
+            # A workspace that is missing was restored when the chat was opened, except for a switch that a killed process
+            # has announced.
             if not self.exists():
                 self._write(new)
             self._carry_out(switch, journal)
@@ -319,6 +327,7 @@ class WorkingFolder(NamedTuple):
             # (test_switch_that_keeps_head_needs_no_lock_of_it).
             if store.head() != journal.head:
                 store.set_head(journal.head)
+        # After an OSError, such as a full disk, an announced switch keeps its journal, and the next writer repeats it.
         except (BrokenStoreError, MovedError):
             # Without a journal, no file has changed yet.  A way back that fails keeps its journal for the next
             # writer, which repeats it; a way back of it would lead forward again.
@@ -345,7 +354,9 @@ class WorkingFolder(NamedTuple):
             self._fsync([self.chat.folder])
             with Folder.opened(self.chat.workspace) as root:
                 if not switch.place(root):
-                    self.chat.stat_cache.clear()  # the next scan finds the edits
+                    # The next scan reads every file: one with other content can have the stat that the cache knows
+                    # (a write by mmap).
+                    self.chat.stat_cache.clear()
 
     def _fsync(self, paths: Iterable[Path]) -> None:
         """Fsync files and folders if the chat is durable."""
@@ -365,7 +376,7 @@ class WorkingFolder(NamedTuple):
         except ValidationError:
             raise CovaltError(
                 f"{self.journal} is not a switch journal",
-                hint=f"inspect it, then remove it: rm {self.journal}",
+                hint=f"inspect it, then remove it: rm {typed(self.journal)}",
             ) from None
 
     def roll_forward(self) -> None:

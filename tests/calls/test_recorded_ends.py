@@ -68,6 +68,27 @@ def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world
     assert outcome.error is None
 
 
+def test_a_failure_after_a_read_only_tool_commits_none_of_its_changes(world: World) -> None:
+    world.add("reader")
+    world.call("add", text="x")
+    files = world.files()
+    number = 0
+    while True:
+        number += 1
+        line = FailingLine(number)
+        earlier = sys.gettrace()
+        sys.settrace(line)
+        try:
+            world.call("reader:lie", how="write")
+        finally:
+            sys.settrace(earlier)
+        assert world.files() == files
+        assert not (world.workspace / "lie.txt").exists()
+        if not line.was_reached:
+            break
+    assert number > 15
+
+
 @pytest.mark.parametrize(
     ("result", "stored", "note"),
     [

@@ -278,6 +278,20 @@ def test_a_narrow_mode_stays_as_long_as_the_file_does(narrow: Operations) -> Non
     assert [note["path"] for note in shown] == ["e", "key", "p", "run.sh"]
 
 
+@pytest.mark.parametrize(("before", "after"), [(0o600, 0o700), (0o700, 0o600)])
+def test_a_file_that_becomes_a_program_or_back_gives_nobody_access(
+    operate: Operations, before: int, after: int
+) -> None:
+    file = operate.workspace("c1") / "key"
+    run(operate, f"echo k > key; chmod {before:o} key")
+    run(operate, f"chmod {after:o} key")
+
+    operate("undo_change", **C1)
+    assert file.stat().st_mode & 0o777 == before
+    operate("redo_change", **C1)
+    assert file.stat().st_mode & 0o777 == after
+
+
 def test_a_mode_that_a_restore_gives_is_no_note(operate: Operations) -> None:
     before = os.umask(0o077)
     try:

@@ -243,3 +243,20 @@ def test_files_that_a_user_put_back_after_a_push_are_an_edit(chat: ChatStore) ->
     edit = save(chat)
     assert chat.manifest(edit).parent_id == commit
     assert chat.files(edit).keys() == {"a.txt"}
+
+
+def test_a_folder_that_loses_its_files_and_stays_is_the_same_folder(chat: ChatStore) -> None:
+    put(chat.workspace, {"d/x": ("file", b"x")})
+    save(chat)
+    branch_off(chat, "empty")
+    (chat.workspace / "d" / "x").unlink()
+    save(chat)
+    checkout(chat, "main")
+    folder = chat.workspace / "d"
+    folder.chmod(0o700)
+    number = folder.stat().st_ino
+
+    checkout(chat, "empty")
+
+    assert layout_of(chat.workspace) == {"d": ("folder", b"")}
+    assert (folder.stat().st_ino, folder.stat().st_mode & 0o777) == (number, 0o700)

@@ -7,6 +7,7 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import BrokenStoreError, TreeEntry
+from covalt_git.paths import typed
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.switching import Switch
@@ -162,7 +163,7 @@ def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStor
 
     with pytest.raises(CovaltError, match="is not a switch journal") as caught:
         save(chat)
-    assert f"rm {chat.folder / 'switch.json'}" in caught.value.hint
+    assert f"rm {typed(chat.folder / 'switch.json')}" in caught.value.hint
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
 
 

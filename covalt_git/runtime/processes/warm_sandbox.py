@@ -62,6 +62,7 @@ class WarmSandbox:
         # Before `enter`: the seccomp filter denies setsid, so that a tool cannot leave the group.
         os.setsid()
         system_calls.die_with(parent)
+        # Before the next step, which closes `printed`.
         tool_process.redirect_streams(printed)
         _settle_descriptors(calls, *egress)
         self._egress = _CALLS + 1 if egress else None
@@ -73,7 +74,8 @@ class WarmSandbox:
             # Each fork would print what is buffered again.
             tool_process.flush_streams()
             self._fork_for_each_call(tool)
-        # It makes a single call itself: a fork would lack the module's threads, or its files would be removed.
+        # It makes a single call itself.  A failed import is the answer of that call, and a sandbox that is not warm leaves
+        # no process behind; of other modules, a fork would lack the threads, or their files would be removed.
         connection, output = self._next_call()
         self._make_call(connection, output, tool)
 
@@ -113,6 +115,7 @@ class WarmSandbox:
     def _make_call(
         self, connection: socket.socket, output: int | None, tool: tool_process.LoadedTool
     ) -> NoReturn:
+        # The tool could write a false end of the call to it.
         self._calls.close()
         # Threads and exit handlers of a tool must not delay its answer.
         os._exit(tool_process.make_call(connection, output, tool))
@@ -126,6 +129,7 @@ class WarmSandbox:
             return tool
         # Not in the workspace: a file that the module reads on import would be outdated at the next call.
         os.chdir("/")
+        # After entering, which forks at `full`: a fork does not inherit this.
         child_processes.adopt_orphans()
         try:
             if sys.flags.no_site:  # see `program`: packages of an environment run only from here on
@@ -153,12 +157,15 @@ class WarmSandbox:
         # The fork server has used tempfile for its trials, and tempfile keeps the folder of its first use.
         tempfile.tempdir = None
         _read_no_bytecode((*interpreter_paths(), *policy.readable))
-        # The same for Python programs that it starts: they read and write bytecode only there.
+        # The same for Python programs that it starts: they read and write bytecode only there, and
+        # it is removed after each call.
         os.environ["PYTHONPYCACHEPREFIX"] = f"{os.environ['TMPDIR']}/bytecode"
         # Writable folders of a call, except the workspace.
         self._private = [Path(os.environ["TMPDIR"])]
+        # Elsewhere this folder is the machine's, and has files of other programs.
         if request["level"] == "full":
             self._private.append(Path(SHARED_MEMORY))
+        # At `full`, TMPDIR is /tmp, so a workspace or a toolset below /tmp is mounted in it.
         self._mounted = {path for folder in self._private for path in folder.iterdir()}
 
     def _can_be_forked(self) -> bool:
