@@ -229,6 +229,7 @@ class _Login:
 
     def _provider(self, callback: Callback) -> OAuthClientProvider:
         async def redirect(url: str) -> None:
+            self._check_issuer(provider)
             # The URL is opened by the browser, outside of the reach of this process.
             self._reach.check(url, "the authorization URL")
             # Here, because the SDK has read the metadata, and requests the token after this callback.
@@ -264,6 +265,42 @@ class _Login:
             self._client.metadata_url,
         )
         return provider
+
+    def _check_issuer(self, provider: OAuthClientProvider) -> None:
+        """Check that the login is at the authorization server that the server names, and the client's last login was.
+
+        Raises:
+            SignInFailedError: if it is at another one.
+        """
+        context = provider.context
+        # Without its metadata, the SDK would use endpoints at the server's own address, so that this one would get the
+        # code, and the client's secret
+        # (test_a_login_ends_if_the_metadata_of_the_authorization_server_cannot_be_read).
+        if context.auth_server_url is not None and context.oauth_metadata is None:
+            raise SignInFailedError(
+                f"the metadata of the authorization server {_plain(str(context.auth_server_url))} cannot be read"
+            )
+        if self._bound_issuer is not None and self._issuer(provider) != self._bound_issuer:
+            raise self._other_issuer()
+
+    def _issuer(self, provider: OAuthClientProvider) -> str:
+        metadata = provider.context.oauth_metadata
+        return str(metadata.issuer) if metadata else str(self._origin)
+
+    @property
+    def _bound_issuer(self) -> str | None:
+        """The issuer of the last login with the user's own client; None if there was none."""
+        # A client that the user has chosen just now may belong to another issuer.
+        is_same = self.previous is not None and self.previous.choice == self._client
+        is_own = self._client.client_id is not None
+        return self.previous.issuer if self.previous and is_same and is_own else None
+
+    def _other_issuer(self) -> SignInFailedError:
+        return SignInFailedError(
+            "the server has another authorization server than at the last login, and the client"
+            f" {self._client.client_id!r} is not registered there",
+            hint=f"register a client there, then: covalt-git auth login {self.definition.name} --client-id ID",
+        )
 
     def _choose_auth_method(self, provider: OAuthClientProvider) -> None:
         """Choose a method that the server supports to authenticate a pre-registered client."""
@@ -331,7 +368,7 @@ class _Login:
                 toolset_id=name.toolset_id,
                 server_id=name.server_id,
                 url=self.definition.url,
-                issuer=str(metadata.issuer) if metadata else str(self._origin),
+                issuer=self._issuer(provider),
                 origins=tuple(self._origins),
                 token_endpoint=endpoint,
                 revocation_endpoint=str(revocation) if revocation else None,
@@ -363,14 +400,12 @@ class _Login:
         """Return the pre-registered client, bound to the issuer of the previous login."""
         if self._client.client_id is None:
             return None
-        # At another issuer, the SDK drops this client and registers one of its own, which set_client_info refuses.  A
-        # client that the user has chosen just now may belong to another issuer.
-        is_same = self.previous is not None and self.previous.choice == self._client
+        # At another issuer, the SDK drops this client and registers one of its own, which set_client_info refuses.
         return OAuthClientInformationFull(
             client_id=self._client.client_id,
             client_secret=self._secret,
             token_endpoint_auth_method="client_secret_basic" if self._secret else "none",
-            issuer=self.previous.issuer if self.previous and is_same else None,
+            issuer=self._bound_issuer,
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:  # noqa: ARG002 - the SDK's
@@ -382,11 +417,7 @@ class _Login:
         # The stored login would have the new server's endpoint with the user's client, and a refresh would send its
         # secret there (test_the_secret_of_a_client_never_goes_to_another_authorization_server).
         if self._client.client_id is not None:
-            raise SignInFailedError(
-                "the server has another authorization server than at the last login, and the client"
-                f" {self._client.client_id!r} is not registered there",
-                hint=f"register a client there, then: covalt-git auth login {self.definition.name} --client-id ID",
-            )
+            raise self._other_issuer()
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ The first that matches decides, with an exception.  The names of 4 and 5 are cho
 choose ``HEAD~1`` or the beginning of an id, and a user would restore another commit than the name seems to say.  So a
 name is ambiguous if it matches 4 or 5, and means another commit by 6 (7 characters or more) or 7.
 
-``message:ID`` can only match 2 or 5, in case an application's id is also the name of a branch.
+A text with the form of a full id has no other meaning.  ``message:ID`` can only match 2 or 5, in case an application's id
+has that form, or is also the name of a branch.
 """
 
 from __future__ import annotations
@@ -84,8 +85,12 @@ def resolve(chat: ChatStore, name: str) -> str:
     is_short_id = len(name) >= _ABBREVIATED and _PART_OF_AN_ID.fullmatch(name) is not None
     if head is not None and not is_short_id and not _OWN_ID.fullmatch(name):
         return head
-    if is_full_id(name) and name in _known(chat):
-        return name
+    if is_full_id(name):
+        # Never a chosen name: an approval has the full id of its commit, which may be unreachable by now
+        # (test_a_full_id_is_never_taken_for_a_chosen_name).
+        if name in _known(chat):
+            return name
+        raise _unknown(chat, name)
     messages, records, references, applications, abbreviated = _matches(chat, name)
     oids = messages or records
     if not oids:

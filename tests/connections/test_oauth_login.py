@@ -278,6 +278,29 @@ def test_the_secret_of_a_client_never_goes_to_another_authorization_server(
     assert stored(defined) == earlier
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("status", [200, 404, 429, 503])
+def test_a_login_ends_if_the_metadata_of_the_authorization_server_cannot_be_read(
+    defined: Definition,
+    monkeypatch: pytest.MonkeyPatch,
+    server: Guarded,
+    status: int,
+    *,
+    again: bool,
+) -> None:
+    monkeypatch.setenv("OUR_PASSWORD", PASSWORD)
+    choice = ClientChoice(client_id="known", secret_name="OUR_PASSWORD")
+    earlier = log_in(defined, choice) if again else None
+    server.set(wrong=str(status))
+    user = Following()
+
+    with pytest.raises(SignInFailedError, match="metadata of the authorization server"):
+        sign_in(defined, user.person, choice, wait_s=20)
+
+    assert user.asked == []
+    assert file_of(defined).read() == earlier
+
+
 def test_tokens_are_masked_in_errors_of_the_server(
     connections: Connections, defined: Definition
 ) -> None:

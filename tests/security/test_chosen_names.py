@@ -5,7 +5,7 @@ import pytest
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.running import Follower, Started
 from covalt_git.conversations import messages
-from covalt_git.conversations.commit_names import of_call, resolve
+from covalt_git.conversations.commit_names import UnknownCommitError, of_call, resolve
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import branches
@@ -138,6 +138,19 @@ def test_a_name_without_a_commit_is_not_resolved_after_its_approval(
     assert outcome.error is not None
     assert "named no commit, or several, when the approval was requested" in outcome.error.message
     assert (world.workspace / "deploy.sh").read_text() == before
+
+
+def test_a_full_id_is_never_taken_for_a_chosen_name(
+    world: World, commits: tuple[str, str, str]
+) -> None:
+    missing = "0c935ff8" * 5
+    with world.project().chats.open("c1") as chat, writing(chat) as writer:
+        branches.create(writer, missing, commits[0])
+        messages.add(writer, MessageRecord(role="user", text="x", ref=missing))
+
+        with pytest.raises(UnknownCommitError):
+            resolve(chat, missing)
+        assert resolve(chat, f"message:{missing}") == chat.head()
 
 
 def test_an_approval_ends_when_a_branch_in_its_arguments_moves(

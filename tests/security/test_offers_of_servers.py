@@ -226,6 +226,10 @@ REWRITES: list[Callable[[str], str]] = [
     lambda uri: uri.replace("note", "note::$DATA"),
     lambda uri: f"{uri}/",
     lambda uri: f"{uri}#x",
+    lambda uri: uri.replace("%20", "+"),
+    lambda uri: f"{uri}+",
+    lambda uri: f"{uri}%EF%B8%8F",
+    lambda uri: uri.replace("note", "no%CD%8Fte"),
     lambda uri: re.sub("/(?=[^/]*$)", "/x{&/../", uri),
     lambda uri: re.sub("/(?=[^/]*$)", "/{x/../", f"{uri};}}"),
     lambda uri: uri.replace("://", "://{u@"),
@@ -241,6 +245,7 @@ REWRITES: list[Callable[[str], str]] = [
         ("first://note", "first://note"),
         ("ftp://h.example/note", "ftp://h.example/note"),
         ("file:///a/note", "file:///a/note"),
+        ("first://a/my%20note", "first://a/my%20note"),
         ("first://a/caf%C3%A9", "first://a/caf%C3%A9"),
         ("db://h.example/note?id=1", "db://h.example/note?id=1"),
         ("first://note/{name}", "first://note/some"),
@@ -277,7 +282,7 @@ def test_an_offer_decides_nothing_about_the_usual_uris_of_others(root: Path) -> 
     offer(root)
     offers = [*offers_of(read_toolset(root, "near"))]
 
-    for uri in ("second://note", "first-too://note/7", "file:///a/b%20c/caf%C3%A9.txt"):
+    for uri in ("second://note", "first-too://note/7", "file:///a/b%20c/.env.txt"):
         assert deciding_offers(offers, uri) == []
 
 

@@ -8,7 +8,6 @@ other URI, and an offer of another form decides about each URI.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -33,16 +32,17 @@ _NOT_IN_A_URI = re.compile(r"""[\x00-\x20\x7f\\<>"|^`{}]""")
 _NEVER_IN_A_VALUE = re.compile(r"[\x00-\x1f\x7f\\]")
 """What parsers drop, or take for a ``/``, even if it is escaped."""
 
-# What parsers leave out, add or read as something else is missing here: a user, another case of the host, a port, an
-# empty segment, which is also one slash more or less, and a path without a host. In a segment, Python takes what follows
-# `;` for parameters; Windows drops a dot at the end, takes what follows `:` for a stream, and has short names with `~`.
+# Letters and digits of ASCII, and few other characters.  What parsers, file systems or servers leave out, add or read as
+# something else is missing here: a user, another case of the host, a port, an empty segment, which is also one slash more
+# or less, and a path without a host.  In a segment, Python takes what follows `;` for parameters; many take `+` for a blank;
+# Windows drops a dot or a blank at the end, takes what follows `:` for a stream, and has short names with `~`.  Other
+# letters have several codes, some of them none that is visible, and each file system compares them in its own way.
 _FORM = re.compile(
     r"(?:file://|[a-z][a-z0-9+.-]*://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))"
-    r"(?P<path>(?:/(?:[A-Za-z0-9._!$&'()*+,=@-]|%[0-9A-Fa-f]{2})*(?<!\.)(?<!/))*)"
+    r"(?:/(?!%20)(?:[A-Za-z0-9._@=,-]|%20)*[A-Za-z0-9_@=,-](?<!%20))*"
 )
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
-_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
@@ -110,21 +110,6 @@ def _canonical(uri: str, *, is_template: bool = False) -> str | None:
         return None
     if _NUMBER.fullmatch(host) and not _ADDRESS.fullmatch(host):
         return None  # such as 127.1 and 0x7f000001
-    for escape in _ESCAPE.findall(form["path"]):
-        try:
-            decoded = unquote(escape, errors="strict")
-        except UnicodeDecodeError:
-            return None
-        # Of ASCII only the space has to be escaped in a path of letters; parsers decode the others, or do not.
-        if any(character.isascii() and character != " " for character in decoded):
-            return None
-    path = unquote(form["path"])
-    # Apple's file systems store letters with marks in another form than is asked for.
-    if not path.isprintable() or not unicodedata.is_normalized("NFKC", path):
-        return None
-    # Windows drops a blank at the end of a name, and parsers one at either end of a text.
-    if any(segment != segment.strip() for segment in path.split("/")):
-        return None
     return unquote(uri).casefold()
 
 
