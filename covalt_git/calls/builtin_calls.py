@@ -49,7 +49,7 @@ def run(writer: Writer, call: PendingCall, target: Found) -> CallOutcome:
         )
         outcome = Outcome("success", change.result)
         record = record_of(writer, call, target, outcome, None, level=None, read=None)
-        manifest_id = _commit(writer, call, record, change, head)
+        manifest_id = commit_change(writer, call, record, change, head)
     except CovaltError as error:
         if call.execution_id is None:
             raise
@@ -83,10 +83,14 @@ def _as_approved(chat: ChatStore, tool_id: str, call: PendingCall) -> JsonObject
     return {**call.args, **approval.commits}
 
 
-def _commit(
+def commit_change(
     writer: Writer, call: PendingCall, record: CallRecord, change: CallChange, head: str | None
 ) -> str:
-    """Change the workspace from ``head`` in a new commit with the call's record; return the commit's id."""
+    """Change the workspace from ``head`` in a new commit with the call's record; return the commit's id.
+
+    Raises:
+        CovaltError: as :meth:`Writer.commit_files`.
+    """
     oid, changes = writer.commit_files(
         change.source,
         change.files,
@@ -118,6 +122,25 @@ def _write_file(chat: ChatStore, head: str | None, args: JsonObject) -> CallChan
     entry = TreeEntry(b"", file.mode if file else FILE, oid)
     files = trees.edited_state(chat.store, state, {path: entry})
     return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
+
+
+def returned(
+    chat: ChatStore, head: str | None, call: PendingCall, files: dict[str, bytes]
+) -> CallChange:
+    """Return the change by files that a read-only call on a copy of an earlier commit returned.
+
+    Raises:
+        CovaltError: if another file is in the place of one.
+    """
+    state, entries = chat.state(head), {}
+    for path, content in files.items():
+        oid = chat.store.write_blob(content)
+        stored = trees.find(chat.store, state.tree, path)
+        same = stored is not None and stored.oid == oid
+        edits.find_editable(chat, state, path, before=oid if same else None)
+        entries[path] = TreeEntry(b"", FILE, oid)
+    changed = trees.edited_state(chat.store, state, entries)
+    return CallChange("tool_run", changed, {}, call.tool_id)
 
 
 def named_commits(chat: ChatStore, tool_id: str, args: JsonObject) -> dict[str, str]:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git import timestamps
 from covalt_git.access import approval_reasons
@@ -33,6 +33,7 @@ from covalt_git.calls.outcomes import (
     read_only_violation,
     record_of,
     record_of_problem,
+    returned_files,
     unrecorded,
     why_failed,
 )
@@ -42,6 +43,7 @@ from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.catalog.current_config import current_config
 from covalt_git.conversations import conversation
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
@@ -278,8 +280,12 @@ class Engine:
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
             with step("snapshot"), copy.scan_in_memory() as after:
+                added = {}
                 if not after.holds(files):
-                    error = read_only_violation(copy, files, after, error)
+                    if error is None:
+                        added = returned_files(copy, files, after, outcome.result)
+                    if not added:
+                        error = read_only_violation(copy, files, after, error)
         # Without cancellation, because a call that has run must be recorded.  It is not if the chat stays busy for
         # PATIENCE_S: then the caller gets that error, and the call may be repeated, because it changed nothing.
         not_cancellable = replace(self, follower=Follower(self.follower.report))
@@ -293,8 +299,20 @@ class Engine:
                 update={"started_at": call.started_at, "toolset": call.toolset}
             )
             read = None if head == call.base else call.base
+            change = None
+            if added:
+                # Another call may have put a file in the same place meanwhile.
+                try:
+                    change = builtin_calls.returned(chat, head, finished, added)
+                except CovaltError as problem:
+                    error = CallError(code=problem.code, message=problem.message, hint=problem.hint)
             record = self._record_of(writer, finished, target, outcome, error, read=read)
-            return self._commit(chat, writer, finished, record)
+            if change is None:
+                return self._commit(chat, writer, finished, record)
+            with step("commit"):
+                record = encodable(record)
+                manifest_id = builtin_calls.commit_change(writer, finished, record, change, head)
+            return as_recorded(chat, chat.manifest(manifest_id))
 
     @property
     def catalog(self) -> Catalog:
@@ -468,7 +486,7 @@ class Engine:
             # (test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result).
             _logger.exception("a call of %s cannot be recorded as it ended", call.tool_id)
             # Again, because the failure may have come before it, and what is forbidden must not be committed.
-            snapshot, _ = self._undo_forbidden(writer, target, files_before)
+            snapshot, _ = self._undo_forbidden(writer, target, files_before, None)
             record = record_of_problem(started, outcome, problem)
         return self._commit(chat, writer, started, record, snapshot)
 
@@ -500,7 +518,8 @@ class Engine:
                 message="the tool deleted the workspace folder",
                 hint=f"its files are in the history: {command}" if head else "",
             )
-        snapshot, forbidden = self._undo_forbidden(writer, target, files_before)
+        result = outcome.result if error is None else None
+        snapshot, forbidden = self._undo_forbidden(writer, target, files_before, result)
         if files_before is not None and forbidden is not None:
             return read_only_violation(chat, files_before, forbidden, error), snapshot
         # While the tool runs, large limits are only sampled; the scan has counted every file that is stored.
@@ -510,11 +529,11 @@ class Engine:
         return error, snapshot
 
     def _undo_forbidden(
-        self, writer: Writer, target: Found, files_before: FolderState | None
+        self, writer: Writer, target: Found, files_before: FolderState | None, result: Any
     ) -> tuple[Snapshot, Snapshot | None]:
         """Undo what a call was not allowed to change; return the workspace, and what it was before, if it was undone.
 
-        ``files_before`` is the workspace of a read-only call before it ran.
+        ``files_before`` is the workspace of a read-only call before it ran, whose files of ``result`` stay.
         """
         with step("snapshot"):
             snapshot = writer.scan()
@@ -524,6 +543,8 @@ class Engine:
             if self._may_set_modes(target):
                 snapshot.clear_set_id(writer.chat.workspace)
         if files_before is None or snapshot.holds(files_before):
+            return snapshot, None
+        if returned_files(writer.chat, files_before, snapshot, result):
             return snapshot, None
         # Scanned again, because the record describes the files after the undo.
         writer.put_back(snapshot)

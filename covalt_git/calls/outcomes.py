@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.access.grants import Granted, granted
 from covalt_git.errors import CovaltError, failure_text, listed
+from covalt_git.git_store.objects import FILE
+from covalt_git.json_values import leaves
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.folders import folders_above
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
-    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
 _NO_SECRET = re.compile(r"SecretNotGranted: .*? '(?P<name>\w+)'")
@@ -37,6 +41,9 @@ _NOT_CONNECTED = re.compile(
     "|Temporary failure in name resolution"
 )
 """Messages of a connection that the sandbox refused; also of one that a granted server refused."""
+
+_RETURNED_FILE = re.compile(r"files/(?P<hash>[0-9a-f]{16})\.[A-Za-z0-9]+")
+"""Paths that ``save`` of ``covalt_toolset/files.py`` writes: the beginning of the content's SHA-256, an extension."""
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})
 """Codes of errors whose outcome no caller received, so that its notes were not reported."""
@@ -185,6 +192,32 @@ def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:
     return (
         f"covalt-git grant add {toolset.id} {'--again' if 'secret' in may.stale else '--requested'}"
     )
+
+
+def returned_files(
+    chat: ChatStore, files_before: FolderState, files_after: Snapshot, result: Any
+) -> dict[str, bytes]:
+    """Return the files that a read-only tool only returned, such as an ``Image``, with their paths.
+
+    A tool returns bytes as a new file that its result refers to, and that is named by the hash of its content
+    (``covalt_toolset/files.py``).  If anything else has changed, no file is returned.
+    """
+    referred = {text for _, text in leaves(result) if isinstance(text, str)}
+    contents: dict[str, bytes] = {}
+    for change in chat.tree_changes(files_before.tree, files_after.tree):
+        name, file = _RETURNED_FILE.fullmatch(change.path), change.new
+        if name is None or file is None or change.path not in referred:
+            return {}
+        if change.old is not None or file.mode != FILE:
+            return {}
+        content = chat.store.read_blob(file.oid)
+        if not sha256(content).hexdigest().startswith(name["hash"]):
+            return {}
+        contents[change.path] = content
+    folders = {folder for path in contents for folder in folders_above(path)}
+    empty_before = tuple(path for path in files_before.empty_folders if path not in folders)
+    rest = FolderState(files_after.tree, empty_before)
+    return contents if files_after.holds(rest) else {}
 
 
 def read_only_violation(

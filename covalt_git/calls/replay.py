@@ -246,8 +246,10 @@ def _compare(
     assert replayed is not None
     base = recorded.base or manifest.parent_id
     sources = () if base is None else (chat.manifest(base),)
-    # A call that ran on a copy with other files than its parent did not change any of them.
+    # A call that ran on a copy with other files than its parent changed none of them, and its commit has the files
+    # that it returned.
     end = manifest if recorded.base is None else chat.manifest(recorded.base)
+    returned = chat.files(manifest.id) if recorded.base is not None else {}
     folders_then, folders_after = (
         set(commit.record.workspace.empty_folders) for commit in (end, post)
     )
@@ -259,7 +261,11 @@ def _compare(
         branch=copy.own_branch,
         manifest_id=post.id,
         differences=differences(_answer_of(recorded), answer),
-        changes=tuple(chat.changes(end.id, post.id)),
+        changes=tuple(
+            change
+            for change in chat.changes(end.id, post.id)
+            if change.new is None or change.new != returned.get(change.path)
+        ),
         empty_folders=tuple(sorted(folders_then ^ folders_after)),
         printed_the_same=recorded.output == with_home_paths(replayed.output, copy, chat),
         then=RanAs(toolset=recorded.toolset, sandbox=recorded.sandbox),

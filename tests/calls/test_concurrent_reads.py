@@ -1,5 +1,6 @@
 """Read-only calls run concurrently with a writing call, on a copy of the last commit, and may not write."""
 
+import hashlib
 import queue
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,8 @@ from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.outcomes import Log
 from covalt_git.workspaces.writer import Writer
 from tests.calls.conftest import World, code
+
+UNNAMED = "files/" + hashlib.sha256(b"unnamed").hexdigest()[:16] + ".png"
 
 
 class Call:
@@ -99,6 +102,9 @@ def test_read_only_calls_run_on_the_last_commit_while_the_chat_is_held(
         ("delete", "a.txt, runs.txt", True),
         ("delete", "a.txt, runs.txt", False),
         ("raise", "lie.txt", False),
+        ("unnamed", UNNAMED, True),
+        ("unnamed", UNNAMED, False),
+        ("wrong hash", UNNAMED, False),
     ],
 )
 def test_a_read_only_tool_that_writes_fails_and_its_files_are_restored(
@@ -125,6 +131,47 @@ def test_a_read_only_tool_that_writes_fails_and_its_files_are_restored(
     assert sorted(path.name for path in reader.workspace.iterdir()) == sorted(before)
     assert all(one.source == "tool_run" for one in reader.log()[1:])
     reader.git("fsck", "--strict")
+
+
+@pytest.mark.parametrize("concurrently", [True, False])
+def test_a_read_only_tool_may_return_images(
+    reader: World, pool: ThreadPoolExecutor, *, concurrently: bool
+) -> None:
+    before = reader.files()
+    if concurrently:
+        with held(reader) as writer:
+            call = Call(pool, reader, "draw", count=2)
+            assert isinstance(call.events.get(timeout=60), Started)
+            (reader.workspace / "half done").write_text("")
+            writer.commit_changes()
+            before |= {"half done": ""}
+    else:
+        call = Call(pool, reader, "draw", count=2)
+    outcome = call.outcome.result()
+
+    assert outcome.error is None
+    assert outcome.call.result is not None
+    paths = [image["file"] for image in outcome.call.result]
+    assert sorted(change.path for change in outcome.changes) == sorted(paths)
+    assert reader.files() == before | {path: f"image {at}" for at, path in enumerate(paths)}
+    again = reader.call("reader:draw", count=2)
+    assert (again.error, again.changes) == (None, ())
+    with reader.project().chats.open("c1") as chat:
+        assert replay(reader.project().engine(), chat, outcome.call.id).same
+    reader.git("fsck", "--strict")
+
+
+def test_a_returned_image_does_not_replace_a_file_of_another_call(
+    reader: World, pool: ThreadPoolExecutor
+) -> None:
+    with held(reader) as writer:
+        call = Call(pool, reader, "draw")
+        assert isinstance(call.events.get(timeout=60), Started)
+        (reader.workspace / "files").write_text("a file")
+        writer.commit_changes()
+
+    assert code(call.outcome.result()) == "bad_path"
+    assert reader.files()["files"] == "a file"
 
 
 def test_concurrent_calls_are_checked_require_approval_and_can_be_cancelled(
