@@ -58,6 +58,7 @@ class Client(NamedTuple):
         title: its name for users.
         stateless: whether it has no session, so that it names its chat in an argument.
         connected: identifies the client of all conversations, if ``key`` identifies one of them.
+        is_certain: whether no other client may have sent the request.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Client(NamedTuple):
     title: str = ""
     stateless: bool = False
     connected: str = ""
+    is_certain: bool = True
 
     @property
     def anonymous(self) -> Client:
@@ -123,7 +125,7 @@ class ClientChats:
                 ) as chat:
                     client_chat = ClientChat(chat.id, new=True, to_name=client.stateless)
             else:
-                client_chat = ClientChat(chat_id)
+                client_chat = ClientChat(chat_id, to_name=not client.is_certain and named is None)
             # A client without a key has the key "": it is only known that a chat of its token exists.
             for key in {client.key, client.connected}:
                 self._chats[key] = client_chat.id

@@ -46,7 +46,7 @@ from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
-from covalt_git.gateway.stateless_clients import StatelessClients, conversation_of
+from covalt_git.gateway.stateless_clients import Sender, StatelessClients, conversation_of
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
@@ -86,8 +86,8 @@ CACHEABLE: tuple[CacheableMethod, ...] = (
 _NOT_FOUND = frozenset({403, 404})
 """HTTP statuses of errors about things that do not exist for the client."""
 
-_CLIENT_KEY = "covalt_git.client"
-"""Key of an ASGI scope with the key of the client without a session."""
+_SENDER = "covalt_git.sender"
+"""Key of an ASGI scope with the :class:`Sender` without a session."""
 
 _PROXY_HEADERS = ("via", "forwarded", "x-forwarded-for")
 """Headers of a request that a proxy sent, which may send requests of several clients through one connection."""
@@ -338,13 +338,16 @@ class RequestHandlers:
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
         key = connected = self._key(ctx)
+        is_certain = True
         if stateless := self._is_stateless(ctx):
-            key = conversation_of(ctx.meta or {}) or connected
+            conversation = conversation_of(ctx.meta or {})
+            key = conversation or connected
+            is_certain = conversation != "" or _sender(ctx).is_certain
         params = ctx.session.client_params
         if params is None:
-            return Client(key, stateless=stateless, connected=connected)
+            return Client(key, "", "", stateless, connected, is_certain)
         name, title = params.client_info.name, params.client_info.title or ""
-        return Client(key, name, title, stateless, connected)
+        return Client(key, name, title, stateless, connected, is_certain)
 
     def _key(self, ctx: ServerRequestContext[None]) -> str:
         """Return the key of a request's client; empty if it has no session, and several clients may have sent it."""
@@ -353,8 +356,7 @@ class RequestHandlers:
         if ctx.request is None:
             return ""
         if is_modern(ctx):
-            key: str = ctx.request.scope.get(_CLIENT_KEY, "")
-            return key
+            return _sender(ctx).key
         session: str = ctx.request.headers.get("mcp-session-id", "")
         return session
 
@@ -376,8 +378,7 @@ class RequestHandlers:
             # The connection of a proxy says nothing about its clients.
             via_proxy = any(header in request.headers for header in _PROXY_HEADERS)
             connection = None if via_proxy else str(request.client)
-            key = self._stateless.key(name, ctx.request_id, connection)
-            request.scope[_CLIENT_KEY] = key
+            request.scope[_SENDER] = self._stateless.sender(name, ctx.request_id, connection)
         return await call_next(ctx)
 
     # Notifications
@@ -469,6 +470,12 @@ def _events(earlier: Offer, current: Offer) -> Iterator[ServerEvent]:
 def _answer(ctx: ServerRequestContext[None]) -> HeldAnswer | None:
     """Return the answer to a request over HTTP."""
     return None if ctx.request is None else ctx.request.scope.get(ANSWER)
+
+
+def _sender(ctx: ServerRequestContext[None]) -> Sender:
+    """Return the client of a request without a session."""
+    sender: Sender | None = ctx.request and ctx.request.scope.get(_SENDER)
+    return sender or Sender()
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:

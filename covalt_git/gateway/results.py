@@ -100,7 +100,7 @@ def of_outcome(
         facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
         links += plan_links(plan, *place, known=[*linked, *links])
     failed = outcome.error is not None
-    content = [*content, *links, *_new_chat(chat)]
+    content = [*content, *links, *_note_of_chat(chat)]
     return types.CallToolResult(
         content=_in_one_text(content) if failed else content,
         structured_content=structured if failed or delivery.has_structured(structured) else None,
@@ -178,7 +178,7 @@ def _approval_needed(
             f"a user approves or denies it, at a terminal or in the browser\n"
             f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
         ),
-        *_new_chat(chat),
+        *_note_of_chat(chat),
     ]
     facts: JsonObject = {
         "error": "approval_needed",
@@ -257,11 +257,13 @@ def _links(
     return links
 
 
-def _new_chat(chat: ClientChat) -> list[types.ContentBlock]:
-    """Return the note that a call created its chat."""
-    if not chat.new:
-        return []
+def _note_of_chat(chat: ClientChat) -> list[types.ContentBlock]:
+    """Return the note that a call created its chat, or worked in one that may be another client's."""
     later = f'name it in your later calls, covalt_chat: "{chat.id}"'
+    if not chat.new:
+        other = 'if another conversation created it, use covalt_chat: "new"'
+        note = f"worked in the chat {chat.id}, in which others may work too; {later}; {other}"
+        return [_text(note)] if chat.to_name else []
     return [
         _text(f"created the chat {chat.id}; {later if chat.to_name else 'later calls work in it'}")
     ]

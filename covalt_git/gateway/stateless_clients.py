@@ -6,13 +6,15 @@ The windows of one host have the same token and the same name.  They are disting
 - clients number their requests, from 0 or 1, so a request continues the client whose numbers it continues;
 - clients of different processes use different connections.
 
-A request that may come from several clients belongs to none: its chat must be named, never guessed.
+A request that may come from several clients belongs to none: its chat must be named, never guessed.  So does one of a
+client that this process does not know from its first request.  If a request is on another connection than those of the
+client whose numbers it continues, its client is uncertain, and its result says in which chat it worked.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,22 @@ NEAR = 8
 _MOST_NUMBERS = 4 * NEAR
 _MOST_CONNECTIONS = 2 * NEAR
 _MOST_ID = 200
+
+
+_FIRST = 1
+"""Largest number of a client's first request."""
+
+
+class Sender(NamedTuple):
+    """The client that sent a request.
+
+    Attributes:
+        key: identifies it; empty if several clients may have sent the request.
+        is_certain: whether no other client may have sent it.
+    """
+
+    key: str = ""
+    is_certain: bool = True
 
 
 class _CountingClient:
@@ -63,34 +81,40 @@ class StatelessClients:
         self._created = 0
         self._pooled: set[str] = set()
 
-    def key(self, name: str, number: object, connection: str | None) -> str:
-        """Return the key of the client that sent a request; empty if several may have sent it.
+    def sender(self, name: str, number: object, connection: str | None) -> Sender:
+        """Return the client that sent a request.
 
         ``number`` is the id of the request.  ``connection`` identifies the connection, if no proxy sends requests of
         several clients through it.
         """
         # Ids that are texts have no order.
         if type(number) is not int:
-            return ""
+            return Sender()
         fitting = [
             client
             for client in self._clients.values()
             if client.name == name and client.may_send(number)
         ]
-        # A client begins at 0 or 1; a larger number is of one that this process does not know, since before a
-        # restart.
-        if not fitting and number < NEAR:
+        # A larger number is of a client from before a restart of this process.  The next such client would continue
+        # its numbers, and would join its conversation.
+        is_first = not fitting and number <= _FIRST
+        if is_first:
             fitting = [self._create(name)]
         # Only then: a client may open a new connection for each request.
         if len(fitting) > 1 and name not in self._pooled:
             fitting = [client for client in fitting if connection in client.connections]
         if len(fitting) != 1:
-            return ""
-        (sender,) = fitting
-        self._note_pool(sender, connection)
-        sender.add(number, connection)
-        self._clients.move_to_end(sender.key)
-        return sender.key
+            return Sender()
+        (client,) = fitting
+        # A client opens a new connection after a pause, and so may a client from before a restart, whose numbers happen
+        # to continue those of this one.
+        is_certain = is_first or (
+            connection in client.connections and client.name not in self._pooled
+        )
+        self._note_pool(client, connection)
+        client.add(number, connection)
+        self._clients.move_to_end(client.key)
+        return Sender(client.key, is_certain)
 
     def _create(self, name: str) -> _CountingClient:
         self._created += 1

@@ -314,11 +314,13 @@ def test_a_request_that_several_windows_may_have_sent_must_name_its_chat(
         found: str = result["_meta"]["covalt-git/chat"]
         return found
 
-    first, second = call(1), call(1)  # a client counts its requests, so these are two
+    first = call(1)
+    assert f"worked in the chat {chat(first)}" in call(2)["content"][-1]["text"]
+    second = call(1)  # a client counts its requests, so this is another one
     assert chat(first) != chat(second)
     assert f'covalt_chat: "{chat(first)}"' in first["content"][-1]["text"]
 
-    for number in (2, "2f0c7a", 99):
+    for number in (3, "2f0c7a", 99):
         unclear = call(number)
         (block,) = unclear["content"]
         assert block["text"].startswith("chat_needed: ")
