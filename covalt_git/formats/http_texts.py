@@ -18,6 +18,9 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _DOLLAR = re.compile(r"\$(?!\{(?:secret:|env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\})")
 _REFERENCE = re.compile(r"\$\{(?:secret:|env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
+_LOGIN = re.compile(r"(https?://)(\$\{\w*LOGIN(?:_\d+)?\})@", re.IGNORECASE)
+"""The reference to a whole login that ``literal_credentials`` writes into a URL."""
+
 _ARGUMENT = re.compile(r"(?<!\$)(?:\$\$)*\$\{?args\b")
 _BRACES = re.compile(r"(?P<reference>\$\{[^{}]*\})|\{(?P<name>[^{}]*)\}|[{}]")
 _PLACEHOLDER = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
@@ -56,10 +59,24 @@ def is_url(value: Any) -> bool:
     return isinstance(value, str) and re.match(HTTP_URL, value) is not None
 
 
+def without_login(url: str) -> tuple[str, str]:
+    """Return a URL without the login that is a reference, and the value of the header ``Authorization`` for it, if any."""
+    login = _LOGIN.match(url)
+    return (login[1] + url[login.end() :], f"Basic {login[2]}") if login else (url, "")
+
+
+def login_message(header: str) -> str:
+    """Return the note about a login that became a header."""
+    return f"the login is sent as a header: {header} has user:password in base64"
+
+
 def is_server_url(value: Any) -> bool:
-    """Return whether a value is a URL that an MCP server can have: one without a login before the host."""
+    """Return whether a value is a URL that an MCP server can have: one whose login before the host is at most a reference."""
+    if not is_url(value):
+        return False
+    value, _ = without_login(value)
     # Some providers hand out https://host/@name/mcp; only before the first slash it is a login.
-    return is_url(value) and "@" not in re.split(r"[/?#]", value.partition("://")[2])[0]
+    return "@" not in re.split(r"[/?#]", value.partition("://")[2])[0]
 
 
 def plain_headers(http: Part, reason: str) -> dict[str, str]:

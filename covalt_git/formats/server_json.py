@@ -13,7 +13,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.credentials.named_values import is_secret
-from covalt_git.formats.http_texts import escaped, is_server_url
+from covalt_git.formats.http_texts import escaped, is_server_url, login_message, without_login
 from covalt_git.formats.model import Imported, Note, Part, owned_variable, unused
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
@@ -45,15 +45,24 @@ _PACKAGE_SHAPE: Final = {
     "environmentVariables": _INPUTS,
     "transport": {"type": str, "url": str},
 }
-SCHEMA: Final = schema_of(
-    {
-        "name!": TEXT,
-        "description": str,
-        "version": str,
-        "packages": [_PACKAGE_SHAPE],
-        "remotes": [{"url!": str, "headers": _INPUTS, "variables": {str: dict}}],
-    }
-)
+_SERVER_SHAPE: Final = {
+    "name!": TEXT,
+    "description": str,
+    "version": str,
+    "packages": [_PACKAGE_SHAPE],
+    "remotes": [{"url!": str, "headers": _INPUTS, "variables": {str: dict}}],
+}
+_ANSWER_SHAPE: Final = {"server!": _SERVER_SHAPE}
+SCHEMA: Final = {
+    "if": {"required": ["servers"]},
+    "then": schema_of({"servers!": [_ANSWER_SHAPE]}),
+    "else": {
+        "if": {"required": ["server"]},
+        "then": schema_of(_ANSWER_SHAPE),
+        "else": schema_of(_SERVER_SHAPE),
+    },
+}
+"""A ``server.json``, and the answers of the registry, which have one below ``server``, or a list of such objects."""
 
 
 class _Runner(NamedTuple):
@@ -68,6 +77,7 @@ class _Runner(NamedTuple):
 _RUNNERS: Final = {
     "npx": _Runner(("-y",), registry="--registry={}"),
     "bunx": _Runner(()),
+    "bun": _Runner(("x",)),
     "pnpm": _Runner(("dlx",)),
     "yarn": _Runner(("dlx",)),
     "uvx": _Runner((), "==", registry="--default-index={}"),
@@ -92,15 +102,27 @@ _PUBLIC: Final = re.compile(
 
 
 def recognize(document: Document) -> bool:
-    """Return whether a document is a ``server.json``."""
+    """Return whether a document is a ``server.json``, or an answer of the registry."""
     value = document.value
+    if not isinstance(value, dict):
+        return False
+    answers = value["servers"] if are_objects(value.get("servers"), "server") else [value]
+    return bool(answers) and all(_is_server(answer.get("server", answer)) for answer in answers)
+
+
+def _is_server(value: Any) -> bool:
     named = are_objects([value], "name") and "tools" not in value
     return named and bool({"packages", "remotes"} & value.keys())
 
 
 def read(document: Document, imported: Imported) -> None:
-    """Add the toolset of a ``server.json``."""
+    """Add the toolset of a ``server.json``, or that of each server in an answer of the registry."""
     source = Part(document.value)
+    for answer in source.parts("servers") if "servers" in source else [source]:
+        _read_server(answer.get("server") or answer, imported)
+
+
+def _read_server(source: Part, imported: Imported) -> None:
     name = source.peek("name")
     title = source.peek("title") if isinstance(source.peek("title"), str) else ""
     toolset = imported.toolset(name.rpartition("/")[2], name=title or name)
@@ -131,6 +153,10 @@ def _read_remote(toolset: Node, remote: Part, imported: Imported) -> None:
     for header in remote.parts("headers"):
         if "name" in header:
             _set(server.node("headers"), header.peek("name"), inputs.setting(header))
+    server.value["url"], header_value = without_login(server.value["url"])
+    if header_value:
+        _set(server.node("headers"), "Authorization", _Word(header_value, (remote["url"],)))
+        imported.notes.append(Note(remote["url"].loc, login_message(header_value)))
 
 
 def _read_package(toolset: Node, package: Part, imported: Imported) -> None:

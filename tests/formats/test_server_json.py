@@ -7,6 +7,7 @@ import yaml
 
 from covalt_git.formats import conversion
 from covalt_git.formats.conversion import Conversion
+from covalt_git.formats.documents import parse
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
@@ -103,3 +104,26 @@ def test_a_name_says_that_a_value_is_secret_if_the_document_does_not() -> None:
     }
     assert manifest["mcp_servers"][0]["env"] == env
     assert manifest["secrets"] == ["RUN_API_TOKEN"]
+
+
+def test_each_server_of_an_answer_of_the_registry_becomes_a_toolset() -> None:
+    package = {
+        "registryType": "npm",
+        "identifier": "@e/one",
+        "version": "1.0.0",
+        "runtimeHint": "bun",
+    }
+    one = {"server": {"name": "example/one", "packages": [package]}, "_meta": {"status": "active"}}
+    url = "https://ann:s3cretPass9@two.example/mcp"
+    two = {"server": {"name": "example/two", "remotes": [{"type": "streamable-http", "url": url}]}}
+    for answer in (one, {"servers": [one, two], "metadata": {"count": 2}}):
+        content = json.dumps(answer).encode()
+        assert conversion.recognize(parse(content, "input.json")) == SERVER_JSON
+        done = laws.converted(content, SERVER_JSON, TOOLSET)
+        paths = sorted(done.files)
+        servers = [yaml.safe_load(done.files[path])["mcp_servers"] for path in paths]
+
+        assert servers[0] == [{"id": "one", "command": "bun", "args": ["x", "@e/one@1.0.0"]}]
+        assert not done.lost
+    assert servers[1][0]["url"] == "https://two.example/mcp"
+    assert servers[1][0]["headers"] == {"Authorization": "Basic ${EXAMPLE_TWO_LOGIN}"}

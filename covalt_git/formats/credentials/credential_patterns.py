@@ -121,6 +121,17 @@ WORD_OF_A_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 URL = re.compile(r"[A-Za-z][\w+.:-]*://")
 IN_BRACES = re.compile(rf"\$?\$?{BRACES}")
+HTTP = re.compile(r"https?://", re.IGNORECASE)
+WHOLE_LOGIN = re.compile(
+    rf"\A(?P<before>https?://)(?P<value>(?!\$?{BRACES}@)[^\s/?#]+)@{HOST}", re.IGNORECASE
+)
+"""All of the login of an MCP server's URL, which toolset.yaml sends as a header."""
+
+PATH_SEGMENT = re.compile(r"(?P<before>(?<=[^/])/)(?P<value>[A-Za-z0-9._~%:=-]{20,})(?=[/?#]|\Z)")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+END_OF_SERVER = re.compile(r"/(?:mcp|sse)/?(?:[?#]|\Z)")
+"""The end of a URL after its key, as Zapier, Composio and Pipedream hand it out."""
+
 LOGIN_PART = rf"""(?:{BRACES}|[^\s/@"'`])"""
 LOGIN = re.compile(
     rf"(?P<before>://{USER}:)(?!(?:\d{{1,5}}|\$?{BRACES}|\$\w+)[?#])"

@@ -43,6 +43,12 @@ _NAMING = ("name", "id", "tool_id")
 _DISTINCT = 8
 """The length from which a value is not a part of another word by chance."""
 
+_AUTHORIZATIONS = frozenset({"authorization", "proxy-authorization"})
+"""Names of headers that say nothing about the token in them."""
+
+_URLS = frozenset({"url", "uri", "httpurl", "serverurl"})
+"""Keys of the URL of an MCP server, in small letters."""
+
 _GENERIC = CONNECTIONS | {
     *("mcp_servers", "mcpservers", "servers", "mcp", "toolsets", "actions", "tools", "api", "http")
 }
@@ -309,7 +315,11 @@ class _Replacer:
             if is_literal(text):
                 yield scheme["before"], scheme["value"], key
             return
-        if "://" in text and "@" in text and _has_login_word(text):
+        is_server = place.key.lower() in _URLS and credential_patterns.HTTP.match(text) is not None
+        login = credential_patterns.WHOLE_LOGIN.match(text) if is_server else None
+        if login is not None:
+            yield login["before"], login["value"], "login"
+        elif "://" in text and "@" in text and _has_login_word(text):
             yield "", text, key if key.lower().endswith("url") else f"{key}_url"
             return
         for login in (
@@ -319,6 +329,8 @@ class _Replacer:
         ):
             if is_literal(login["value"]):
                 yield login["before"], login["value"], _password_name(place)
+        if is_server:
+            yield from _keys_in_path(text)
         yield from _secrets_in_parameters(text)
         for written in credential_patterns.AFTER_SCHEME.finditer(text) if is_connection else ():
             if is_literal(written["value"]):
@@ -356,6 +368,16 @@ class _Replacer:
         secret = self._names[literal]
         self.found.append(Note(place.loc, _message(secret), secret))
         return f"${{{secret}}}"
+
+
+def _keys_in_path(url: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys in the path of a server's URL, which have no name: random segments, and a UUID at its end."""
+    for segment in credential_patterns.PATH_SEGMENT.finditer(re.split("[?#]", url)[0]):
+        value = segment["value"]
+        is_uuid = credential_patterns.UUID.fullmatch(value) is not None
+        ends = credential_patterns.END_OF_SERVER.match(url, segment.end()) is not None
+        if (is_uuid and ends) or (not is_uuid and is_token(value)):
+            yield segment["before"], value, "url_key"
 
 
 def _named_values(text: str, place: _Place) -> Iterator[re.Match[str]]:
@@ -497,9 +519,11 @@ def _secret_name(name: str, place: _Place) -> str:
     """Return a name for a secret: that of its variable, or of its owner and its header."""
     keys = {connection_name(key) for key in place.loc if isinstance(key, str)}
     in_variables = not keys.isdisjoint({"env", "environment"})
+    if in_variables and name != place.key and name.lower() in _AUTHORIZATIONS:
+        return variable_name("", f"{place.key}_token")
     if in_variables and re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
     owners = [owner for owner in place.owners if owner != name]
     owner = owners[-1] if owners else ""
-    word = "token" if name.lower() in {"authorization", "proxy-authorization"} else name
+    word = "token" if name.lower() in _AUTHORIZATIONS else name
     return variable_name(owner, word)

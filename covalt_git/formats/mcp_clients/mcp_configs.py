@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.http_texts import escaped, is_server_url
+from covalt_git.formats.http_texts import escaped, is_server_url, login_message, without_login
 from covalt_git.formats.model import (
     Format,
     Imported,
@@ -273,22 +273,42 @@ def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
 
 
 def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
-    """Return a document whose servers have the present form of the host."""
-    servers = host.servers(document) if host.older_command and isinstance(document, dict) else None
+    """Return a document whose servers have the present form of the host, and no login in a URL."""
+    servers = host.servers(document) if isinstance(document, dict) else None
     values: dict[Loc, Any] = {}
     notes = []
-    for name, server in (servers or {}).items():
-        older = server.get(host.command) if isinstance(server, dict) else None
+    for at, (name, server) in enumerate((servers or {}).items()):
+        if not isinstance(server, dict):
+            continue
+        loc = (*host.path, at if host.lists_servers else name)
+        older = server.get(host.command) if host.older_command else None
         if isinstance(older, dict) and older.keys() <= host.older_command.keys():
             rest = {key: value for key, value in server.items() if key != host.command}
             present = {host.older_command[key]: value for key, value in older.items()}
-            loc = (*host.path, name)
             values[loc] = {**present, **rest}
             message = (
                 f"an older form of {host.title}: the parts of {host.command} are keys of the server"
             )
             notes.append(Note((*loc, host.command), message))
+        with_header = _with_login_as_header(host, server)
+        if with_header is not None:
+            values[loc], message = with_header
+            notes.append(Note((*loc, host.url_key(server) or ""), message))
     return with_values(document, values), notes
+
+
+def _with_login_as_header(host: Host, server: JsonObject) -> tuple[JsonObject, str] | None:
+    """Return a server with the login of its URL as the header that a client makes of it, and a note; None without one."""
+    key = host.url_key(server)
+    text = server[key] if key is not None else None
+    url, header = without_login(text) if isinstance(text, str) else ("", "")
+    around = server.get(host.around_headers, {}) if host.around_headers else server
+    headers = around.get(host.headers, {}) if isinstance(around, dict) else None
+    if key is None or not header or not isinstance(headers, dict):
+        return None
+    more = {host.headers: {**headers, "Authorization": header}}
+    more = {host.around_headers: {**around, **more}} if host.around_headers else more
+    return {**server, key: url, **more}, login_message(header)
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:

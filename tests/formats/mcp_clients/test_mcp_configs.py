@@ -354,6 +354,25 @@ def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
         assert manifest["secrets"] == ["SEARCH_API_KEY"]
 
 
+@pytest.mark.parametrize("name", ["claude-code", "continue", "goose"])
+def test_a_login_in_a_url_becomes_a_header_and_its_host_stays(name: str) -> None:
+    (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+    (key, *_) = host.urls
+    server = {key: "https://ann:s3cretPass9@far.example/mcp"}
+    server |= {"type": "streamable_http"} if name == "goose" else {}
+    content = json.dumps(host.document({"far": server})).encode()
+    path = f"file.{host.kind}"
+    done = laws.converted(content, conversion.find_format(name), TOOLSET, path)
+    manifest = yaml_text.load(done.files["toolset.yaml"], "t").data
+
+    (output,) = manifest["mcp_servers"]
+    assert output["url"] == "https://far.example/mcp"
+    assert output["headers"] == {"Authorization": "Basic ${FAR_LOGIN}"}
+    assert manifest["secrets"] == ["FAR_LOGIN"]
+    assert "base64" in done.notes[-1].message
+    assert b"s3cret" not in done.files["toolset.yaml"]
+
+
 @pytest.mark.parametrize("name", ["claude-code", "vscode", "cursor", "codex", "gemini-cli"])
 def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -> None:
     server = {"command": "npx", "args": ["-y", "files-mcp"]}
