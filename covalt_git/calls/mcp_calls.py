@@ -190,6 +190,19 @@ class ServerAccess(NamedTuple):
                 server, name, args, self._limits, is_granted, self._check_all_again
             )
 
+    def complete(self, request: JsonObject) -> JsonObject:
+        """Return the completion of an argument as the protocol has it; ``request`` has the parameters of its request.
+
+        Raises:
+            CovaltError: as :meth:`read_resource`.
+        """
+        from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+        with self._opened() as (server, is_granted):
+            return mcp_tool.complete(
+                server, request, self._limits, is_granted, self._check_all_again
+            )
+
     def _check_all_again(self) -> None:
         """Check that the server is still granted and trusted with the same declaration, and that the caller may read."""
         current = read_toolset(self.root, self.toolset.id)

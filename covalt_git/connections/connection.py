@@ -252,6 +252,36 @@ class Connection:
             lambda client: client.get_prompt(name, {**args}), timeout_s, caller, check_again
         )
 
+    async def complete(
+        self,
+        request: JsonObject,
+        timeout_s: float,
+        caller: EventHandlers,
+        check_again: Callable[[], None],
+    ) -> JsonObject:
+        """Return the completion of an argument as the protocol has it; without values if the server completes nothing.
+
+        ``request`` has the parameters of ``completion/complete``.
+
+        Raises:
+            CovaltError: as :meth:`read_resource`.
+        """
+        params = types.CompleteRequestParams.model_validate(request)
+        argument, context = params.argument, params.context
+
+        async def complete(client: Client) -> types.CompleteResult:
+            if client.server_capabilities.completions is None:
+                return types.CompleteResult(completion=types.Completion(values=[]))
+            return await client.complete(
+                params.ref,
+                {"name": argument.name, "value": argument.value},
+                context.arguments if context else None,
+            )
+
+        answer = await self._read(complete, timeout_s, caller, check_again)
+        completion: JsonObject = answer["completion"]
+        return completion
+
     async def read_resource(
         self, uri: str, timeout_s: float, caller: EventHandlers, check_again: Callable[[], None]
     ) -> list[JsonObject]:

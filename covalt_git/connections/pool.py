@@ -140,6 +140,29 @@ class Connections:
             None,
         )
 
+    def complete(
+        self,
+        definition: Definition,
+        request: JsonObject,
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+        check_again: Callable[[], None] = _nothing,
+    ) -> JsonObject:
+        """Return the completion of an argument, as :meth:`ServerConnection.complete`.
+
+        Raises:
+            TimeoutError: if it takes longer than ``timeout_s``.
+            CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
+        """
+        return self._use(
+            definition,
+            wanted,
+            lambda connection, caller: connection.complete(request, timeout_s, caller, check_again),
+            _NO_HANDLERS,
+            None,
+        )
+
     def read_resource(
         self,
         definition: Definition,

@@ -285,9 +285,11 @@ class RequestHandlers:
     async def _complete(
         self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        completion = await self._read_project(
-            lambda: complete(self._gateway_of(ctx).prompts(), params.ref, params.argument)
-        )
+        def completed() -> types.Completion:
+            prompts = self._gateway_of(ctx).prompts()
+            return complete(prompts, params, self._resources(ctx).chat_id())
+
+        completion = await self._read_project(completed)
         return types.CompleteResult(completion=completion)
 
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.prompt_content import PromptText
     from covalt_git.models.prompts import Prompt, ToolsetItem
     from covalt_git.project import Project
+    from covalt_git.toolsets.offers import ServerOffer
 
 
 class NoSuchPromptError(CovaltError):
@@ -127,15 +128,20 @@ MOST_VALUES = 100
 
 
 def complete(
-    prompts: Prompts,
-    ref: types.PromptReference | types.ResourceTemplateReference,
-    argument: types.CompletionArgument,
+    prompts: Prompts, params: types.CompleteRequestParams, chat_id: str | None
 ) -> types.Completion:
-    """Return the values of an argument that begin with the typed text.
+    """Return the values of an argument that begin with the typed text; those of a server's are as the server proposes.
+
+    ``chat_id`` is the chat in which the server runs, if any.
 
     Raises:
         NoSuchPromptError: if the prompt does not exist for the client.
+        CovaltError: if the server is not granted or does not answer.
     """
+    ref, argument = params.ref, params.argument
+    offer = _offer(prompts, ref)
+    if offer is not None:
+        return server_offers.complete(prompts.project, offer, params, chat_id)
     values = [
         value
         for value in _values(prompts, ref, argument.name)
@@ -144,6 +150,17 @@ def complete(
     return types.Completion(
         values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES
     )
+
+
+def _offer(
+    prompts: Prompts, ref: types.PromptReference | types.ResourceTemplateReference
+) -> ServerOffer | None:
+    """Return the prompt or resource template of an MCP server to which a completion refers; None if it is another's."""
+    if isinstance(ref, types.PromptReference):
+        prompt = prompts.find(ref.name)
+        return prompt.offer if isinstance(prompt, server_offers.ServerPrompt) else None
+    offers = server_offers.visible(prompts.project, "template")
+    return next((offer for offer in offers if server_offers.uri_of(offer) == ref.uri), None)
 
 
 def _values(

@@ -175,6 +175,28 @@ def get_prompt(
     return masked
 
 
+def complete(
+    definition: Definition,
+    request: JsonObject,
+    limits: Limits,
+    wanted: Callable[[], bool],
+    check_again: Callable[[], None],
+) -> JsonObject:
+    """Return the completion of an argument by a server, masked, with the keys of MCP.
+
+    Raises:
+        CovaltError: as :func:`get_prompt`.
+    """
+
+    def read(timeout_s: float) -> JsonObject:
+        return CONNECTIONS.complete(
+            definition, request, timeout_s, wanted=wanted, check_again=check_again
+        )
+
+    masked: JsonObject = mask_of(definition).value(_within(limits, read))
+    return masked
+
+
 def _within(limits: Limits, read: Callable[[float], Answer]) -> Answer:
     """Return what ``read`` returns within the limits; it gets the time limit in seconds."""
     try:

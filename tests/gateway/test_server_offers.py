@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 import yaml
 from mcp import Client
@@ -42,13 +43,13 @@ PIXEL = "covalt-git://servers/near/first://pixel"
 NOTES = "covalt-git://servers/near/first://notes/"
 
 
-def offer(root: Path, offers: dict[str, Any]) -> None:
+def offer(root: Path, offers: dict[str, Any], **env: str) -> None:
     """Let the server offer something, and accept nothing."""
     server = {
         "id": "near",
         "command": sys.executable,
         "args": [str(SERVER)],
-        "env": {"OFFERS": json.dumps(offers), "KEY": "plain"},
+        "env": {"OFFERS": json.dumps(offers), "KEY": "plain", **env},
         "requires_confirmation": False,
     }
     manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
@@ -92,6 +93,49 @@ def test_they_are_passed_on_by_namespace(root: Path, version: str) -> None:
             assert (await refused(read(client, uri))).message == f"unknown resource {uri!r}"
 
     talk(root, say, version=version)
+
+
+@versions
+def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, version: str) -> None:
+    prompt = types.PromptReference(name="near.greet")
+    template = types.ResourceTemplateReference(uri=f"{NOTES}{{number}}")
+    typed = {"name": "how", "value": "war"}
+
+    async def asked(client: Client) -> list[Any]:
+        answers = [
+            await client.complete(ref, typed, {"to whom": "Ada"}) for ref in (prompt, template)
+        ]
+        return [[*map(json.loads, answer.completion.values)] for answer in answers]
+
+    assert talk(root, asked, version=version) == [[], []]
+    offer(root, OFFERS, COMPLETES="1")
+    take(root, "near", "near")
+    context = {"arguments": {"to whom": "Ada"}}
+    assert talk(root, asked, version=version) == [
+        [[{"type": "ref/prompt", "name": "greet"}, typed, context]],
+        [[{"type": "ref/resource", "uri": "first://notes/{number}"}, typed, context]],
+    ]
+
+
+def test_a_completion_needs_the_same_access(root: Path) -> None:
+    offer(root, OFFERS, COMPLETES="1")
+    take(root, "near", "near")
+    prompt = types.PromptReference(name="near.greet")
+    template = types.ResourceTemplateReference(uri=f"{NOTES}{{number}}")
+    typed = {"name": "how", "value": ""}
+
+    async def hidden(client: Client) -> None:
+        assert "unknown prompt" in (await refused(client.complete(prompt, typed))).message
+        assert (await client.complete(template, typed)).completion.values == []
+
+    async def is_not_granted(client: Client) -> None:
+        for ref in (prompt, template):
+            error = await refused(client.complete(ref, typed))
+            assert error.data["error"] == "grant_needed"
+
+    talk(root, hidden, role="other")
+    revoke_all(root, "near")
+    talk(root, is_not_granted)
 
 
 def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:

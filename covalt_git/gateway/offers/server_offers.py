@@ -168,7 +168,7 @@ def get_prompt(
     Raises:
         CovaltError: if its server is not granted or does not return it.
     """
-    find = partial(_prompt_offer, offer_id=prompt.id)
+    find = partial(_offer, kind="prompt", offer_id=prompt.id)
     if find(project) is None:  # before a server is started for it
         raise _moved(prompt.offer)
     with _access(project, prompt.offer, find) as server:
@@ -176,13 +176,34 @@ def get_prompt(
     return types.GetPromptResult.model_validate(answer)
 
 
-def _prompt_offer(project: Project, offer_id: str) -> ServerOffer | None:
-    """Return the prompt with an id that the principal may use; None if it may not.
+def complete(
+    project: Project, offer: ServerOffer, params: types.CompleteRequestParams, chat_id: str | None
+) -> types.Completion:
+    """Return the values of an argument of a server's prompt or resource template, which the server proposes.
+
+    Raises:
+        CovaltError: if its server is not granted or does not return them.
+    """
+    kind = offer.locked.kind
+    find = partial(_offer, kind=kind, offer_id=offer.id)
+    if find(project) is None:  # before a server is started for it
+        raise _moved(offer)
+    name, upstream = ("name" if kind == "prompt" else "uri"), offer.locked.upstream
+    request = params.model_dump(
+        mode="json", by_alias=True, exclude_none=True, include={"argument", "context"}
+    )
+    request["ref"] = {"type": params.ref.type, name: upstream}
+    with _access(project, offer, find, chat_id) as server:
+        return types.Completion.model_validate(server.complete(request))
+
+
+def _offer(project: Project, kind: OfferKind, offer_id: str) -> ServerOffer | None:
+    """Return the offer of a kind with an id that the principal may use; None if it may not.
 
     Raises:
         NotTrustedError: as :func:`_readable`.
     """
-    for offer in visible(project, "prompt"):
+    for offer in visible(project, kind):
         if offer.id == offer_id:
             check_offers_trusted([offer], project.config)
             return offer

@@ -66,6 +66,10 @@ class Resources(NamedTuple):
     pages: AppPages
     list_pages: bool = False
 
+    def chat_id(self) -> str | None:
+        """Return the chat of the client, if it has one."""
+        return self.chats.find(self.project, self.client, self.named)
+
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
         """Return a function that describes each resource, by the sorted URIs of the resources.
 
@@ -76,7 +80,7 @@ class Resources(NamedTuple):
         if self.list_pages:
             listed |= self.pages.listed()
         # Only found, not created: a list or a read leaves no empty chat behind.
-        chat_id = self.chats.find(self.project, self.client, self.named)
+        chat_id = self.chat_id()
         if chat_id is None:
             return dict(sorted(listed.items()))
         with self.project.chats.open(chat_id) as chat:
@@ -101,7 +105,7 @@ class Resources(NamedTuple):
         parsed = resource_uris.parse(uri)
         if parsed is not None and parsed.link is not None:
             return self._linked(uri, parsed)
-        chat_id = self.chats.find(self.project, self.client, self.named)
+        chat_id = self.chat_id()
         return server_offers.read(self.project, uri, chat_id) or [self.read(uri)]
 
     def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
@@ -116,7 +120,7 @@ class Resources(NamedTuple):
             return page_content
         parsed = resource_uris.parse(uri)
         if parsed is None:
-            chat_id = self.chats.find(self.project, self.client, self.named)
+            chat_id = self.chat_id()
             of_server = server_offers.read(self.project, uri, chat_id)
             if of_server:
                 return of_server[0]
@@ -236,7 +240,7 @@ class Resources(NamedTuple):
 
     def templates(self) -> list[types.ResourceTemplate]:
         """Return the URI templates, with the client's chat if it has one."""
-        chat_id = self.chats.find(self.project, self.client, self.named)
+        chat_id = self.chat_id()
         return [
             types.ResourceTemplate(
                 name=name,
