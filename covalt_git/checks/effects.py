@@ -31,10 +31,17 @@ def is_destructive(
     declared: ToolDeclaration, source: ToolDefinition | None, *, imported: bool
 ) -> bool:
     """Return whether a tool is destructive, unless its own project says that it is not."""
-    stated = declared.annotations.destructive
+    method = None if declared.http is None else declared.http.method
     implied = source is not None and source.destructive
-    if declared.http is not None:
-        implied = declared.http.method in _WRITES
+    stated = declared.annotations.destructive
+    return destroys(stated=stated, method=method, implied=implied, imported=imported)
+
+
+def destroys(
+    *, stated: bool | None, method: str | None, implied: bool = False, imported: bool = False
+) -> bool:
+    """Return the same by the annotation, the method of the tool's HTTP request, and what its source code implies."""
+    implied = implied if method is None else method in _WRITES
     # The author of an imported toolset is a stranger: `read_only: true` of a DELETE must not waive its approval.
     if imported:
         return implied or stated is True

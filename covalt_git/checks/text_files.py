@@ -24,12 +24,14 @@ from covalt_git.templating.references import texts
 from covalt_git.yaml_text import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from covalt_git.credentials.leaks import Credential
+    from covalt_git.json_values.pointer import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.toolset_manifest import ToolsetManifest
+    from covalt_git.python_reader.literal_values import LiteralDocument
     from covalt_git.python_reader.source import ToolDefinition
 
 MAX_TEXT_BYTES = 4 << 20
@@ -118,14 +120,7 @@ def _announced_credentials(text: str, path: str, detected: list[Credential]) -> 
         document = yaml_text.load(text, path)
     except yaml_text.YamlProblems:
         return []
-    by_value: dict[str, Credential] = {}
-    for named, credential in announced_credentials(document.data):
-        if not any(credential.value in other.value for other in detected):
-            # A value with escapes is not in the text as it is read: then its beginning is its place.
-            at = text.find(credential.value, document.offset(named.loc))
-            place = at if at >= 0 else document.offset(named.loc)
-            by_value.setdefault(credential.value, credential._replace(place=place))
-    return list(by_value.values())
+    return list(_announced_by_value(document.data, text, detected, document.offset).values())
 
 
 def _credentials_in_python(text: str, detected: list[Credential]) -> list[Credential]:
@@ -139,18 +134,35 @@ def _credentials_in_python(text: str, detected: list[Credential]) -> list[Creden
     by_value: dict[str, Credential] = {}
     begins = line_places(text)
     for document in literal_documents(tree):
-        for named, credential in announced_credentials(document.data):
-            if not any(credential.value in other.value for other in detected):
-                node = document.nodes[named.loc]
-                begin = begins[node.lineno - 1]
-                # The tree counts bytes, and a character takes at most four.
-                line = text[begin : begin + node.col_offset].encode()[: node.col_offset]
-                start = begin + len(line.decode("utf-8", "ignore"))
-                at = text.find(credential.value, start)
-                by_value.setdefault(
-                    credential.value, credential._replace(place=at if at >= 0 else start)
-                )
+
+        def begin_of(loc: Loc, document: LiteralDocument = document) -> int:
+            node = document.nodes[loc]
+            begin = begins[node.lineno - 1]
+            # The tree counts bytes, and a character takes at most four.
+            line = text[begin : begin + node.col_offset].encode()[: node.col_offset]
+            return begin + len(line.decode("utf-8", "ignore"))
+
+        for value, credential in _announced_by_value(
+            document.data, text, detected, begin_of
+        ).items():
+            by_value.setdefault(value, credential)
     return list(by_value.values())
+
+
+def _announced_by_value(
+    data: Any, text: str, detected: list[Credential], begin_of: Callable[[Loc], int]
+) -> dict[str, Credential]:
+    """Return the credentials that the names in a document announce, by value, with their first places in its text."""
+    by_value: dict[str, Credential] = {}
+    for named, credential in announced_credentials(data):
+        if not any(credential.value in other.value for other in detected):
+            # A value with escapes is not in the text as it is read: then its beginning is its place.
+            begin = begin_of(named.loc)
+            at = text.find(credential.value, begin)
+            by_value.setdefault(
+                credential.value, credential._replace(place=at if at >= 0 else begin)
+            )
+    return by_value
 
 
 _Finding = tuple[int, str, str, str, str]

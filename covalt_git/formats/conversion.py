@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
+from covalt_git.checks.effects import destroys
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import Problem, UnknownNameError, nearest_name
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
-_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MAX_SHOWN: Final = 200
 
 
@@ -445,10 +445,11 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 def _destructive_tools(manifest: JsonObject) -> int:
     """Return the number of tools whose calls need approval because of their effects."""
-    count = 0
-    for tool in manifest.get("tools", ()):
-        hints = tool.get("annotations", {})
-        writes = tool.get("http", {}).get("method", "GET") in _WRITES and not hints.get("read_only")
-        is_waived = tool.get("requires_confirmation") is False
-        count += bool((hints.get("destructive") or writes) and not is_waived)
-    return count
+    return sum(
+        tool.get("requires_confirmation") is not False
+        and destroys(
+            stated=tool.get("annotations", {}).get("destructive"),
+            method=tool["http"].get("method", "GET") if "http" in tool else None,
+        )
+        for tool in manifest.get("tools", ())
+    )

@@ -103,9 +103,13 @@ def check_offers_trusted(offers: Sequence[ServerOffer], config: ProjectConfig) -
     Raises:
         NotTrustedError: with the permissions that are not trusted.
     """
+    by_toolset: dict[str, list[ServerOffer]] = {}
     for offer in offers:
-        free = _without_approval(offer.toolset, config.approvals, (), [offer])
-        Consents.of(offer.toolset.root).check([*_of_state(offer.toolset), *free])
+        by_toolset.setdefault(offer.toolset.id, []).append(offer)
+    for of_toolset in by_toolset.values():
+        toolset = of_toolset[0].toolset
+        free = _without_approval(toolset, config.approvals, (), of_toolset)
+        Consents.of(toolset.root).check([*_of_state(toolset), *free])
 
 
 def permissions_of_grants(

@@ -255,7 +255,7 @@ def _recognize(host: Host, document: Document) -> bool:
     if not host.path:  # the document itself, which can be anything
         keys = {*_server_shape(host), *host.more}
         return len(names_known) == len(servers) and all(item.keys() <= keys for item in names_known)
-    if f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS:
+    if f"/{document.path}".endswith(f"/{host.file_name}"):
         return bool(names_known)
     # Several hosts have the same key for servers; the own keys of a host are what distinguishes their files.
     others = [item for item in HOSTS if (item.path, item.kind) == (host.path, host.kind)]
@@ -709,7 +709,5 @@ def _format(host: Host) -> Format:
 
 
 _URLS: Final = frozenset(key for host in HOSTS for key in host.urls)
-_OWN_KEYS: Final = frozenset({("servers",), ("mcp",), ("context_servers",)})
-"""Keys that only one host has."""
 
 FORMATS: Final = tuple(map(_format, HOSTS))

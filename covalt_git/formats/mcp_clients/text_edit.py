@@ -1,4 +1,7 @@
-"""Edit of one server in a host's file, of any syntax, which leaves all other text unchanged."""
+"""Edit of one server in a host's file, of any syntax, which leaves all other lines unchanged.
+
+In TOML and YAML the lines then end with a line feed alone, also those that ended with CRLF.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,8 @@ def _expected(host: Host, value: JsonObject, name: str, server: JsonObject) -> J
     (key,) = host.path
     servers: Any = value.get(key) or ([] if host.lists_servers else {})
     if not host.lists_servers:
-        return {**value, key: {**servers, name: server}}
-    listed = {"name": name, **server}
+        return {**value, key: {**servers, name: host.named(name, server)}}
+    listed = host.named(name, server)
     at = _position(servers, name)
     items = [*servers, listed] if at is None else [*servers[:at], listed, *servers[at + 1 :]]
     return {**value, key: items}
@@ -135,7 +138,8 @@ def _yaml(host: Host, text: str, name: str, server: JsonObject, value: JsonObjec
     if not entries:
         return text  # a flow mapping: the caller refuses it
     indent = " " * (len(lines[entries[0][0]]) - len(lines[entries[0][0]].lstrip()))
-    entry = [{"name": name, **server}] if host.lists_servers else {name: server}
+    named = host.named(name, server)
+    entry = [named] if host.lists_servers else {name: named}
     block = [f"{indent}{line}" for line in yaml_text.dump(entry, sort_keys=False).splitlines()]
     at = (
         _position(value[key], name)
