@@ -45,7 +45,12 @@ _HASH_DIGITS = 8
 """Hex digits of the hash that makes a changed upstream name unique."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+ID_PATTERN = f"^(?:{_ID.pattern})$"
+"""Pattern of JSON Schemas for ids."""
+
 _NEW_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+NEW_ID_PATTERN = f"^{_NEW_ID}$"
+"""Pattern of JSON Schemas for ids that a caller chooses: UUIDs of version 7."""
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _BRANCH = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*"
 _GITS_OWN = r"(?i:refs(?:/.*)?|head)|[A-Z_]+_HEAD"

@@ -187,6 +187,7 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
         return CovaltError(
             f"chat {chat.id!r} has no commit yet",
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
+            http_status=404,
         )
     # Ids are suggested only for a name that looks like an id, which was probably mistyped.
     digits = max(len(name), SHOWN_DIGITS)

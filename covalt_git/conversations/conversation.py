@@ -239,6 +239,7 @@ class Conversation:
             raise CovaltError(
                 f"the branch {self.chat.active_branch()!r} has no message yet",
                 hint=f"covalt-git chat message add {self.chat.id} TEXT",
+                http_status=404,
             )
         return last
 

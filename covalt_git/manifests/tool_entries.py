@@ -31,6 +31,9 @@ SERVER_KEYS = ("registered_at", "updated_at")
 DEFAULT_PROTOCOLS: Final = ("mcp",)
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+TOOL_ID_PATTERN = f"^(?:{_TOOL_ID.pattern})$"
+"""Pattern of JSON Schemas for ids of entries."""
+
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _SLUG_LENGTH = 48
 _HASH_DIGITS = 8
@@ -111,12 +114,14 @@ class ToolEntry(Security):
 
     tool_id: Annotated[str, AfterValidator(check_tool_id)] = Field(
         description="Unique id: letters, digits and . _ : / -, at most 128.",
-        json_schema_extra={"pattern": f"^(?:{_TOOL_ID.pattern})$"},
+        json_schema_extra={"pattern": TOOL_ID_PATTERN},
     )
     name: Text = Field(description="Display name.")
     description: str = Field("", description="What the tool does, for users and models.")
     version: Annotated[str, AfterValidator(_check_version)] | None = Field(
-        None, description="Semantic version of the tool.", json_schema_extra={"minLength": 5}
+        None,
+        description="Semantic version of the tool.",
+        json_schema_extra={"pattern": f"^(?:{_VERSION.pattern})$"},
     )
     protocol_meta: ProtocolMeta = Field(ProtocolMeta(), description="How the tool is called.")
     input_schema: JsonObject | None = Field(

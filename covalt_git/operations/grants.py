@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from covalt_git.access.grants import ports
 from covalt_git.grants import grants as decisions
@@ -39,6 +39,7 @@ from covalt_git.toolsets.state_store import find_toolset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_HOSTS = 100
@@ -83,8 +84,24 @@ class GrantAll(ToolsetRequest):
     reason: Reason = None
 
 
+def _rules_of_kinds() -> ConfigDict:
+    """Return the rules that grants of some kinds obey: who is named, and that a network has hosts."""
+    named: JsonObject = {
+        "required": ["name"],
+        "properties": {"name": {"minLength": 1, "type": "string"}},
+    }
+    hosts: JsonObject = {"required": ["hosts"], "properties": {"hosts": {"minItems": 1}}}
+    needed = [([*_NAMED], named), (["network"], hosts)]
+    rules: list[JsonValue] = [
+        {"if": {"properties": {"kind": {"enum": [*kinds]}}}, "then": rule} for kinds, rule in needed
+    ]
+    return ConfigDict(json_schema_extra={"allOf": rules})
+
+
 class AddGrant(GrantAll):
     """Request: the grant to add to a toolset."""
+
+    model_config = _rules_of_kinds()
 
     kind: Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
     name: str | None = Field(

@@ -10,7 +10,7 @@ from covalt_git.access import NamedTool, acting, may_register, registering_roles
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import Problem
 from covalt_git.json_values import JsonObject
-from covalt_git.manifests.tool_entries import tool_name
+from covalt_git.manifests.tool_entries import TOOL_ID_PATTERN, tool_name
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.operations.context import Context, ForbiddenError
@@ -32,6 +32,10 @@ class ListRegisteredTools(Request):
     )
 
 
+_TOOL_ID: JsonObject = {"type": "string", "pattern": TOOL_ID_PATTERN}
+_NAME: JsonObject = {"type": "string", "minLength": 1, "maxLength": 200}
+
+
 class GetRegisteredTool(Request):
     """Request: the registered tool to return."""
 
@@ -45,15 +49,25 @@ class RegisterTool(Request):
 
     entry: JsonObject = Field(
         description="A ToolEntry: tool_id, name, description, version, protocols, protocol_meta, ...",
-        json_schema_extra={"required": ["tool_id", "name"]},
+        json_schema_extra={
+            "required": ["tool_id", "name"],
+            "properties": {"tool_id": _TOOL_ID, "name": _NAME},
+        },
     )
 
 
 class ReplaceRegisteredTool(GetRegisteredTool):
     """Request: a registered tool, and its new entry."""
 
+    tool_id: str = Field(
+        max_length=200,
+        description="The id in the entry, such as com.example/weather.",
+        json_schema_extra={"pattern": TOOL_ID_PATTERN},
+    )
+
     entry: JsonObject = Field(
-        description="The complete new entry.", json_schema_extra={"required": ["name"]}
+        description="The complete new entry.",
+        json_schema_extra={"required": ["name"], "properties": {"name": _NAME}},
     )
 
 

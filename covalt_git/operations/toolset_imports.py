@@ -99,6 +99,7 @@ class ImportFetched(ImportOptions):
     url: str = Field(
         max_length=2000,
         description="An https URL of a ZIP; its signature is at that URL with .sig.",
+        json_schema_extra={"pattern": "^https?://[^/]"},
     )
 
 

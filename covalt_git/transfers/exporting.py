@@ -46,6 +46,7 @@ def export(
         raise CovaltError(
             f"chat {chat.id!r} has no commit to export",
             hint=f"make the first: covalt-git chat upload {chat.id} FILE",
+            http_status=404,
         )
     refs = {HEADS + name: oid for name, oid in heads.items()}
     active = heads.get(chat.active_branch() if branch is None else branch)

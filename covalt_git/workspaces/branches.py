@@ -106,6 +106,7 @@ def create(writer: Writer, name: str, manifest_id: str | None) -> None:
         raise CovaltError(
             f"chat {chat.id!r} has no commit to branch from",
             hint=f"make the first: covalt-git chat upload {chat.id} FILE",
+            http_status=404,
         )
     if not chat.store.swap_ref(HEADS + name, None, manifest_id):
         raise BranchExistsError(f"the branch {name!r} already exists", hint="choose another name")

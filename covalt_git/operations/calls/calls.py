@@ -21,6 +21,7 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
+from covalt_git.names import NEW_ID_PATTERN
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
@@ -48,6 +49,7 @@ class CallTool(ChatRequest):
         max_length=200,
         description="Idempotency key: the id of the call, a UUID of version 7. A repeated request with "
         "the same id does not run the call again, but returns it.",
+        json_schema_extra={"pattern": NEW_ID_PATTERN},
     )
 
 

@@ -16,6 +16,7 @@ from covalt_git.merging import branch_merge
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.names import ID_PATTERN, MAX_ID
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
 class CreateChat(Request):
     """Request for a new chat."""
 
-    chat_id: str | None = Field(None, max_length=200, description="null: the next of c1, c2, ...")
+    chat_id: str | None = Field(
+        None,
+        max_length=200,
+        description="null: the next of c1, c2, ...",
+        json_schema_extra={"pattern": ID_PATTERN, "maxLength": MAX_ID},
+    )
     title: str = Field("", max_length=500)
 
 

@@ -50,6 +50,8 @@ _LINES = (
 _CONTENT = "The resolved content of the file."
 _BASE64 = "The resolved content as base64, if it is not UTF-8; instead of ``content``."
 
+_BASE64_PATTERN = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
 
 class Resolution(Request):
     """The resolution of one conflict."""
@@ -60,7 +62,9 @@ class Resolution(Request):
         "both: keep both as files; content: the text in ``content``."
     )
     content: str | None = Field(None, description=_CONTENT)
-    content_base64: Base64Bytes | None = Field(None, description=_BASE64)
+    content_base64: Base64Bytes | None = Field(
+        None, description=_BASE64, json_schema_extra={"pattern": _BASE64_PATTERN}
+    )
 
 
 class MergeBranch(ChatRequest):
@@ -91,7 +95,9 @@ class ResolveConflict(ChatRequest):
     path: str = Field(max_length=4096, description="Its path, or that of the other version.")
     decision: Literal["ours", "theirs", "union", "content"]
     content: str | None = Field(None, description=_CONTENT)
-    content_base64: Base64Bytes | None = Field(None, description=_BASE64)
+    content_base64: Base64Bytes | None = Field(
+        None, description=_BASE64, json_schema_extra={"pattern": _BASE64_PATTERN}
+    )
 
 
 class Conflict(Result):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -38,6 +38,16 @@ class GetMessage(ChatRequest):
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
 
 
+Ref = Annotated[
+    str | None,
+    Field(
+        max_length=200,
+        description="The application's own id.",
+        json_schema_extra={"pattern": "^[!-~]+$"},
+    ),
+]
+
+
 class AddMessage(ChatRequest):
     """A message: its text, the application's own id for it, or both."""
 
@@ -45,7 +55,7 @@ class AddMessage(ChatRequest):
 
     role: str = Field("user", max_length=200, description="user, assistant, system, tool, ...")
     text: str | None = None
-    ref: str | None = Field(None, max_length=200, description="The application's own id.")
+    ref: Ref = None
     parent: str | None = Field(
         None,
         max_length=200,
@@ -65,7 +75,7 @@ class EditMessage(ChatRequest):
 
     message: str = Field(max_length=200, description=_WHICH)
     text: str | None = None
-    ref: str | None = Field(None, max_length=200, description="The application's own id.")
+    ref: Ref = None
     role: str | None = Field(
         None, max_length=200, description="null: the role of the other message."
     )

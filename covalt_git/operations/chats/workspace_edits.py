@@ -6,7 +6,7 @@ import os
 import unicodedata
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from covalt_git.conversations import commit_names
 from covalt_git.conversations.commit_names import NAMES
@@ -38,7 +38,7 @@ _FORM_BYTES = 16 << 20
 class UpdateWorkspaceFile(ChatRequest):
     """Request: a file and its new text."""
 
-    path: str
+    path: str = Field(json_schema_extra={"minLength": 1})
     content: str
     base: str | None = Field(
         None, max_length=64, description="The blob id that was edited; null: the file is new."
@@ -114,6 +114,18 @@ class EditsSaved(Result):
 
 class RestoreWorkspace(ChatRequest):
     """Request: a commit, or the message of a commit, and the paths to restore from it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {
+                    "required": ["keep_files"],
+                    "properties": {"keep_files": {"const": True}, "paths": {"maxItems": 0}},
+                },
+                {"properties": {"keep_files": {"const": False}, "branch": {"type": "null"}}},
+            ]
+        }
+    )
 
     manifest: str = Field(
         max_length=200,

@@ -73,7 +73,10 @@ class ResumeStream(Request):
         None, max_length=200, description="Its chat, if forks have the same call."
     )
     after: str | None = Field(
-        None, max_length=20, description="The id of the last event that was received."
+        None,
+        max_length=20,
+        description="The id of the last event that was received: a number, or `end`.",
+        json_schema_extra={"pattern": f"^(?:[0-9]+|{END})$"},
     )
 
 

@@ -137,6 +137,44 @@ def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
     assert named["schema"]["minLength"] == 1
 
 
+@pytest.mark.parametrize(
+    ("model", "refused", "accepted"),
+    [
+        ("ToolEntry", {"version": "1"}, {"version": "1.0.0"}),
+        ("ToolEntry", {"tool_id": "-"}, {"tool_id": "a/b"}),
+        ("RegisterTool", {"entry": {"tool_id": "a", "name": None}}, {}),
+        ("ReplaceRegisteredTool", {"entry": {"name": None}}, {"entry": {"name": "A"}}),
+        ("ReplaceRegisteredTool", {"tool_id": "-"}, {"tool_id": "a"}),
+        ("CreateChat", {"chat_id": "A"}, {"chat_id": None}),
+        ("AddGrant", {"kind": "tool", "name": None}, {"kind": "tool", "name": "a"}),
+        ("AddGrant", {"kind": "network"}, {"kind": "network", "hosts": ["a.example"]}),
+        ("AddMessage", {"text": "a", "ref": "a b"}, {"text": "a", "ref": "a"}),
+        ("CallTool", {"call_id": "1"}, {"call_id": None}),
+        ("RestoreWorkspace", {"branch": "b"}, {"branch": "b", "keep_files": True}),
+        ("RestoreWorkspace", {"paths": ["a"], "keep_files": True}, {"paths": ["a"]}),
+        ("Resolution", {"content_base64": "a"}, {"content_base64": "YQ=="}),
+        ("UpdateWorkspaceFile", {"path": ""}, {"path": "a"}),
+    ],
+)
+def test_a_schema_refuses_what_requests_refuse(
+    used: Api, model: str, refused: dict[str, Any], accepted: dict[str, Any]
+) -> None:
+    components = used.get("openapi.json")["components"]
+    schema = {"$ref": f"#/components/schemas/{model}", "components": components}
+
+    def problems(values: dict[str, Any]) -> set[str]:
+        return {message for _, message in json_schema.value_problems(schema, values)}
+
+    assert problems(refused) - problems(accepted)
+
+
+def test_a_chat_without_a_commit_has_no_files_to_find(used: Api) -> None:
+    used.post("create_chat", chat_id="empty")
+    for query in ("get_workspace_files?manifest=a&", "export_chat?", "get_message?"):
+        answer = used.client().get(f"/api/{query}chat_id=empty", base_url=HOME, headers=BEARER)
+        assert answer.status_code == 404, query
+
+
 @st.composite
 def known_values(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> None:
     """Replace most of the generated values by some that exist."""
