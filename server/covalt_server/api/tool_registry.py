@@ -33,6 +33,7 @@ PATHS = ("/v1/tools", "/v1/mcp/tools")
 _CREATED = 201
 
 _ENTRY = openapi.component("ToolEntry")
+_NAMED_ENTRY = openapi.component("NamedToolEntry")
 _ERROR = openapi.component("RegistryError")
 _LIST: JsonObject = {
     "type": "object",
@@ -107,7 +108,11 @@ def documented_schemas() -> JsonObject:
         "required": ["error", "error_description"],
         "additionalProperties": False,
     }
-    return {**schemas["$defs"], "RegistryError": error}
+    definitions: JsonObject = schemas["$defs"]
+    whole = definitions["ToolEntry"]
+    # The path has its id, so the entry need not.
+    named = {**whole, "required": [key for key in whole["required"] if key != "tool_id"]}
+    return {**definitions, "NamedToolEntry": named, "RegistryError": error}
 
 
 def documented_paths() -> JsonObject:
@@ -138,7 +143,8 @@ def _documented(route: _Route) -> JsonObject:
     if route.parameters:
         operation["parameters"] = list(route.parameters)
     if route.sends:
-        content = {"application/json": {"schema": _ENTRY}}
+        sent = _NAMED_ENTRY if _IN_PATH in route.parameters else _ENTRY
+        content = {"application/json": {"schema": sent}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 

@@ -133,6 +133,9 @@ def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
     for path in ("/v1/tools/{tool_id}", "/v1/mcp/tools/{tool_id}"):
         for method_name in ("get", "put", "delete"):
             assert "404" in document["paths"][path][method_name]["responses"]
+    sent = document["paths"]["/v1/tools/{tool_id}"]["put"]["requestBody"]["content"]
+    assert sent["application/json"]["schema"]["$ref"].endswith("/NamedToolEntry")
+    assert "tool_id" not in schemas["NamedToolEntry"]["required"]
     (named,) = document["paths"]["/v1/mcp/tools"]["delete"]["parameters"]
     assert named["schema"]["minLength"] == 1
 
