@@ -101,6 +101,21 @@ class Granted:
             what = f"may not start {blotted(command_line((server.command, *server.args)))}"
         raise self._needed(kind, what, f"{kind} {server.id}", changed=bool(grants))
 
+    def program(self, server: McpServer, files: Mapping[str, str]) -> ProcessGrant | None:
+        """Return the valid grant of a server's program; None for a server at a URL, or without a grant.
+
+        Of several, which only an edit of the state file makes, it is one with a sandbox.
+        """
+        facts = grant_facts(server, files)
+        programs = [
+            grant
+            for grant in self.servers
+            if isinstance(grant, ProcessGrant)
+            and grant.kind == facts["kind"]
+            and is_of(grant, facts)
+        ]
+        return min(programs, key=lambda grant: grant.sandbox is None, default=None)
+
     def _needed(
         self, kind: str, what: str, command: str, *, changed: bool = False
     ) -> GrantNeededError:

@@ -295,6 +295,18 @@ KINDS: dict[str, Kind] = {
         alone=True,
         show=lambda value: shlex.join(value["argv"]),
     ),
+    "server_unsandboxed": Kind(
+        "may run the server {item} without a sandbox",
+        "may no longer run the server {item} without a sandbox",
+        judge=_grant,
+        alone=True,
+    ),
+    "server_use": Kind(
+        "may let the server {item}",
+        "may no longer let the server {item}",
+        judge=_grant,
+        alone=True,
+    ),
     "server_grant": Kind(
         "may use the server {item}: {value}",
         "may no longer use the server {item}",

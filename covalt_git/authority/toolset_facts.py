@@ -148,7 +148,13 @@ def _granted(toolset: Toolset, key: str, grant: Grant) -> Iterator[Fact]:
                 "env": sorted(grant.env),
                 "files": dict(grant.files),
             }
+            if grant.sandbox is not None:
+                more["sandbox"] = True
             yield Fact(subject, "process", grant.server, value | more, place)
+            if grant.sandbox is None:
+                yield Fact(subject, "server_unsandboxed", grant.server, value, place)
+            for use in grant.uses:
+                yield Fact(subject, "server_use", f"{grant.server} use {use}", value, place)
         case ToolGrant():
             yield from _of_tool_grant(grant, place)
         case ServerGrant():

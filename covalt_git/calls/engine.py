@@ -570,6 +570,8 @@ class Engine:
     ) -> CallRecord:
         """Return the record of a call that read the files of the commit ``read``, by default the branch's newest."""
         level = self._level() if target.tool.kind == "python" else None
+        if target.tool.kind == "mcp":
+            level = tool_grants.program_level(target.toolset, target.tool)
         return record_of(writer, call, target, outcome, error, level=level, read=read)
 
     def _commit(

@@ -69,6 +69,8 @@ def definition(
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {reference.name for reference in references_of(server)}
+    program = may.program(server, toolset.files.hashes)
+    extra = program.sandbox.secrets if program is not None and program.sandbox is not None else ()
 
     # secret_command may wait for its user, who withdraws the trust meanwhile
     # (tests/security/test_rights_that_end_during_a_wait.py). The toolset is read again, because the grant is about
@@ -78,7 +80,7 @@ def definition(
         check_server_grant(current, server_of(current, server.id))
         check_again()
 
-    store = secret_store(command, may, check_all_again, also=names)
+    store = secret_store(command, may, check_all_again, also=names | {*extra})
     resolved = mcp_servers.definition(
         toolset,
         server,
@@ -86,7 +88,7 @@ def definition(
         workspace=workspace,
         chat_id=chat_id,
         may=may,
-        lookup=Lookup(_declared(toolset, server), store),
+        lookup=Lookup(_declared(toolset, server) | {*extra}, store),
     )
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk

@@ -82,6 +82,19 @@ def _check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
         )
 
 
+def program_level(toolset: Toolset, tool: Tool) -> SandboxLevel | None:
+    """Return the sandbox level of the program of a tool's MCP server; None for a server at a URL."""
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    programs = (
+        may.program(server, toolset.files.hashes) for server in servers if server.id == tool.server
+    )
+    program = next(programs, None)
+    if program is None:
+        return None
+    return "process" if program.sandbox is None else sandbox_levels.level()
+
+
 def check_server_grant(toolset: Toolset, server: McpServer) -> None:
     """Check that a server is granted with its current definition, and trusted on this machine.
 

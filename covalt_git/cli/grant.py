@@ -74,6 +74,13 @@ def list_grants(toolset_id: str | None) -> None:
 @toolset_argument
 @click.argument("kind", metavar="[KIND]", type=click.Choice(_KINDS), required=False)
 @click.argument("words", metavar="[NAME] [HOST...]", nargs=-1)
+@click.option(
+    "--folder", "folders", multiple=True, metavar="DIR[:rw]", help="Folder for a server's program."
+)
+@click.option("--host", "hosts", multiple=True, help="Host for a server's program.")
+@click.option(
+    "--secret", "secrets", multiple=True, metavar="NAME", help="Secret for a server's program."
+)
 @click.option("--requested", is_flag=True, help="Grant everything that TOOLSET requests and lacks.")
 @click.option("--again", is_flag=True, help="Renew the grants that a change has ended.")
 @reason_option
@@ -82,6 +89,9 @@ def add(
     kind: str | None,
     words: tuple[str, ...],
     *,
+    folders: tuple[str, ...],
+    hosts: tuple[str, ...],
+    secrets: tuple[str, ...],
     requested: bool,
     again: bool,
     reason: str | None,
@@ -91,8 +101,9 @@ def add(
     \b
     network HOST...        reach hosts, such as api.example.com or *.example.com
     secret NAME [HOST...]  use a secret in Python, and send it to HOSTs in HTTP tools
-    process SERVER         start the program of an MCP server
-    server SERVER          use an MCP server at a URL
+    server SERVER          use an MCP server: start its program in the sandbox, or use its URL
+    unsandboxed SERVER     start the program of an MCP server without a sandbox
+    process SERVER         the same, the older word
     tool NAME              run a registered tool; TOOLSET is `registered`
     unsandboxed            run imported code without a sandbox: it can then do what you can do
 
@@ -112,8 +123,10 @@ def add(
             f"name what to grant after {toolset_id}: {kinds}; or use --requested or --again"
         )
     if kind is not None:
-        name, hosts = _parts(kind, words)
-        if kind == "network" and not hosts:
+        name, named_hosts = _parts(kind, words)
+        if (folders or hosts or secrets) and kind != "server":
+            raise WrongCallError("--folder, --host and --secret are for the kind server")
+        if kind == "network" and not named_hosts:
             raise WrongCallError("name at least one HOST after network")
         check_user(reason)
         _print_grant(
@@ -122,7 +135,9 @@ def add(
                 toolset_id=toolset_id,
                 kind=kind,
                 name=name,
-                hosts=hosts,
+                hosts=(*named_hosts, *hosts),
+                folders=folders,
+                secrets=secrets,
                 reason=reason,
             )
         )
@@ -171,7 +186,8 @@ def _parts(kind: str, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ..
     """Return the name and the hosts after a kind of grant."""
     if kind in _NAMED and not words:
         raise WrongCallError(f"name the {_NAMED[kind]} after {kind}")
-    name, hosts = (words[0], words[1:]) if kind in _NAMED else (None, words)
+    is_named = kind in _NAMED or (kind == "unsandboxed" and words)
+    name, hosts = (words[0], words[1:]) if is_named else (None, words)
     if hosts and kind not in {"network", "secret"}:
         raise WrongCallError(f"{' '.join(hosts)!r} is too much: this grant has no hosts")
     return name, hosts
@@ -290,7 +306,10 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             files = [f"file: {command_line([at])} {digest}" for at, digest in grant.files.items()]
             command = f"command: {command_line(grant.argv)}"
             texts = _texts("variable", row)
-            return f"start its MCP server {grant.server}", [command, *folder, *texts, *files]
+            where = "in the sandbox" if grant.sandbox is not None else "without a sandbox"
+            uses = [f"may use: {use}" for use in grant.uses]
+            words = f"start its MCP server {grant.server} {where}"
+            return words, [command, *folder, *uses, *texts, *files]
         case ServerGrant() as grant:
             url = f"URL: {command_line([grant.url])} ({grant.transport})"
             return f"use its MCP server {grant.server}", [url, *_texts("header", row)]

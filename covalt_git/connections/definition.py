@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.hosts import Reach
@@ -28,6 +28,25 @@ class Name(NamedTuple):
         return f"{self.toolset_id}/{self.server_id}"
 
 
+class Program(Protocol):
+    """A running program in a sandbox."""
+
+    def wait(self, within_s: float) -> bool:
+        """Return whether it ends in this time, with all its processes."""
+
+    def end(self) -> None:
+        """End the program; none of its processes is left when this returns."""
+
+
+class Sandbox(Protocol):
+    """A sandbox to start programs in: :class:`covalt_git.runtime.pool.ProgramSpec`."""
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, streams: Sequence[int]
+    ) -> Program:
+        """Start a program with these standard streams."""
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """Transport of a server, and its parameters.
@@ -41,6 +60,7 @@ class Definition:
         reach: the hosts that may be connected to.
         workspace: the folder that the server receives as its root.
         secrets: values to mask in the server's output.
+        sandbox: the sandbox that the program runs in; None if it is granted to run without one.
     """
 
     name: Name
@@ -54,6 +74,7 @@ class Definition:
     reach: Reach | None = None
     workspace: Path | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    sandbox: Sandbox | None = None
 
     @property
     def may_sign_in(self) -> bool:

@@ -13,6 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.connections.answers import ReceivingStream, SendingStream
+from covalt_git.connections.sandboxed_program import sandboxed_program
 from covalt_git.hosts import Reach
 from covalt_git.http_client.oauth_requests import BearerAuth
 from covalt_git.http_client.transport import mcp_http_client
@@ -57,7 +58,12 @@ async def transport(
         OSError: if a program cannot be started; the SDK raises other errors too.
     """
     stdio = definition.transport == "stdio"
-    connection = _stdio(definition, stderr) if stdio else _http(definition, on_response, tokens)
+    if definition.sandbox is not None:
+        connection = sandboxed_program(definition, definition.sandbox, stderr)
+    elif stdio:
+        connection = _stdio(definition, stderr)
+    else:
+        connection = _http(definition, on_response, tokens)
     async with connection as (read, write):
         over_http = definition.transport not in {"stdio", "sse"}
         receiving = ReceivingStream(read, closed, results, over_http=over_http)

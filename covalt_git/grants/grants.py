@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.grants.plans import GrantPlan, Review, WantedGrant, plan_grants
+from covalt_git.grants.plans import GrantPlan, Review, WantedGrant, grant_key, plan_grants
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
@@ -97,7 +97,22 @@ def add_grant(
     """Add one grant, as :func:`add_grants`; return its key and the grant."""
     grant = WantedGrant(kind, name, tuple(hosts))
     plan = add_grants(root, toolset_id, lambda _: [grant], review, by=by, reason=reason)
-    return grant.key, plan.grants[grant.key]
+    ((key, added),) = plan.grants.items()
+    return key, added
+
+
+def _program_key(root: Path, toolset_id: str, key: str) -> str:
+    """Return the key of a program's grant for the kinds that its users write: server-NAME, unsandboxed-NAME."""
+    kind, _, name = key.partition("-")
+    if (
+        kind not in {"server", "unsandboxed"}
+        or not name
+        or toolset_id not in toolset_ids(root / "toolsets")
+    ):
+        return key
+    grants = find_toolset(root, toolset_id).state.grants
+    program = grant_key("process", name)
+    return program if key not in grants and program in grants else key
 
 
 class Revocation(NamedTuple):
@@ -128,6 +143,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
     """
     consents = Consents.of(root)
     trusted = consents.about(toolset_id)
+    key = _program_key(root, toolset_id, key)
     facts = [
         trusted_fact.fact
         for trusted_fact in trusted.values()

@@ -21,6 +21,7 @@ from covalt_git.models.toolset_state import (
     Grant,
     NetworkGrant,
     ProcessGrant,
+    ProgramSandbox,
     SecretGrant,
     ServerGrant,
     ToolGrant,
@@ -60,16 +61,16 @@ class HostNeededError(CovaltError):
 
 
 class WantedGrant(NamedTuple):
-    """A grant to add: its kind, the secret, MCP server or registered tool, and the hosts."""
+    """A grant to add: its kind, the secret, MCP server or registered tool, and the hosts.
+
+    ``folders`` and ``secrets`` are those of a program of an MCP server in the sandbox.
+    """
 
     kind: GrantKind
     name: str = ""
     hosts: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The key of the grant in a state file."""
-        return grant_key(self.kind, self.name)
+    folders: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 class GrantPlan(NamedTuple):
@@ -138,21 +139,25 @@ def plan_grants(
         UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
         CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
     """
-    hosts: dict[tuple[GrantKind, str], set[str]] = {}
+    wanted: dict[tuple[GrantKind, str], WantedGrant] = {}
     for grant in requested:
-        hosts.setdefault((grant.kind, grant.name), set()).update(grant.hosts)
+        earlier = wanted.get((grant.kind, grant.name), grant)
+        wanted[grant.kind, grant.name] = grant._replace(
+            hosts=tuple(sorted({*earlier.hosts, *grant.hosts})),
+            folders=tuple(sorted({*earlier.folders, *grant.folders})),
+            secrets=tuple(sorted({*earlier.secrets, *grant.secrets})),
+        )
     grants, decided = dict[str, Grant](), dict[str, Grant]()
     timestamp = timestamps.now()  # of one decision, however many grants it has
-    for (kind, name), new in hosts.items():
-        _check_grantable(toolset, kind)
-        key = grant_key(kind, name)
+    for (kind, name), new in wanted.items():
+        _check_grantable(toolset, kind, name)
         facts = {"kind": kind, "granted_at": timestamp, "granted_by": by}
-        grants[key] = decided[key] = _GRANT.validate_python(
-            facts | _covered(toolset, kind, name, sorted(new))
-        )
-        if isinstance(grants[key], NetworkGrant | SecretGrant):
+        added = _GRANT.validate_python(facts | _covered(toolset, new))
+        key = grant_key(added.kind, name)
+        grants[key] = decided[key] = added
+        if isinstance(added, NetworkGrant | SecretGrant):
             # Hosts that were granted before stay as they are: the user has not decided about them now.
-            decided[key] = grants[key].model_copy(update={"hosts": tuple(sorted(new))})
+            decided[key] = added.model_copy(update={"hosts": new.hosts})
     permissions = permissions_of_grants(toolset.with_grants(grants), config, decided)
     return GrantPlan(grants, tuple(permissions))
 
@@ -173,11 +178,12 @@ def ended_grants(toolset: Toolset) -> list[WantedGrant]:
 
 def grant_key(kind: str, name: str | None) -> str:
     """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
-    return kind if kind in {"network", "unsandboxed"} else f"{kind}-{name}"
+    return f"{kind}-{name}" if name else kind
 
 
-def _covered(toolset: Toolset, kind: GrantKind, name: str, hosts: Sequence[str]) -> JsonObject:
+def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     """Return the fields of a grant that describe what it covers."""
+    kind, name, hosts = wanted.kind, wanted.name, wanted.hosts
     match kind:
         case "network":
             return {"hosts": _merge(toolset, kind, hosts), **_for_files(toolset)}
@@ -199,16 +205,38 @@ def _covered(toolset: Toolset, kind: GrantKind, name: str, hosts: Sequence[str])
                 names = [tool.id.name for tool in toolset.tools]
                 raise UnknownNameError("tool", name, names, list_with="covalt-git registry list")
             return tool_facts(tool)
-        case "unsandboxed":
+        case "unsandboxed" if not name:
             return {"digest": toolset.digest}
     facts = grant_facts(find_server(toolset, name), toolset.files.hashes)
+    if facts["kind"] == "process" and kind != "process":
+        return facts | {"sandbox": _sandbox(toolset, wanted) if kind == "server" else None}
     if kind != facts["kind"]:
         what = "a URL, not a command" if kind == "process" else "a command, not a URL"
         raise CovaltError(
             f"the MCP server {name!r} has {what}",
-            hint=f"covalt-git grant add {toolset.id} {facts['kind']} {name}",
+            hint=f"covalt-git grant add {toolset.id} server {name}",
         )
     return facts
+
+
+def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
+    """Return what a program may use in the sandbox: the new grants and those of the same program."""
+    declared = toolset.manifest.secrets if toolset.manifest else ()
+    for name in wanted.secrets:
+        if name not in declared:
+            list_with = f"covalt-git toolset show {toolset.id}"
+            raise UnknownNameError("secret", name, declared, list_with=list_with)
+    for host in wanted.hosts:
+        HostRule.parse(host)
+    old = toolset.state.grants.get(grant_key("process", wanted.name))
+    earlier = ProgramSandbox()
+    if isinstance(old, ProcessGrant) and old.sandbox is not None and not changes(toolset, old):
+        earlier = old.sandbox
+    return {
+        "folders": tuple(sorted({*earlier.folders, *wanted.folders})),
+        "hosts": tuple(sorted({*earlier.hosts, *wanted.hosts})),
+        "secrets": tuple(sorted({*earlier.secrets, *wanted.secrets})),
+    }
 
 
 def _is_declared(toolset: Toolset, grant: Grant) -> bool:
@@ -231,10 +259,12 @@ def _same(grant: Grant) -> WantedGrant:
     name = next(filter(None, names), "")
     # The hosts of a registered tool are those of its entry.
     hosts = () if isinstance(grant, ToolGrant) else getattr(grant, "hosts", ())
+    if isinstance(grant, ProcessGrant) and (sandbox := grant.sandbox) is not None:
+        return WantedGrant("server", name, sandbox.hosts, sandbox.folders, sandbox.secrets)
     return WantedGrant(grant.kind, name, hosts)
 
 
-def _check_grantable(toolset: Toolset, kind: GrantKind) -> None:
+def _check_grantable(toolset: Toolset, kind: GrantKind, name: str) -> None:
     if kind == "tool" and toolset.id != REGISTRY_NAMESPACE:
         raise CovaltError(
             f"tools of {toolset.id!r} need no grants of their own, only registered tools do",
@@ -250,7 +280,7 @@ def _check_grantable(toolset: Toolset, kind: GrantKind) -> None:
         raise CovaltError(
             f"the toolset {toolset.id!r} has errors", hint="covalt-git validate", problems=errors
         )
-    if kind == "unsandboxed" and not toolset.state.imported:
+    if kind == "unsandboxed" and not name and not toolset.state.imported:
         raise CovaltError(
             f"the toolset {toolset.id!r} is the project's own, which may run without a sandbox"
         )

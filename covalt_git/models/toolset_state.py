@@ -93,6 +93,35 @@ class SecretGrant(_GrantForTools):
     hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it can be sent to.")
 
 
+def _check_folder(text: str) -> str:
+    path = text.removesuffix(WRITABLE)
+    if path == WORKSPACE or path.startswith(("/", "~/")):
+        return text
+    raise refusal(
+        f"{text!r} is not an absolute folder", "write /srv/data, ~/notes:rw or $workspace"
+    )
+
+
+WRITABLE = ":rw"
+"""End of a granted folder that may be written."""
+
+WORKSPACE = "$workspace"
+"""The granted folder that is the workspace of the chat, which is always writable."""
+
+GrantedFolder = Annotated[str, AfterValidator(_check_folder)]
+"""An absolute folder, or one in the home of the user; with ``:rw`` it is writable."""
+
+
+class ProgramSandbox(StrictModel):
+    """What the program of an MCP server may use besides its own files, in the sandbox."""
+
+    folders: tuple[GrantedFolder, ...] = Field((), description="Folders; `:rw` ends writable ones.")
+    hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it can connect to.")
+    secrets: tuple[EnvName, ...] = Field(
+        (), description="Secrets that it receives as variables, besides those of its declaration."
+    )
+
+
 class ProcessGrant(_Grant):
     """Permission to start an MCP server with exactly this command."""
 
@@ -105,6 +134,23 @@ class ProcessGrant(_Grant):
         default_factory=dict,
         description="Files of the toolset that the program can load, and their digests.",
     )
+    sandbox: ProgramSandbox | None = Field(
+        None, description="What it may use in the sandbox; without it, it runs without a sandbox."
+    )
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Phrases for each folder, host and secret of the sandbox."""
+        sandbox = self.sandbox or ProgramSandbox()
+        return (
+            *(
+                f"the folder {folder.removesuffix(WRITABLE)}"
+                + (" (writable)" if folder.endswith(WRITABLE) else "")
+                for folder in sandbox.folders
+            ),
+            *(f"the host {host}" for host in sandbox.hosts),
+            *(f"the secret {name}" for name in sandbox.secrets),
+        )
 
 
 class ServerGrant(_Grant):

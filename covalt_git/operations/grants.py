@@ -115,6 +115,17 @@ class AddGrant(GrantAll):
         description="Hosts to reach, or to which HTTP tools send the secret: api.example.com, *.example.com.",
     )
 
+    folders: tuple[str, ...] = Field(
+        (),
+        max_length=_MOST_HOSTS,
+        description="Folders that the program of an MCP server may read, or with `:rw` also write.",
+    )
+    secrets: tuple[str, ...] = Field(
+        (),
+        max_length=_MOST_HOSTS,
+        description="Secrets that the program of an MCP server receives as variables.",
+    )
+
 
 class RevokeGrant(ToolsetRequest):
     """Grants to revoke: all, or the grant with a ``key``, or only some hosts of this grant."""
@@ -191,7 +202,11 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
         raise invalid_field("name", f"name the {_NAMED[request.kind]}")
     if request.kind == "network" and not request.hosts:
         raise invalid_field("hosts", "name at least one host")
-    grant = WantedGrant(request.kind, request.name or "", request.hosts)
+    if (request.folders or request.secrets) and request.kind != "server":
+        raise invalid_field("kind", "only an MCP server has folders and secrets")
+    grant = WantedGrant(
+        request.kind, request.name or "", request.hosts, request.folders, request.secrets
+    )
     (row,) = _add(context, request, lambda _: [grant], _review(request)).grants
     return row
 

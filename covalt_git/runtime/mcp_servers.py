@@ -8,6 +8,7 @@ from the granted files.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,20 @@ from covalt_git.access.grants import rule_of
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
+from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
+from covalt_git.runtime import sandbox_levels
+from covalt_git.runtime.pool import ProgramSpec
+from covalt_git.runtime.sandbox_levels import SandboxNeededError
 from covalt_git.templating.references import Reference, split
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from covalt_git.access.grants import Granted
     from covalt_git.http_tools.secret_lookup import Lookup
     from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import ProgramSandbox
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -68,7 +73,14 @@ def definition(
 
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is None:
-        launched = _launch(name, server, copy, workspace, filled, settings(server.env))
+        grant = may.program(server, toolset.files.hashes)
+        sandbox = None if grant is None else grant.sandbox
+        # The declared variables win, as they name the value that the author chose.
+        also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
+        env = {**also, **settings(server.env)}
+        launched = _launch(name, server, copy, workspace, filled, env)
+        if sandbox is not None:
+            launched = _sandboxed(launched, sandbox, copy, workspace)
         return replace(launched, secrets=tuple(lookup.used.values()))
     url = filled(server.url)
     try:
@@ -87,6 +99,52 @@ def definition(
         workspace=workspace,
         secrets=tuple(lookup.used.values()),
     )
+
+
+def _sandboxed(
+    launched: Definition, sandbox: ProgramSandbox, copy: ToolsetCopy, workspace: Path
+) -> Definition:
+    """Return a definition whose program starts in the sandbox.
+
+    Raises:
+        SandboxNeededError: if this machine has none.
+        CovaltError: ``no_folder``, if a granted folder does not exist.
+    """
+    level = sandbox_levels.level()
+    if not sandbox_levels.is_sandbox(level):
+        name = launched.name
+        raise SandboxNeededError(
+            f"this machine has only the sandbox level 'process', too weak for the MCP server {name}",
+            hint="`covalt-git doctor` shows what a stronger level needs; to run the server at this level: "
+            f"covalt-git grant add {name.toolset_id} unsandboxed {name.server_id}",
+        )
+    texts = (*launched.argv, *launched.env.values())
+    named = WORKSPACE in {folder.removesuffix(WRITABLE) for folder in sandbox.folders}
+    sees_workspace = named or any(str(workspace.absolute()) in text for text in texts)
+    folders = [folder for folder in sandbox.folders if folder.removesuffix(WRITABLE) != WORKSPACE]
+    spec = ProgramSpec(
+        level,
+        copy,
+        workspace.resolve() if sees_workspace else None,
+        readable=tuple(_folder(text) for text in folders if not text.endswith(WRITABLE)),
+        writable=tuple(_folder(text) for text in folders if text.endswith(WRITABLE)),
+        hosts=sandbox.hosts,
+    )
+    # A root that the server cannot see would mislead it.
+    root = workspace if sees_workspace else None
+    return replace(launched, sandbox=spec, toolset=copy, workspace=root)
+
+
+def _folder(text: str) -> Path:
+    path = Path(text.removesuffix(WRITABLE)).expanduser()
+    if not path.is_dir():
+        raise CovaltError(
+            f"the granted folder {str(path)!r} does not exist",
+            hint="create it, or revoke the grant and grant the server another folder",
+            code="no_folder",
+            http_status=409,
+        )
+    return path.resolve()
 
 
 def _is_optional(text: str) -> bool:

@@ -23,14 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.egress import Egress
+from covalt_git.runtime.installations import installation
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.control_groups import enforced
 from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.sandbox.privileges import is_root
+from covalt_git.runtime.sandbox.system_files import FOLDERS
 from covalt_git.system import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -144,21 +146,88 @@ class SandboxProcess:
 
     def end(self) -> None:
         """End the sandbox; none of its processes is left when this returns, unless the fork server needs over 10 s."""
-        with self.life:
-            self.calls.close()
-            if self.output is not None:
-                os.close(self.output)
-                self.output = None
-            # The fork server ends it when it reads this end, and closes the other end once no process is left.
-            with contextlib.suppress(OSError):
-                self.life.shutdown(socket.SHUT_WR)
-                self.life.settimeout(_END_S)
-                while self.life.recv(wire.STATUS.size):
-                    pass
+        self.calls.close()
+        if self.output is not None:
+            os.close(self.output)
+            self.output = None
+        _end_life(self.life)
         # Only now: a copy without a holder may be removed, and the processes ran from it.
         self.toolset.close()
         if self.egress is not None:
             self.egress.close()
+
+
+class ProgramSpec(NamedTuple):
+    """Sandbox of the program of an MCP server; equal specs and arguments start equal programs.
+
+    ``workspace`` is None if the program may not use it.  ``readable`` and ``writable`` are the folders of its
+    installation and those that are granted.
+    """
+
+    level: SandboxLevel
+    toolset: ToolsetCopy
+    workspace: Path | None = None
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    limits: RunLimits = RunLimits()
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, streams: Sequence[int]
+    ) -> ServerProgram:
+        """Start a program in this sandbox with the given standard streams, of which the caller closes its copies.
+
+        Raises:
+            NoWorkerError: if no process can be started.
+            OSError: if the program does not exist, or the sandbox cannot be entered.
+            ToolsetChangedError: if the toolset no longer has the files of its digest.
+        """
+        path = programs.find(argv[0])
+        if path is None:
+            raise FileNotFoundError(f"there is no program {argv[0]!r}")
+        readable = (*self.readable, *installation(Path(path)))
+        if not any(Path(path).is_relative_to(at) for at in (*readable, *map(Path, FOLDERS))):
+            path = str(
+                Path(path).resolve()
+            )  # a link, such as in ~/.local/bin, whose folder is not shown
+        spec = self._replace(readable=readable)
+        request = {"argv": [path, *argv[1:]], "env": dict(env), "cwd": cwd and str(cwd)}
+        try:
+            return shared().start().launch(spec, request, streams)
+        except NoWorkerError:  # it was killed; start another
+            return shared().start().launch(spec, request, streams)
+
+
+@dataclass(slots=True, eq=False)
+class ServerProgram:
+    """A running program of an MCP server in its sandbox."""
+
+    life: socket.socket
+    toolset: HeldCopy
+    egress: Egress | None
+    pid: int = 0
+
+    def wait(self, within_s: float) -> bool:
+        """Return whether it ends in this time, with all its processes."""
+        ready, _, _ = select.select([self.life], [], [], within_s)
+        return bool(ready)
+
+    def end(self) -> None:
+        """End the program; none of its processes is left when this returns."""
+        _end_life(self.life)
+        self.toolset.close()
+        if self.egress is not None:
+            self.egress.close()
+
+
+def _end_life(life: socket.socket) -> None:
+    """Close a life connection, and wait until the fork server reports that no process is left."""
+    # The fork server ends the sandbox when it reads this end, and closes the other end once no process is left.
+    with life, contextlib.suppress(OSError):
+        life.shutdown(socket.SHUT_WR)
+        life.settimeout(_END_S)
+        while life.recv(wire.STATUS.size):
+            pass
 
 
 class ForkServerProcess:
@@ -242,6 +311,45 @@ class ForkServerProcess:
             raise
         sandbox.pid, sandbox.scratch = opened["pid"], Path(opened["scratch"])
         return sandbox
+
+    def launch(
+        self, spec: ProgramSpec, request: JsonObject, streams: Sequence[int]
+    ) -> ServerProgram:
+        """Start a program in a sandbox, as :meth:`ProgramSpec.start`."""
+        toolset = spec.toolset.hold()
+        self._was_used = True
+        life, their_life = socket.socketpair()
+        started, their_started = socket.socketpair()
+        # Without a network namespace, no proxy can be enforced.
+        egress = Egress(spec.hosts) if spec.hosts and spec.level == "full" else None
+        program = ServerProgram(life, toolset, egress)
+        request = request | {
+            "toolset_dir": str(toolset.folder),
+            "workspace": spec.workspace and str(spec.workspace),
+            "readable": [str(path) for path in spec.readable],
+            "writable": [str(path) for path in spec.writable],
+            "level": spec.level,
+            "hosts": list(spec.hosts),
+            "limits": spec.limits._asdict(),
+            "scratch_in": tempfile.gettempdir(),
+        }
+        with their_life, their_started:
+            ends = [their_life.fileno(), *streams, their_started.fileno()]
+            self._send(request, [*ends, egress.descriptor] if egress else ends)
+        if egress is not None:
+            egress.hand_over()
+        try:
+            program.pid = self._answer(life)["pid"]
+            with started:
+                started.settimeout(_END_S)
+                failure = wire.receive(started)
+        except BaseException:
+            program.end()
+            raise
+        if failure is not None:
+            program.end()
+            raise OSError(failure)
+        return program
 
     def try_level(self, level: SandboxLevel) -> Callable[[], str]:
         """Start the trial of a sandbox level; return a function that waits for the answer, and is called once.

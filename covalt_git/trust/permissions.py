@@ -18,6 +18,7 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
     ToolGrant,
 )
+from covalt_git.text import display
 from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
@@ -153,6 +154,8 @@ def _of_grant(
 ) -> Iterator[tuple[JsonObject, str]]:
     """Yield the facts of a grant and their words: one for each host, because hosts can be revoked one by one."""
     fact: JsonObject = {"grant": key, **grant.model_dump(mode="json", exclude=_NOT_PERMITTED)}
+    if fact.get("sandbox", fact) is None:
+        del fact["sandbox"]  # as facts were before this field, which users have trusted
     detail = details.get(key, "")
     if detail:
         # Another server or entry with the same grant would run something that the user has not read.
@@ -168,7 +171,11 @@ def _of_grant(
                 yield {**fact, "host": host}, f"send the secret {grant.name} to {host}"
         case ProcessGrant():
             folder = f" in {grant.cwd}" if grant.cwd else ""
-            yield fact, f"run {command_line(grant.argv)}{folder}{detail} without a sandbox"
+            where = "without a sandbox"
+            if grant.sandbox is not None:
+                uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
+                where = f"in the sandbox{display.in_line(uses)}"
+            yield fact, f"run {command_line(grant.argv)}{folder}{detail} {where}"
         case ServerGrant():
             yield fact, f"connect to its MCP server at {command_line([grant.url])}{detail}"
         case ToolGrant():

@@ -13,10 +13,13 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import health
 from covalt_git.calls.running import Follower, Installing, Started
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import add_grant, revoke
+from covalt_git.errors import CovaltError
+from covalt_git.grants.grants import add_grant, add_grants, revoke
+from covalt_git.grants.plans import WantedGrant
 from covalt_git.installs.uninstall import uninstall
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
+from covalt_git.runtime import sandbox_levels
 from covalt_git.trust.own_data import adopt
 from tests.calls.conftest import World, code, make_world
 from tests.operations_client import Operations
@@ -245,3 +248,44 @@ def test_uninstalling_a_toolset_ends_its_servers(world: World, tmp_path: Path) -
     uninstall(here.root, "demo", force=True)
 
     until(lambda: "ready" not in {one.state for one in CONNECTIONS.health(here.root)})
+
+
+# In the sandbox
+
+
+def test_a_program_runs_in_the_sandbox_with_what_its_grant_names_and_records_the_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config")
+    monkeypatch.setenv("WEB_KEY", SECRET)
+    world = make_world(tmp_path / "project")
+    world.configure(CONFIG)
+    said = tmp_path / "said"
+    said.mkdir()
+    world.write("demo/toolset.yaml", manifest(said))
+
+    def granted(*folders: str, secrets: tuple[str, ...] = ()) -> None:
+        grant = WantedGrant("server", "first", folders=folders, secrets=secrets)
+        add_grants(world.root, "demo", lambda _: [grant], by="me")
+
+    world.write("demo/tools/empty.txt", "")
+    granted(f"{SERVER.parent}", f"{said}:rw", secrets=("WEB_KEY",))
+    take(world.root, "demo", "first")
+    outcome = world.call("first:add", a=2, b=3)
+    assert outcome.call.result == "5"
+    assert outcome.sandbox == sandbox_levels.level()
+
+    # A folder that is granted later is added; a missing folder is an error with its name.
+    granted(f"{tmp_path}/missing")
+    with pytest.raises(CovaltError, match="/missing' does not exist"):
+        world.call("first:add", a=2, b=3)
+
+    add_grant(world.root, "demo", "unsandboxed", "first", by="me")
+    unsandboxed = world.call("first:add", a=2, b=3)
+    assert unsandboxed.sandbox == "process"
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "process")
+    revoke(world.root, "demo", "unsandboxed-first")
+    granted(f"{SERVER.parent}", f"{said}:rw")
+    with pytest.raises(sandbox_levels.SandboxNeededError):
+        world.call("first:add", a=2, b=3)
+    CONNECTIONS.close()

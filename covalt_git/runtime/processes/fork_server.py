@@ -1,12 +1,13 @@
 """Fork server: the process that warm sandboxes are forked from, so that no call waits for an import.
 
-There are three kinds of processes, each a fork of the one before:
+There are these kinds of processes, each a fork of the one before:
 
 - The *fork server* has imported what every tool needs: the standard library, pydantic and the SDK; of an
   environment, only the standard library.  It never runs code of a tool or its packages, so a fork of it is as good as a new interpreter and its reports are trusted.
 - A *warm sandbox* (:mod:`.warm_sandbox`) belongs to one module of one toolset and to one workspace.  It
   enters the sandbox first and then imports the module.
 - A *tool process* (:mod:`.tool_process`) makes one call and ends.  Memory that a call changes ends with it.
+- The program of an MCP server (:mod:`.server_program`) is a sandbox too: a fork that enters it and becomes the program.
 
 Only the fork server ends warm sandboxes: when their life connection is closed, when they have ended, and
 when the process that started the fork server is gone.  Afterwards none of their processes is left.
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.runtime.processes import child_processes, wire
+from covalt_git.runtime.processes.server_program import run_program
 from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
 from covalt_git.runtime.sandbox.trial import why_missing
 from covalt_git.system import locked_folder
@@ -110,7 +112,10 @@ class ForkServer:
         if pid == 0:
             # A fork that returned from here would serve as a second fork server, and run code of a tool in it.
             with contextlib.suppress(BaseException):
-                WarmSandbox(request, scratch).run(own, *descriptors)
+                if "argv" in request:
+                    run_program(request, scratch, own, *descriptors)
+                else:
+                    WarmSandbox(request, scratch).run(own, *descriptors)
             os._exit(_FAILED)
         # Our copies: with them open, the caller would not notice that the sandbox has ended, or closed its output.
         for end in descriptors:

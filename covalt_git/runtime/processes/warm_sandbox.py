@@ -64,7 +64,7 @@ class WarmSandbox:
         system_calls.die_with(parent)
         # Before the next step, which closes `printed`.
         tool_process.redirect_streams(printed)
-        _settle_descriptors(calls, *egress)
+        settle_descriptors(calls, *egress)
         self._egress = _CALLS + 1 if egress else None
         self._calls = socket.socket(fileno=_CALLS)
         tool = self._load()
@@ -242,7 +242,7 @@ def _fork() -> int:
         return os.fork()
 
 
-def _settle_descriptors(*ends: int) -> None:
+def settle_descriptors(*ends: int) -> None:
     """Move descriptors to the numbers from ``_CALLS`` on, and close all above them."""
     # Those above are connections of the fork server: with them, a tool could answer for other sandboxes.  Copied
     # first, as a descriptor may have the number that another one gets.

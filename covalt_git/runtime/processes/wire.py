@@ -28,8 +28,8 @@ ENDED = struct.Struct("!i?")
 NOT_CALLED = 75
 """The exit code of a sandbox that received no call."""
 
-MAX_DESCRIPTORS = 4
-"""Those of a new sandbox: life, calls, output and egress."""
+MAX_DESCRIPTORS = 6
+"""Those of a new program: life, its three standard streams, the report of its start, and egress."""
 
 _written = JSONEncoder(ensure_ascii=False).encode
 

@@ -107,7 +107,11 @@ def _enter_namespaces(policy: Policy) -> None:
 def _stay(policy: Policy) -> None:
     """Enter the level ``landlock``, which needs no namespaces."""
     scratch = str(policy.scratch)
-    writable = (str(policy.workspace), scratch, *system_files.DEVICES)
+    writable = (
+        *map(str, (policy.workspace, *policy.writable)),
+        scratch,
+        *system_files.DEVICES,
+    )
     # git fails if it may not read this file, unless it is configured not to.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     if privileges.is_root() and not control_groups.join(policy.limits):
@@ -119,7 +123,7 @@ def _stay(policy: Policy) -> None:
     # The rest of /etc stays closed; programs look up the names of users in these two.
     accounts = ("/etc/passwd", "/etc/group")
     system = (*system_files.FOLDERS, *system_files.SETTINGS, *accounts)
-    own = (str(path) for path in (*new_root.readable(policy), policy.workspace))
+    own = (str(path) for path in (*new_root.readable(policy), policy.workspace, *policy.writable))
     _restrict(policy, scratch, (*filter(os.path.exists, system), *own), writable, alone=True)
 
 

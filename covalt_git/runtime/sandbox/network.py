@@ -55,6 +55,7 @@ def variables(proxy: str, hosts: Sequence[str]) -> dict[str, str]:
         for kind in ("http", "https")
         for name in (f"{kind}_proxy", f"{kind.upper()}_PROXY")
     }
+    values["NODE_USE_ENV_PROXY"] = "1"  # without it, Node's own fetch ignores the others
     if not any(host.rpartition("://")[2].startswith(_LOCAL) for host in hosts):
         own = "localhost,127.0.0.1,::1"  # servers that the tool itself started
         values |= {"no_proxy": own, "NO_PROXY": own}

@@ -46,12 +46,17 @@ def folders(policy: Policy) -> dict[Path, bool]:
     for path in list(may_write):
         if any(path.is_relative_to(folder) for folder in system):
             del may_write[path]
-    return may_write | {policy.workspace: True}
+    return may_write | dict.fromkeys((policy.workspace, *policy.writable), True)
 
 
 def writable(policy: Policy) -> tuple[str, ...]:
     """Return the writable paths, as seen inside."""
-    return (str(policy.workspace), HOME, SHARED_MEMORY, *system_files.DEVICES)
+    return (
+        *map(str, (policy.workspace, *policy.writable)),
+        HOME,
+        SHARED_MEMORY,
+        *system_files.DEVICES,
+    )
 
 
 def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]) -> None:

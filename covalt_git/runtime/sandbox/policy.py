@@ -53,3 +53,5 @@ class Policy(NamedTuple):
     limits: RunLimits = RunLimits()
     egress: int | None = None
     """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no network."""
+    writable: tuple[Path, ...] = ()
+    """Granted folders besides the workspace, at their own paths."""

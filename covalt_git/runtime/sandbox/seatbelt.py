@@ -53,11 +53,11 @@ def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
     """
     rules, parameters = [_BASE], {}
     own = (*system_files.interpreter_paths(), *policy.readable)
-    readable = [*own, policy.toolset, policy.workspace, policy.scratch]
+    readable = [*own, policy.toolset, policy.workspace, policy.scratch, *policy.writable]
     for number, path in enumerate(readable):
         parameters[f"READABLE_{number}"] = str(path)
         rules.append(f'(allow file-read* (subpath (param "READABLE_{number}")))')
-    for number, path in enumerate((policy.scratch, policy.workspace)):
+    for number, path in enumerate((policy.scratch, policy.workspace, *policy.writable)):
         parameters[f"WRITABLE_{number}"] = str(path)
         rules.append(f'(allow file-write* (subpath (param "WRITABLE_{number}")))')
     return "\n".join(rules), parameters

@@ -1,0 +1,236 @@
+"""Programs of MCP servers in the sandbox: what they reach, and how they end."""
+
+import json
+import os
+import shutil
+import socket
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from covalt_git.models.calls import SandboxLevel
+from covalt_git.runtime import sandbox_levels
+from covalt_git.runtime.pool import ProgramSpec
+from covalt_git.runtime.sandbox.policy import RunLimits
+
+LEVELS: list[SandboxLevel] = ["full", "landlock"]
+
+PYTHON = """
+import json, os, socket, subprocess, sys, threading
+from pathlib import Path
+at = json.loads(sys.argv[1])
+def attempt(action):
+    try:
+        return action() is not False
+    except Exception:
+        return False
+def child(*argv):
+    return subprocess.run(argv, capture_output=True).returncode == 0
+worked = []
+thread = threading.Thread(target=worked.append, args=(1,))
+thread.start(); thread.join()
+print(json.dumps({
+    "thread": bool(worked),
+    "child": child(sys.executable, "-c", "0"),
+    "own_tmp": attempt(lambda: (Path(os.environ["HOME"]) / "a").write_text("a")),
+    "granted_read": attempt(lambda: (Path(at["readable"]) / "file").read_text()),
+    "granted_write": attempt(lambda: (Path(at["writable"]) / "new").write_text("a")),
+    "workspace": attempt(lambda: (Path(at["workspace"]) / "new").write_text("a")),
+    "BAD_read": attempt(lambda: Path(at["private"]).read_text()),
+    "BAD_read_by_child": child("cat", at["private"]),
+    "BAD_read_by_link": attempt(lambda: (Path(at["workspace"]) / "link").read_text()),
+    "BAD_write_readable": attempt(lambda: (Path(at["readable"]) / "new").write_text("a")),
+    "BAD_replace_itself": attempt(lambda: (Path(at["toolset"]) / "server.py").write_text("a")),
+    "BAD_connect": attempt(lambda: socket.create_connection(("127.0.0.1", at["port"]), 1)),
+    "BAD_kill": attempt(lambda: os.kill(at["pid"], 0)),
+    "BAD_ptrace": child("sh", "-c", f"cat /proc/{at['pid']}/environ"),
+}))
+sys.stdout.flush()
+subprocess.Popen([sys.executable, "-c", "import os,time\\nif os.fork(): os._exit(0)\\ntry: os.setsid()\\nexcept OSError: pass\\ntime.sleep(%r)" % at["sleep"]], stdin=0, stdout=2)
+"""
+
+NODE = """
+const fs = require("fs"), path = require("path"), {spawnSync, spawn} = require("child_process");
+const at = JSON.parse(process.argv[2]);
+const attempt = (action) => { try { action(); return true } catch { return false } };
+const child = (...argv) => spawnSync(argv[0], argv.slice(1)).status === 0;
+const {Worker} = require("worker_threads");
+const connect = (port) => new Promise((done) => {
+  const socket = require("net").connect(port, "127.0.0.1");
+  socket.on("connect", () => done(true)); socket.on("error", () => done(false)); });
+const threaded = () => new Promise((done) => new Worker("require('worker_threads').parentPort.postMessage(1)", {eval: true})
+  .on("message", () => done(true)).on("error", () => done(false)));
+(async () => {
+  let sum = 0; for (let i = 0; i < 1e6; i++) sum += i;
+  console.log(JSON.stringify({
+    thread: await threaded(),
+    child: child(process.execPath, "-e", "0"),
+    own_tmp: attempt(() => fs.writeFileSync(path.join(process.env.HOME, "a"), "a")),
+    granted_read: attempt(() => fs.readFileSync(at.readable + "/file")),
+    granted_write: attempt(() => fs.writeFileSync(at.writable + "/new", "a")),
+    workspace: attempt(() => fs.writeFileSync(at.workspace + "/new", "a")),
+    BAD_read: attempt(() => fs.readFileSync(at.private)),
+    BAD_read_by_child: child("cat", at.private),
+    BAD_read_by_link: attempt(() => fs.readFileSync(at.workspace + "/link")),
+    BAD_write_readable: attempt(() => fs.writeFileSync(at.readable + "/new", "a")),
+    BAD_replace_itself: attempt(() => fs.writeFileSync(at.toolset + "/server.js", "a")),
+    BAD_connect: await connect(at.port),
+    BAD_kill: attempt(() => process.kill(at.pid, 0)),
+    BAD_ptrace: child("sh", "-c", `cat /proc/${at.pid}/environ`),
+  }));
+  spawn("sleep", [String(at.sleep)], {detached: at.detached, stdio: "ignore"}).unref();
+})();
+"""
+
+
+class _Copy:
+    """A copy of a toolset that tests write themselves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def hold(self) -> Any:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+def printed(spec: ProgramSpec, argv: list[str], env: dict[str, str] | None = None) -> str:
+    """Run a program in its sandbox until it closes its output; return what it printed."""
+    output, end = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        program = spec.start(
+            argv, {"PATH": os.environ["PATH"], **(env or {})}, None, [nothing, end, 2]
+        )
+    finally:
+        os.close(end)
+        os.close(nothing)
+    with os.fdopen(output) as file:
+        text = file.readline()
+        program.end()
+        return text + file.read()
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, Path]:
+    made = {name: tmp_path / name for name in ("toolset", "workspace", "readable", "writable")}
+    for folder in made.values():
+        folder.mkdir()
+    (made["readable"] / "file").write_text("granted")
+    (tmp_path / "private").write_text("a secret")
+    (made["workspace"] / "link").symlink_to(tmp_path / "private")
+    return made
+
+
+def spec_of(folders: dict[str, Path], level: SandboxLevel, **more: Any) -> ProgramSpec:
+    if not next(known for known in sandbox_levels.levels() if known.level == level).here:
+        pytest.skip(f"this machine has no {level}")
+    copy: Any = _Copy(folders["toolset"])
+    return ProgramSpec(level, copy, **more)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("name", "source"), [("server.py", PYTHON), ("server.js", NODE)])
+def test_a_server_in_python_and_in_node_reaches_what_is_granted_and_nothing_else(
+    folders: dict[str, Path], tmp_path: Path, level: SandboxLevel, name: str, source: str
+) -> None:
+    interpreter = sys.executable if name.endswith("py") else shutil.which("node")
+    if interpreter is None:
+        pytest.skip("this machine has no Node")
+    (folders["toolset"] / name).write_text(source)
+    spec = spec_of(
+        folders,
+        level,
+        workspace=folders["workspace"],
+        readable=(folders["readable"],),
+        writable=(folders["writable"],),
+    )
+    sleep = 1000 + os.getpid() / 1e7 + LEVELS.index(level) * 7 + len(source) / 1e3
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        at = {kind: str(folder) for kind, folder in folders.items()} | {
+            "private": str(tmp_path / "private"),
+            "port": listener.getsockname()[1],
+            "pid": os.getpid(),
+            "sleep": sleep,
+            "detached": level == "full",  # elsewhere, it may not leave its process group
+        }
+        text = printed(spec, [interpreter, str(folders["toolset"] / name), json.dumps(at)])
+    facts = json.loads(text.splitlines()[0])
+    assert {fact for fact, is_true in facts.items() if is_true} == {
+        fact for fact in facts if not fact.startswith("BAD")
+    }
+    # `end` has returned: no process is left, also no daemon.
+    assert not processes_with(str(sleep))
+
+
+def processes_with(word: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            found += [line] if word in line else []
+    return found
+
+
+def test_a_server_reaches_granted_hosts_by_the_proxy_only(folders: dict[str, Path]) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        fetch = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())"
+        argv = [sys.executable, "-c", fetch, f"http://127.0.0.1:{port}/"]
+        granted = spec_of(folders, "full", hosts=(f"http://127.0.0.1:{port}",))
+        assert printed(granted, argv) == "hello\n"
+        assert printed(spec_of(folders, "full"), argv) == ""
+        server.shutdown()
+
+
+def test_a_program_that_cannot_be_executed_is_an_error_of_the_start(
+    folders: dict[str, Path],
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        printed(spec_of(folders, "full"), ["no-such-program"])
+    broken = folders["toolset"] / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    with pytest.raises(OSError, match="No such file"):
+        printed(spec_of(folders, "full"), [str(broken)])
+
+
+def test_declared_variables_act_in_the_sandbox_only(folders: dict[str, Path]) -> None:
+    report = "import os; print(sorted(os.environ.items()))"
+    env = {"LD_PRELOAD": "/no/such.so", "PYTHONSTARTUP": "/x", "OWN": "1"}
+    text = printed(spec_of(folders, "full"), [sys.executable, "-c", report], env)
+    assert "('OWN', '1')" in text
+    assert "('HOME', '/tmp')" in text
+    assert "COVALT" not in text
+
+
+def test_a_server_without_a_workspace_starts_in_an_empty_folder(folders: dict[str, Path]) -> None:
+    report = "import os; print(os.listdir('.'))"
+    for level in LEVELS:
+        text = printed(spec_of(folders, level), [sys.executable, "-c", report])
+        assert text == "[]\n"
+
+
+def test_a_program_cannot_write_a_file_beyond_its_limit(folders: dict[str, Path]) -> None:
+    write = "open('f', 'wb').write(b'a' * (2 << 20))\nprint('written')"
+    spec = spec_of(folders, "full", limits=RunLimits(file_mb=1))
+    assert printed(spec, [sys.executable, "-c", write]) == ""
