@@ -99,7 +99,7 @@ class Granted:
         what = f"may not use the MCP server at {blotted(command_line([server.url or '']))}"
         if server.command is not None:
             what = f"may not start {blotted(command_line((server.command, *server.args)))}"
-        raise self._needed(kind, what, f"{kind} {server.id}", changed=bool(grants))
+        raise self._needed(kind, what, f"server {server.id}", changed=bool(grants))
 
     def program(self, server: McpServer, files: Mapping[str, str]) -> ProcessGrant | None:
         """Return the valid grant of a server's program; None for a server at a URL, or without a grant.
@@ -114,7 +114,7 @@ class Granted:
             and grant.kind == facts["kind"]
             and is_of(grant, facts)
         ]
-        return min(programs, key=lambda grant: grant.sandbox is None, default=None)
+        return min(programs, key=lambda grant: grant.confinement is None, default=None)
 
     def _needed(
         self, kind: str, what: str, command: str, *, changed: bool = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
-_OF_ONE_SERVER = frozenset({"process", "server_grant"})
+_OF_ONE_SERVER = frozenset({"process", "server_grant", "server_use"})
 
 
 class Comparison(NamedTuple):

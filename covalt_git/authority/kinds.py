@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, tools_within
+from covalt_git.authority.program_uses import program_use_within
 from covalt_git.authority.schema_meaning import judge_meaning
 from covalt_git.json_values.difference import same
 from covalt_git.templating.url_templates import origin_of_template
@@ -295,16 +296,10 @@ KINDS: dict[str, Kind] = {
         alone=True,
         show=lambda value: shlex.join(value["argv"]),
     ),
-    "server_unsandboxed": Kind(
-        "may run the server {item} without a sandbox",
-        "may no longer run the server {item} without a sandbox",
-        judge=_grant,
-        alone=True,
-    ),
     "server_use": Kind(
-        "may let the server {item}",
-        "may no longer let the server {item}",
-        judge=_grant,
+        "may run the server {item}",
+        "may no longer run the server {item}",
+        within=program_use_within,
         alone=True,
     ),
     "server_grant": Kind(

@@ -104,7 +104,7 @@ def overview(
                 hosts=_items(facts, "network"),
                 secrets=_secrets(facts),
                 granted_secrets=_items(facts, "secret_use"),
-                processes=_lines(facts, "server", "process", "server_grant"),
+                processes=_lines(facts, "server", "process", "server_grant", "server_use"),
                 packages=tuple(str(fact.value) for fact in facts if fact.kind == "package"),
                 unsandboxed=any(fact.kind == "unsandboxed" for fact in facts),
                 stale_grants=tuple(

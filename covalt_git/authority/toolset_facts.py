@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from covalt_git.access.grants import holds, keeping
 from covalt_git.authority.facts import Fact, Loc, Place, place_in
 from covalt_git.authority.kinds import package_of
+from covalt_git.authority.program_uses import WITHOUT_SANDBOX
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
@@ -148,13 +149,10 @@ def _granted(toolset: Toolset, key: str, grant: Grant) -> Iterator[Fact]:
                 "env": sorted(grant.env),
                 "files": dict(grant.files),
             }
-            if grant.sandbox is not None:
-                more["sandbox"] = True
             yield Fact(subject, "process", grant.server, value | more, place)
-            if grant.sandbox is None:
-                yield Fact(subject, "server_unsandboxed", grant.server, value, place)
-            for use in grant.uses:
-                yield Fact(subject, "server_use", f"{grant.server} use {use}", value, place)
+            uses = [f"with {use}" for use in grant.uses]
+            for use in uses if grant.confinement is not None else [WITHOUT_SANDBOX]:
+                yield Fact(subject, "server_use", f"{grant.server} {use}", None, place)
         case ToolGrant():
             yield from _of_tool_grant(grant, place)
         case ServerGrant():

@@ -70,7 +70,8 @@ def definition(
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {reference.name for reference in references_of(server)}
     program = may.program(server, toolset.files.hashes)
-    extra = program.sandbox.secrets if program is not None and program.sandbox is not None else ()
+    confinement = program.confinement if program is not None else None
+    extra = confinement.secrets if confinement is not None else ()
 
     # secret_command may wait for its user, who withdraws the trust meanwhile
     # (tests/security/test_rights_that_end_during_a_wait.py). The toolset is read again, because the grant is about

@@ -92,7 +92,7 @@ def program_level(toolset: Toolset, tool: Tool) -> SandboxLevel | None:
     program = next(programs, None)
     if program is None:
         return None
-    return "process" if program.sandbox is None else sandbox_levels.level()
+    return "process" if program.confinement is None else sandbox_levels.level()
 
 
 def check_server_grant(toolset: Toolset, server: McpServer) -> None:

@@ -79,6 +79,8 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         return
     colour = "green" if answer.status == "success" else "red"
     output.say(f"{answer.tool_id} {answer.status}", fg=colour)
+    if answer.sandbox == "process":
+        output.say("  it ran without a sandbox", fg="yellow")
     output.changes(answer.changes)
     output.notes(answer.notes)
     if answer.store_warning:

@@ -306,7 +306,7 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             files = [f"file: {command_line([at])} {digest}" for at, digest in grant.files.items()]
             command = f"command: {command_line(grant.argv)}"
             texts = _texts("variable", row)
-            where = "in the sandbox" if grant.sandbox is not None else "without a sandbox"
+            where = "in the sandbox" if grant.confinement is not None else "without a sandbox"
             uses = [f"may use: {use}" for use in grant.uses]
             words = f"start its MCP server {grant.server} {where}"
             return words, [command, *folder, *uses, *texts, *files]
@@ -351,7 +351,8 @@ def _what(row: grants.GrantRow) -> str:
         case NetworkGrant() as grant:
             return _hosts(grant)
         case ProcessGrant() as grant:
-            return command_line(grant.argv)
+            where = "" if grant.confinement is not None else "without a sandbox: "
+            return f"{where}{command_line(grant.argv)}"
         case ServerGrant() as grant:
             return command_line([grant.url])
         case ToolGrant() as grant:

@@ -208,12 +208,11 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
         case "unsandboxed" if not name:
             return {"digest": toolset.digest}
     facts = grant_facts(find_server(toolset, name), toolset.files.hashes)
-    if facts["kind"] == "process" and kind != "process":
-        return facts | {"sandbox": _sandbox(toolset, wanted) if kind == "server" else None}
+    if facts["kind"] == "process":
+        return facts | {"sandbox": _sandbox(toolset, wanted) if kind == "server" else "none"}
     if kind != facts["kind"]:
-        what = "a URL, not a command" if kind == "process" else "a command, not a URL"
         raise CovaltError(
-            f"the MCP server {name!r} has {what}",
+            f"the MCP server {name!r} has a URL, not a command",
             hint=f"covalt-git grant add {toolset.id} server {name}",
         )
     return facts
@@ -230,8 +229,8 @@ def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
         HostRule.parse(host)
     old = toolset.state.grants.get(grant_key("process", wanted.name))
     earlier = ProgramSandbox()
-    if isinstance(old, ProcessGrant) and old.sandbox is not None and not changes(toolset, old):
-        earlier = old.sandbox
+    if isinstance(old, ProcessGrant) and not changes(toolset, old):
+        earlier = old.confinement or earlier
     return {
         "folders": tuple(sorted({*earlier.folders, *wanted.folders})),
         "hosts": tuple(sorted({*earlier.hosts, *wanted.hosts})),
@@ -259,7 +258,7 @@ def _same(grant: Grant) -> WantedGrant:
     name = next(filter(None, names), "")
     # The hosts of a registered tool are those of its entry.
     hosts = () if isinstance(grant, ToolGrant) else getattr(grant, "hosts", ())
-    if isinstance(grant, ProcessGrant) and (sandbox := grant.sandbox) is not None:
+    if isinstance(grant, ProcessGrant) and (sandbox := grant.confinement) is not None:
         return WantedGrant("server", name, sandbox.hosts, sandbox.folders, sandbox.secrets)
     return WantedGrant(grant.kind, name, hosts)
 

@@ -54,7 +54,7 @@ class MissingGrant(NamedTuple):
     """A grant that a toolset lacks: its kind, the secret, MCP server or registered tool, the host, and the reason."""
 
     toolset_id: str
-    kind: Literal["network", "secret", "process", "server", "tool"]
+    kind: Literal["network", "secret", "server", "tool"]
     name: str | None
     host: str | None
     why: str
@@ -62,7 +62,7 @@ class MissingGrant(NamedTuple):
     @property
     def server(self) -> str:
         """The MCP server; empty for a host or a secret."""
-        return self.name or "" if self.kind in {"process", "server"} else ""
+        return self.name or "" if self.kind == "server" else ""
 
     @property
     def command(self) -> str:
@@ -151,8 +151,7 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
         try:
             may.check_server(server, toolset.files.hashes)
         except GrantNeededError as error:
-            kind: Literal["process", "server"] = "process" if server.command else "server"
-            missing.append(MissingGrant(toolset.id, kind, server.id, None, error.message))
+            missing.append(MissingGrant(toolset.id, "server", server.id, None, error.message))
     return missing
 
 

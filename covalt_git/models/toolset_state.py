@@ -4,6 +4,8 @@ covalt-git writes the file.  Collections are mappings with descriptive keys, so 
 decisions of two branches.  A toolset without this file is enabled, and has no grants and no overrides.
 """
 
+import posixpath
+import shlex
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -95,7 +97,8 @@ class SecretGrant(_GrantForTools):
 
 def _check_folder(text: str) -> str:
     path = text.removesuffix(WRITABLE)
-    if path == WORKSPACE or path.startswith(("/", "~/")):
+    # Without `..`, a path that begins with another one is in that folder.
+    if path == WORKSPACE or (path.startswith(("/", "~/")) and posixpath.normpath(path) == path):
         return text
     raise refusal(
         f"{text!r} is not an absolute folder", "write /srv/data, ~/notes:rw or $workspace"
@@ -134,17 +137,24 @@ class ProcessGrant(_Grant):
         default_factory=dict,
         description="Files of the toolset that the program can load, and their digests.",
     )
-    sandbox: ProgramSandbox | None = Field(
-        None, description="What it may use in the sandbox; without it, it runs without a sandbox."
+    sandbox: ProgramSandbox | Literal["none"] | None = Field(
+        None,
+        description="What it may use in the sandbox; `none` runs it without a sandbox. Grants of earlier versions have"
+        " no such key, and mean `none`.",
     )
+
+    @property
+    def confinement(self) -> ProgramSandbox | None:
+        """What the program may use in the sandbox; None if it runs without a sandbox."""
+        return self.sandbox if isinstance(self.sandbox, ProgramSandbox) else None
 
     @property
     def uses(self) -> tuple[str, ...]:
         """Phrases for each folder, host and secret of the sandbox."""
-        sandbox = self.sandbox or ProgramSandbox()
+        sandbox = self.confinement or ProgramSandbox()
         return (
             *(
-                f"the folder {folder.removesuffix(WRITABLE)}"
+                f"the folder {display.in_line(shlex.quote(folder.removesuffix(WRITABLE)))}"
                 + (" (writable)" if folder.endswith(WRITABLE) else "")
                 for folder in sandbox.folders
             ),

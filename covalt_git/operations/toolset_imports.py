@@ -189,7 +189,7 @@ class ToolsetUpdated(Result):
 class GrantToAdd(Result):
     """A grant that a toolset requests and lacks; ``name`` is the secret or the MCP server."""
 
-    kind: Literal["network", "secret", "process", "server"]
+    kind: Literal["network", "secret", "server"]
     name: str | None
     host: str | None
     digest: str = Field(

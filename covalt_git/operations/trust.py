@@ -197,7 +197,12 @@ def _permissions(root: Path) -> list[tuple[Permission, bool]]:
 
 def _runs_programs(permission: Permission) -> bool:
     fact = permission.fact
-    return fact.get("kind") in {"process", "unsandboxed"} or not {
-        _SECRET_COMMAND,
-        "unsandboxed",
-    }.isdisjoint(fact)
+    is_program = fact.get("kind") == "process" and "sandbox" not in fact
+    return (
+        is_program
+        or fact.get("kind") == "unsandboxed"
+        or not {
+            _SECRET_COMMAND,
+            "unsandboxed",
+        }.isdisjoint(fact)
+    )

@@ -10,6 +10,9 @@ from covalt_git.system import programs
 _MARKS = ("pyvenv.cfg", "lib/node_modules", "lib/python3*")
 """Files of a prefix that belongs to one interpreter; other prefixes, such as ``~/.local``, have files of many."""
 
+_VERSIONS = ("versions", "installs")
+"""Folders with the interpreters of a version manager (pyenv, asdf, mise), whose ``shims`` start one of them."""
+
 _MOST_LINKS = 8
 
 
@@ -35,8 +38,9 @@ def installation(program: Path) -> tuple[Path, ...]:
 def _prefix(program: Path) -> list[Path]:
     prefix = program.parent.parent
     shared = {Path("/"), Path.home(), Path.home() / ".local"}
-    is_own = program.parent.name == "bin" and prefix not in shared
-    return [prefix] if is_own and any(any(prefix.glob(mark)) for mark in _MARKS) else []
+    marks = {"bin": _MARKS, "shims": _VERSIONS}.get(program.parent.name, ())
+    is_own = prefix not in shared and any(any(prefix.glob(mark)) for mark in marks)
+    return [prefix] if is_own else []
 
 
 def _interpreters(program: Path) -> list[Path]:

@@ -74,7 +74,7 @@ def definition(
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is None:
         grant = may.program(server, toolset.files.hashes)
-        sandbox = None if grant is None else grant.sandbox
+        sandbox = None if grant is None else grant.confinement
         # The declared variables win, as they name the value that the author chose.
         also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
         env = {**also, **settings(server.env)}

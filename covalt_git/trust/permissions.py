@@ -18,7 +18,6 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
     ToolGrant,
 )
-from covalt_git.text import display
 from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
@@ -154,7 +153,7 @@ def _of_grant(
 ) -> Iterator[tuple[JsonObject, str]]:
     """Yield the facts of a grant and their words: one for each host, because hosts can be revoked one by one."""
     fact: JsonObject = {"grant": key, **grant.model_dump(mode="json", exclude=_NOT_PERMITTED)}
-    if fact.get("sandbox", fact) is None:
+    if isinstance(grant, ProcessGrant) and grant.confinement is None:
         del fact["sandbox"]  # as facts were before this field, which users have trusted
     detail = details.get(key, "")
     if detail:
@@ -172,9 +171,9 @@ def _of_grant(
         case ProcessGrant():
             folder = f" in {grant.cwd}" if grant.cwd else ""
             where = "without a sandbox"
-            if grant.sandbox is not None:
+            if grant.confinement is not None:
                 uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
-                where = f"in the sandbox{display.in_line(uses)}"
+                where = f"in the sandbox{uses}"
             yield fact, f"run {command_line(grant.argv)}{folder}{detail} {where}"
         case ServerGrant():
             yield fact, f"connect to its MCP server at {command_line([grant.url])}{detail}"

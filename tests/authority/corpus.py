@@ -103,6 +103,12 @@ def guest_state(files: Files) -> str:
     }
     for server in manifest.mcp_servers:
         facts = grant_facts(server, hashes)
+        if server.command is not None:
+            facts["sandbox"] = {
+                "folders": ["$workspace", "/srv/data", "/srv/out:rw"],
+                "hosts": ["api.example.com", "*.example.org"],
+                "secrets": ["GUEST_KEY"],
+            }
         text = json.dumps({key: one for key, one in facts.items() if one is not None})
         grants[f"{facts['kind']}-{server.id}"] = f"{text[:-1]}, {BY}}}"
     rows = "".join(f"  {key}: {grants[key]}\n" for key in sorted(grants))

@@ -153,7 +153,7 @@ def test_a_server_starts_only_as_granted(world: World, folder: Path, old: str, n
         world.write("demo/toolset.yaml", manifest(folder))
         add_grant(world.root, "demo", "process", "keyed", by="me")
 
-    granting = "covalt-git grant add demo process keyed"
+    granting = "covalt-git grant add demo server keyed"
     assert caught.value.hint == (granting if old else "covalt-git grant add demo --requested")
     assert "c2" not in {one.chat_id for one in CONNECTIONS.health(world.root)}
 

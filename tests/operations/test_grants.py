@@ -241,7 +241,7 @@ def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> N
     assert lacking() == [
         "covalt-git grant add demo network example.com",
         "covalt-git grant add demo secret MAPS_KEY example.com",
-        "covalt-git grant add demo process maps",
+        "covalt-git grant add demo server maps",
         "covalt-git grant add demo server far",
     ]
     add(operate, "server", "far")

@@ -105,6 +105,43 @@ def test_a_grant_that_the_user_ended_is_not_trusted_in_an_earlier_form(
     assert any("run /bin/echo v1" in text for text in lacking(root))
 
 
+def test_a_program_that_its_user_moved_into_the_sandbox_is_not_trusted_without_one(
+    root: Path,
+) -> None:
+    operate = Operations(root)
+    operate("add_grant", toolset_id="ev", kind="unsandboxed", name="disk")
+    first = files(root)
+    operate("add_grant", toolset_id="ev", kind="server", name="disk", hosts=("a.example",))
+    assert lacking(root) == []
+
+    pull(root, first)
+
+    assert lacking(root) == ["ev may run /bin/echo v1 without a sandbox"]
+
+
+def test_a_grant_of_an_earlier_version_keeps_its_trust_and_its_meaning(root: Path) -> None:
+    operate = Operations(root)
+    operate("add_grant", toolset_id="ev", kind="process", name="disk")
+    state = root / "toolsets/state/ev.yaml"
+    assert "sandbox: none" in state.read_text()
+    permission, *_ = permissions_of(read_toolset(root, "ev"), read_config(root))
+    state.write_text(state.read_text().replace("    sandbox: none\n", ""))
+
+    # No fact has a field that earlier versions did not have, so the digest that their users trusted is the same.
+    earlier, *_ = permissions_of(read_toolset(root, "ev"), read_config(root))
+    names = {"toolset", "grant", "kind", "server", "argv", "cwd", "env", "files", "digest"}
+    assert earlier.fact.keys() == names
+    assert earlier == permission
+    assert lacking(root) == []
+    (problem,) = operate("validate")["problems"]
+    assert problem["code"] == "CG406"
+    assert "grant add ev server disk" in problem["hint"]
+    assert "grant add ev unsandboxed disk" in problem["hint"]
+
+    operate("add_grant", toolset_id="ev", kind="unsandboxed", name="disk")
+    assert operate("validate")["problems"] == []
+
+
 def test_a_consent_for_another_grant_of_the_toolset_remains(root: Path) -> None:
     operate = Operations(root)
     operate("add_grant", toolset_id="ev", kind="process", name="disk")

@@ -145,7 +145,7 @@ def test_a_question_shows_variables_headers_and_calls_without_approval(
 
     assert code == 0, printed
     question, _, _ = printed.partition(", until ")
-    assert "  ev may run /bin/cat a with BASH_ENV='/tmp/evil.sh' without a sandbox\n" in question
+    assert "  ev may run /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
     assert "X-Team='${AWS_SECRET_ACCESS_KEY}'" in question
     assert all(line in question for line in trusted(root).splitlines())
 
@@ -206,7 +206,7 @@ def test_an_import_with_trust_shows_what_it_trusts(root: Path, cli_in: Cli, sour
 
     assert code == 0, printed
     question, _, _ = printed.partition("is imported and enabled")
-    assert "may run /bin/cat a with BASH_ENV='/tmp/evil.sh' without a sandbox\n" in question
+    assert "may run /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
     assert "at https://mcp.good.example/mcp with X-Team='one'\n" in question
     assert all(line in question for line in trusted(root).splitlines())
 

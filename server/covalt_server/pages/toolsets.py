@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
@@ -373,7 +373,8 @@ class GrantGroup(NamedTuple):
     """A requested or granted permission, by its key.
 
     ``what`` describes a permission without hosts; ``lines`` is exactly what a grant would permit now.  ``changed``
-    lists the changes that ended the grant.  ``offer`` is what its button grants, and ``another`` what the form for another
+    lists the changes that ended the grant.  ``uses`` are the folders, hosts and secrets of a program in the sandbox, and
+    ``is_unsandboxed`` is whether a program is granted to run without one.  ``offer`` is what its button grants, and ``another`` what the form for another
     host grants; None without a button.
     """
 
@@ -385,6 +386,8 @@ class GrantGroup(NamedTuple):
     what: str = ""
     lines: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    is_unsandboxed: bool = False
     offer: toolsets.GrantOffer | None = None
     another: toolsets.GrantOffer | None = None
 
@@ -428,11 +431,10 @@ def _with_offers(group: GrantGroup, toolset: Toolset) -> GrantGroup:
     """Return a group with exactly what each of its buttons would trust, for a user who may grant."""
     kind: Any = group.kind
     wanted_grant = WantedGrant(kind, group.name or "")
-    lacks = bool(group.changed) or group.grant is None
+    lacks = bool(group.changed) or group.grant is None or group.is_unsandboxed
     if group.kind not in {NETWORK, "secret"}:
         has_button = lacks and (
-            group.kind == UNSANDBOXED
-            or (group.kind in {"process", "server"} and group.name is not None)
+            group.kind == UNSANDBOXED or (group.kind == "server" and group.name is not None)
         )
         return group._replace(offer=_offer(toolset, wanted_grant)) if has_button else group
     if group.changed:
@@ -471,10 +473,17 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
 
 def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
     """Return the group of an MCP server, with its current declaration."""
-    kind: Literal["process", "server"] = "server" if server.command is None else "process"
+    kind = "server" if server.command is None else "process"
     words = [server.url or ""] if server.command is None else [server.command, *server.args]
     group = _group(toolset, grant_key(kind, server.id))
-    return group._replace(kind=kind, name=server.id, what=command_line(words))
+    # The grant that its button adds starts a program in the sandbox.
+    return group._replace(
+        kind="server",
+        name=server.id,
+        what=command_line(words),
+        uses=group.grant.uses if isinstance(group.grant, ProcessGrant) else (),
+        is_unsandboxed=isinstance(group.grant, ProcessGrant) and group.grant.confinement is None,
+    )
 
 
 def _group(toolset: ToolsetDetail, key: str) -> GrantGroup:
