@@ -523,7 +523,7 @@ class Engine:
         if files_before is not None and forbidden is not None:
             return read_only_violation(chat, files_before, forbidden, error), snapshot
         # While the tool runs, large limits are only sampled; the scan has counted every file that is stored.
-        if error is None and target.tool.kind == "python":
+        if error is None and target.tool.kind in {"python", "mcp"}:
             limits = self._job(target, chat).limits
             error = python_calls.limit_exceeded(limits, usage, snapshot.usage(chat.workspace))
         return error, snapshot

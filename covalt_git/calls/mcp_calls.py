@@ -17,6 +17,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.http_tools.secret_lookup import Lookup
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
@@ -54,8 +55,11 @@ def definition(
     chat_id: str | None,
     command: SecretCommand | None,
     check_again: Callable[[], None] = lambda: None,
+    config: ProjectConfig | None = None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
+
+    ``config`` has the limits of a program in the sandbox; without it, it is read.
 
     After ``command`` has printed a value, the server must still be granted and trusted, and pass ``check_again``.
 
@@ -90,6 +94,7 @@ def definition(
         chat_id=chat_id,
         may=may,
         lookup=Lookup(_declared(toolset, server) | {*extra}, store),
+        limits=effective_limits(Limits(), (config or read_config(root)).limits),
     )
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
@@ -235,6 +240,7 @@ class ServerAccess(NamedTuple):
                 chat_id=None if chat is None else chat.id,
                 command=SecretCommand.of(self.root, self.config.secret_command),
                 check_again=self.check_again,
+                config=self.config,
             )
             try:
                 yield server, _grant_check(self.root, self.toolset, server)
@@ -273,6 +279,7 @@ def _server_of_call(job: ToolRun) -> Definition:
         chat_id=job.chat.id,
         command=job.command,
         check_again=job.check_again,
+        config=job.config,
     )
 
 

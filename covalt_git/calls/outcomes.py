@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.access.grants import Granted, granted
+from covalt_git.calls import tool_grants
 from covalt_git.errors import CovaltError, failure_text, listed
 from covalt_git.git_store.objects import FILE
 from covalt_git.json_values import leaves
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.outcomes import Outcome
+    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
@@ -38,12 +40,18 @@ if TYPE_CHECKING:
 _NO_SECRET = re.compile(r"SecretNotGranted: .*? '(?P<name>\w+)'")
 _NOT_CONNECTED = re.compile(
     "Connection refused|Network is unreachable|egress_refused|Name or service not known"
-    "|Temporary failure in name resolution"
+    "|Temporary failure in name resolution|was not granted to this toolset"
+    "|ECONNREFUSED|ENETUNREACH|ENOTFOUND|EAI_AGAIN|no such host"
 )
 """Messages of a connection that the sandbox refused; also of one that a granted server refused."""
 
 _RETURNED_FILE = re.compile(r"files/(?P<hash>[0-9a-f]{16})\.[A-Za-z0-9]+")
 """Paths that ``save`` of ``covalt_toolset/files.py`` writes: the beginning of the content's SHA-256, an extension."""
+
+_HOST = re.compile(
+    r"(?:ENOTFOUND|EAI_AGAIN|lookup|https?://)[ ]?(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
+)
+"""A host in such a message of Node, Go or the egress proxy."""
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})
 """Codes of errors whose outcome no caller received, so that its notes were not reported."""
@@ -165,22 +173,42 @@ def why_failed(outcome: Outcome, target: Found, cancel: Cancel) -> CallError | N
         return None
     if error.code == "cancelled":
         return error.model_copy(update={"message": cancel.why})
-    hint = _hint(error.message, target.toolset)
+    hint = _hint(error.message, target.toolset, target.tool)
     return error.model_copy(update={"hint": hint}) if hint else error
 
 
-def _hint(message: str, toolset: Toolset) -> str:
-    if "No module named" in message:
+def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
+    if "No module named" in message and tool.kind == "python":
         return f"add its package to python.dependencies of {toolset.id}/toolset.yaml"
     may = granted(toolset.id, toolset.state, toolset.digest)
     grant = f"covalt-git grant add {toolset.id}"
     if secret := _NO_SECRET.match(message):
         return _secret_hint(secret["name"], toolset, may)
     if _NOT_CONNECTED.search(message):
+        if tool.kind == "mcp":
+            return _program_hint(message, toolset, tool)
         if "network" in may.stale:
             return f"{grant} --again"
         return f"Python tools reach granted hosts only; if this one is not granted: {grant} network HOST"
     return ""
+
+
+def _program_hint(message: str, toolset: Toolset, tool: Tool) -> str:
+    """Return a hint about a connection that the program of an MCP server could not open."""
+    level = tool_grants.program_level(toolset, tool)
+    if level is None or level == "process":
+        return ""
+    grant = f"covalt-git grant add {toolset.id}"
+    if level != "full":
+        return (
+            f"at the sandbox level {level!r} the program has no network; to run it without a sandbox:"
+            f" {grant} unsandboxed {tool.server}"
+        )
+    host = _HOST.search(message)
+    return (
+        "the program reaches granted hosts only, and only by the proxy of HTTPS_PROXY; if this one is not granted:"
+        f" {grant} server {tool.server} --host {host['host'] if host else 'HOST'}"
+    )
 
 
 def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:

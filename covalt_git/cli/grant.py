@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,7 @@ from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import (
+    WRITABLE,
     NetworkGrant,
     ProcessGrant,
     SecretGrant,
@@ -136,7 +138,7 @@ def add(
                 kind=kind,
                 name=name,
                 hosts=(*named_hosts, *hosts),
-                folders=folders,
+                folders=tuple(map(_absolute, folders)),
                 secrets=secrets,
                 reason=reason,
             )
@@ -174,6 +176,14 @@ def revoke(toolset_id: str, kind: str, words: tuple[str, ...]) -> None:
         may = "reach" if kind == "network" else f"send {name} to"
         output.say(f"{toolset_id} may {may} {', '.join(result.left.hosts)} only")
     _print_withdrawn(result)
+
+
+def _absolute(folder: str) -> str:
+    """Return a folder of an option as a grant names it: what is relative to the current folder becomes absolute."""
+    if folder.startswith(("/", "~", "$")):
+        return folder
+    path = folder.removesuffix(WRITABLE)
+    return str(Path(path).resolve()) + folder.removeprefix(path)
 
 
 def _print_withdrawn(result: grants.GrantsRevoked) -> None:

@@ -145,7 +145,7 @@ class Connection:
         self._results = self._new_results()
         self._tools: list[JsonObject] | None = None
         self._unlisted: list[str] = []
-        self._stderr = StderrTail(self._log_stderr)
+        self._stderr = StderrTail(self._log_stderr, self._note_report)
         self._waiting_callers: set[EventHandlers] = set()
         self._last_used = 0.0
         self._status: int | None = None
@@ -614,6 +614,11 @@ class Connection:
         masked = mask_of(self.definition).text(line)
         for caller in self._waiting_callers:
             caller.starting(masked)
+
+    def _note_report(self, text: str) -> None:
+        """Log what the sandbox reports during a call: it may be why the call fails."""
+        if self._caller is not None:
+            self._caller.log("warning", f"note: {self._shown_line(text)}")
 
     def _on_response(self, status: int) -> None:
         self._status = status

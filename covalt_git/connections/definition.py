@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.hosts import Reach
@@ -42,9 +42,14 @@ class Sandbox(Protocol):
     """A sandbox to start programs in: :class:`covalt_git.runtime.pool.ProgramSpec`."""
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, streams: Sequence[int]
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        streams: Sequence[int],
+        report: Callable[[str], None],
     ) -> Program:
-        """Start a program with these standard streams."""
+        """Start a program with these standard streams; ``report`` gets what the sandbox refuses, in other threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Definition:
         workspace: the folder that the server receives as its root.
         secrets: values to mask in the server's output.
         sandbox: the sandbox that the program runs in; None if it is granted to run without one.
+        hint: for the error of a failed start, such as how to grant a folder that the arguments name.
     """
 
     name: Name
@@ -75,6 +81,7 @@ class Definition:
     workspace: Path | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     sandbox: Sandbox | None = None
+    hint: str = ""
 
     @property
     def may_sign_in(self) -> bool:

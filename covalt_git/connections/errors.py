@@ -131,7 +131,7 @@ def of_start(
         mask_of(definition).text(
             f"the MCP server {name} cannot be used: {why}{_stderr_part(stderr)}"
         ),
-        hint=hint or f"covalt-git source refresh {name.toolset_id}",
+        hint=hint or definition.hint or f"covalt-git source refresh {name.toolset_id}",
     )
 
 

@@ -9,6 +9,7 @@ import asyncio
 import codecs
 import os
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from covalt_git.system import programs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
@@ -52,7 +53,9 @@ async def sandboxed_program(
     with sent, received, stderr.capture() as stream:
         try:
             streams = (input_end, output_end, stream.fileno())
-            program = await _started(sandbox, definition, env, streams)
+            report = partial(_report, loop, stderr)
+            start = partial(sandbox.start, definition.argv, env, definition.cwd, streams, report)
+            program = await _started(start)
         finally:
             # Our copies: with them open, the end of the program would not end its output.
             os.close(input_end)
@@ -81,19 +84,20 @@ async def sandboxed_program(
             await _end(program)
 
 
-async def _started(
-    sandbox: Sandbox, definition: Definition, env: dict[str, str], streams: tuple[int, int, int]
-) -> Program:
+def _report(loop: asyncio.AbstractEventLoop, stderr: StderrTail, text: str) -> None:
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(stderr.add_report, text)
+
+
+async def _started(start: Callable[[], Program]) -> Program:
     # In a thread: the fork server answers other requests first.
-    start = asyncio.ensure_future(
-        asyncio.to_thread(sandbox.start, definition.argv, env, definition.cwd, streams)
-    )
+    started = asyncio.ensure_future(asyncio.to_thread(start))
     try:
-        return await asyncio.shield(start)
+        return await asyncio.shield(started)
     except asyncio.CancelledError:
-        # The thread goes on, and nothing else would end its program.
+        # The thread continues, and nothing else would end its program.
         with suppress(Exception):
-            await asyncio.to_thread((await start).end)
+            await asyncio.to_thread((await started).end)
         raise
 
 

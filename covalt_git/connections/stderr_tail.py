@@ -20,10 +20,16 @@ _MOST_STRAY = 200
 
 
 class StderrTail:
-    """Reader of a stderr pipe on the event loop; ``on_line`` is called with each complete line."""
+    """Reader of a stderr pipe on the event loop; ``on_line`` is called with each complete line.
 
-    def __init__(self, on_line: Callable[[str], None]) -> None:
+    ``on_report`` is called with what the sandbox of the program reports, which is in the tail too.
+    """
+
+    def __init__(
+        self, on_line: Callable[[str], None], on_report: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._on_line = on_line
+        self._on_report = on_report
         self._tail = b""
         self._line = b""
         self._is_cut = False
@@ -71,6 +77,12 @@ class StderrTail:
         self._append(
             f"{begin}not a protocol message, on stdout: {display.shorten(line, _MOST_STRAY)}\n".encode()
         )
+
+    def add_report(self, text: str) -> None:
+        """Append what the sandbox of the program reports, such as a refused host."""
+        begin = "\n" if self._line else ""
+        self._append(f"{begin}covalt-git: {text}\n".encode("utf-8", "replace"))
+        self._on_report(text)
 
     def _append(self, chunk: bytes) -> None:
         self._is_cut |= len(self._tail) + len(chunk) > TAIL_BYTES

@@ -90,16 +90,28 @@ def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     """Return the error of a call that exceeded its limit ``code``."""
     if code == "limit_written" and limits.file_mb != limits.written_mb:
         code = "limit_workspace"  # the file alone exceeds the limit of the workspace
-    key, text = _EXCEEDED[code]
-    if code == "limit_tmp" and limits.files is None:
-        key = "workspace_mb"
+    key, message = _exceeded(code, limits)
     hint = f"raise limits.{key} of the tool, and in covalt.yaml if that is lower"
     if code == "limit_output":
         hint = f"write large results to a file of the workspace, or {hint}"
+    return CallError(code=code, message=message, hint=hint, traceback=traceback)
+
+
+def program_limit(code: str, limits: Limits) -> str:
+    """Return why the program of an MCP server was ended: the limit ``code`` that it exceeded, and where to raise it."""
+    key, message = _exceeded(code, limits)
+    why = message.replace("the tool", "the program")
+    return f"{why}, so it was ended: raise limits.{key} in covalt.yaml"
+
+
+def _exceeded(code: str, limits: Limits) -> tuple[str, str]:
+    """Return the key of a limit, and what exceeded it."""
+    key, text = _EXCEEDED[code]
+    if code == "limit_tmp" and limits.files is None:
+        key = "workspace_mb"
     of_tmp = [f"{limits.files} files"] * bool(limits.files)
     of_tmp += [f"{limits.workspace_mb} MiB"] * bool(limits.workspace_mb)
-    message = text.format(limits, " or ".join(of_tmp))
-    return CallError(code=code, message=message, hint=hint, traceback=traceback)
+    return key, text.format(limits, " or ".join(of_tmp))
 
 
 def of_lost_answer(error: CallError) -> CallError:

@@ -65,13 +65,19 @@ class Egress:
     """Proxy of one sandbox, until it is closed.
 
     ``descriptor`` is for ``Policy.egress``; after it was sent to the sandbox, ``hand_over`` closes our copy.
+    ``report`` gets the message of each connection that was refused, in a thread of the proxy.
     """
 
     def __init__(
-        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = resolve
+        self,
+        hosts: Sequence[str],
+        *,
+        resolve: Callable[[str, int], Sequence[str]] = resolve,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._reach = Reach.of(*hosts)
         self._resolve = resolve
+        self._report = report
         self._ours, self._theirs = socket.socketpair()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -141,6 +147,8 @@ class Egress:
             destination = _read_destination(end)
             other = self._reach_out(destination.origin)
         except CovaltError as error:
+            if error.code == EgressRefusedError.code:
+                self._report(error.message)
             _answer(end, error)
             return
         with self._opened(other):

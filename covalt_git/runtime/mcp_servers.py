@@ -7,6 +7,7 @@ from the granted files.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from string import Template
@@ -19,15 +20,17 @@ from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
 from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.pool import ProgramSpec
+from covalt_git.runtime.sandbox.system_files import FOLDERS
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
 from covalt_git.templating.references import Reference, split
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.access.grants import Granted
     from covalt_git.http_tools.secret_lookup import Lookup
+    from covalt_git.models.tool_properties import Limits
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ProgramSandbox
     from covalt_git.toolsets.toolset import Toolset
@@ -42,8 +45,9 @@ def definition(
     chat_id: str | None,
     may: Granted,
     lookup: Lookup,
+    limits: Limits | None = None,
 ) -> Definition:
-    """Return the definition of a server for a chat whose folder is ``workspace``.
+    """Return the definition of a server for a chat whose folder is ``workspace``; ``limits`` are of a program in the sandbox.
 
     Raises:
         SecretMissingError: if a reference has no value.
@@ -80,7 +84,7 @@ def definition(
         env = {**also, **settings(server.env)}
         launched = _launch(name, server, copy, workspace, filled, env)
         if sandbox is not None:
-            launched = _sandboxed(launched, sandbox, copy, workspace)
+            launched = _sandboxed(launched, sandbox, copy, workspace, limits)
         return replace(launched, secrets=tuple(lookup.used.values()))
     url = filled(server.url)
     try:
@@ -102,7 +106,11 @@ def definition(
 
 
 def _sandboxed(
-    launched: Definition, sandbox: ProgramSandbox, copy: ToolsetCopy, workspace: Path
+    launched: Definition,
+    sandbox: ProgramSandbox,
+    copy: ToolsetCopy,
+    workspace: Path,
+    limits: Limits | None,
 ) -> Definition:
     """Return a definition whose program starts in the sandbox.
 
@@ -129,10 +137,26 @@ def _sandboxed(
         readable=tuple(_folder(text) for text in folders if not text.endswith(WRITABLE)),
         writable=tuple(_folder(text) for text in folders if text.endswith(WRITABLE)),
         hosts=sandbox.hosts,
+        limits=limits,
     )
     # A root that the server cannot see would mislead it.
     root = workspace if sees_workspace else None
-    return replace(launched, sandbox=spec, toolset=copy, workspace=root)
+    hint = _hidden_hint(launched, (copy.folder, workspace, *spec.readable, *spec.writable))
+    return replace(launched, sandbox=spec, toolset=copy, workspace=root, hint=hint)
+
+
+def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
+    """Return a hint about the first argument that names a file which the sandbox does not show."""
+    visible = (*visible, *map(Path, FOLDERS))
+    for path in map(Path, launched.argv[1:]):
+        if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):
+            folder = path if path.is_dir() else path.parent
+            name = launched.name
+            return (
+                f"the sandbox does not show {str(path)!r}: covalt-git grant add {name.toolset_id} server"
+                f" {name.server_id} --folder {shlex.quote(str(folder))}"
+            )
+    return ""
 
 
 def _folder(text: str) -> Path:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.models.tool_properties import Limits
+    from covalt_git.runtime.program_watch import ProgramWatch
     from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
 
 IDLE_S = 60.0
@@ -170,12 +172,27 @@ class ProgramSpec(NamedTuple):
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
-    limits: RunLimits = RunLimits()
+    limits: Limits | None = None
+
+    @property
+    def run_limits(self) -> RunLimits:
+        """The limits that the kernel enforces; the others are watched."""
+        if self.limits is None:
+            return RunLimits()
+        processes = self.limits.processes or RunLimits().processes
+        return RunLimits(processes=processes, file_mb=self.limits.file_mb)
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, streams: Sequence[int]
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        streams: Sequence[int],
+        report: Callable[[str], None] = lambda _: None,
     ) -> ServerProgram:
         """Start a program in this sandbox with the given standard streams, of which the caller closes its copies.
+
+        ``report`` gets what the sandbox refused to it, and why it was ended, in other threads.
 
         Raises:
             NoWorkerError: if no process can be started.
@@ -193,9 +210,9 @@ class ProgramSpec(NamedTuple):
         spec = self._replace(readable=readable)
         request = {"argv": [path, *argv[1:]], "env": dict(env), "cwd": cwd and str(cwd)}
         try:
-            return shared().start().launch(spec, request, streams)
+            return shared().start().launch(spec, request, streams, report)
         except NoWorkerError:  # it was killed; start another
-            return shared().start().launch(spec, request, streams)
+            return shared().start().launch(spec, request, streams, report)
 
 
 @dataclass(slots=True, eq=False)
@@ -205,7 +222,7 @@ class ServerProgram:
     life: socket.socket
     toolset: HeldCopy
     egress: Egress | None
-    pid: int = 0
+    watch: ProgramWatch | None = None
 
     def wait(self, within_s: float) -> bool:
         """Return whether it ends in this time, with all its processes."""
@@ -214,10 +231,25 @@ class ServerProgram:
 
     def end(self) -> None:
         """End the program; none of its processes is left when this returns."""
+        if self.watch is not None:
+            self.watch.close()
         _end_life(self.life)
         self.toolset.close()
         if self.egress is not None:
             self.egress.close()
+
+
+def _started(connection: socket.socket) -> tuple[str, int | None]:
+    """Wait until a program is executed; return why it could not, and the descriptor of its refused system calls."""
+    failure, listener = "", None
+    with connection:
+        connection.settimeout(_END_S)
+        while (received := wire.receive_with_descriptors(connection)) is not None:
+            text, descriptors = received
+            failure = failure or text
+            for descriptor in descriptors:
+                listener = descriptor
+    return failure, listener
 
 
 def _end_life(life: socket.socket) -> None:
@@ -313,15 +345,24 @@ class ForkServerProcess:
         return sandbox
 
     def launch(
-        self, spec: ProgramSpec, request: JsonObject, streams: Sequence[int]
+        self,
+        spec: ProgramSpec,
+        request: JsonObject,
+        streams: Sequence[int],
+        report: Callable[[str], None],
     ) -> ServerProgram:
         """Start a program in a sandbox, as :meth:`ProgramSpec.start`."""
+        # Python tools need it not, and commands that call them start faster without it.
+        from covalt_git.runtime import program_watch  # noqa: PLC0415
+
+        report = program_watch.Reports(report)
         toolset = spec.toolset.hold()
         self._was_used = True
         life, their_life = socket.socketpair()
         started, their_started = socket.socketpair()
-        # Without a network namespace, no proxy can be enforced.
-        egress = Egress(spec.hosts) if spec.hosts and spec.level == "full" else None
+        # Also without a granted host, so that the user learns the names of the hosts that are refused.  Without a network
+        # namespace, no proxy can be enforced.
+        egress = Egress(spec.hosts, report=report) if spec.level == "full" else None
         program = ServerProgram(life, toolset, egress)
         request = request | {
             "toolset_dir": str(toolset.folder),
@@ -330,7 +371,7 @@ class ForkServerProcess:
             "writable": [str(path) for path in spec.writable],
             "level": spec.level,
             "hosts": list(spec.hosts),
-            "limits": spec.limits._asdict(),
+            "limits": spec.run_limits._asdict(),
             "scratch_in": tempfile.gettempdir(),
         }
         with their_life, their_started:
@@ -339,14 +380,24 @@ class ForkServerProcess:
         if egress is not None:
             egress.hand_over()
         try:
-            program.pid = self._answer(life)["pid"]
-            with started:
-                started.settimeout(_END_S)
-                failure = wire.receive(started)
+            opened = self._answer(life)
+            failure, listener = _started(started)
         except BaseException:
             program.end()
             raise
-        if failure is not None:
+        private = Path(opened["scratch"])
+        # The waiter and the init of a namespace are not the program's.
+        processes = spec.run_limits.processes + (2 if spec.level == "full" else 0)
+        watched = program_watch.Watched(
+            opened["pid"],
+            private,
+            spec.workspace or private,
+            spec.limits,
+            processes,
+            in_group=spec.level == "landlock" and is_root(),
+        )
+        program.watch = program_watch.ProgramWatch(watched, life, listener, report)
+        if failure:
             program.end()
             raise OSError(failure)
         return program

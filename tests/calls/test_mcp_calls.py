@@ -289,3 +289,100 @@ def test_a_program_runs_in_the_sandbox_with_what_its_grant_names_and_records_the
     with pytest.raises(sandbox_levels.SandboxNeededError):
         world.call("first:add", a=2, b=3)
     CONNECTIONS.close()
+
+
+RUNNING = SERVER.with_name("running.py")
+RUNS = f"""\
+id: demo
+name: Demo
+version: "1"
+secrets: [WEB_KEY, OTHER_KEY]
+mcp_servers:
+  - {{id: runs, command: {sys.executable}, args: [server/running.py, $workspace], {FREE}}}
+"""
+FETCH = "import urllib.request as r; r.urlopen('http://api.evil.example/')"
+DIRECT = "import socket; socket.create_connection(('api.evil.example', 443))"
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A project with a server in the sandbox that executes the Python of its calls."""
+    use_config(monkeypatch, tmp_path / "config")
+    monkeypatch.setenv("WEB_KEY", SECRET)
+    monkeypatch.setenv("OTHER_KEY", "not granted")
+    world = make_world(tmp_path / "project")
+    world.configure(CONFIG + "limits: {memory_mb: 200, workspace_mb: 2}\n")
+    world.write("demo/toolset.yaml", RUNS)
+    world.write("demo/server/running.py", RUNNING.read_text(encoding="utf-8"))
+    grant = WantedGrant("server", "runs", secrets=("WEB_KEY",))
+    add_grants(world.root, "demo", lambda _: [grant], by="me")
+    take(world.root, "demo", "runs")
+    yield world
+    CONNECTIONS.close()
+
+
+def test_a_granted_secret_arrives_as_a_variable_and_no_other_does(runs: World) -> None:
+    code = "import os; print(sorted(name for name in os.environ if 'KEY' in name), os.environ['WEB_KEY'])"
+    assert result(runs, "runs:run", code=code) == "['WEB_KEY'] ***\n"
+
+
+@pytest.mark.skipif(sandbox_levels.level() != "full", reason="this machine has no level 'full'")
+def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) -> None:
+    outcome = runs.call("runs:run", code=FETCH)
+    assert outcome.error is not None
+    assert "http://api.evil.example was not granted to this toolset" in outcome.output
+    # A client that ignores the proxy cannot look the name up.
+    outcome = runs.call("runs:run", code=DIRECT)
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("covalt-git grant add demo server runs --host HOST")
+    message = "throw new Error('getaddrinfo ENOTFOUND api.evil.example')"
+    outcome = runs.call("runs:run", code=f"raise OSError({message!r})")
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("grant add demo server runs --host api.evil.example")
+
+
+def test_a_refused_system_call_is_named_in_the_output_of_the_call(runs: World) -> None:
+    outcome = runs.call("runs:run", code="import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0)")
+    assert "note: the sandbox refused the system call ptrace" in outcome.output
+
+
+def test_a_call_whose_server_exceeds_a_limit_fails_with_the_name_of_the_limit(
+    runs: World,
+) -> None:
+    waste = "kept = [bytearray(8 << 20) for _ in range(50)]\nimport time; time.sleep(20)"
+    outcome = runs.call("runs:run", code=waste)
+    assert outcome.error is not None
+    assert outcome.error.code == "server_ended"
+    assert "more than 200 MiB of memory, so it was ended: raise limits.memory_mb" in (
+        outcome.error.message
+    )
+    write = "import sys; open(sys.argv[1] + '/large', 'wb').write(b'a' * (3 << 20))"
+    outcome = runs.call("runs:run", code=f"import sys\n{write}")
+    assert outcome.error is not None
+    small = (
+        "import sys\nfor n in range(3): open(f'{sys.argv[1]}/{n}', 'wb').write(b'a' * (1 << 20))"
+    )
+    outcome = runs.call("runs:run", code=small)
+    assert outcome.error is not None
+    assert outcome.error.code == "limit_workspace"
+
+
+def test_a_server_cannot_replace_its_own_files_nor_those_of_the_next_start(runs: World) -> None:
+    own = "import pathlib\nfor path in pathlib.Path(__import__('sys').argv[0]).parent.iterdir():"
+    outcome = runs.call("runs:run", code=f"{own} path.write_text('x = 1')")
+    assert outcome.error is not None
+    assert "Read-only file system" in outcome.error.message or "denied" in outcome.error.message
+    assert result(runs, "runs:run", code="print('as before')").strip() == "as before"
+
+
+def test_a_program_outside_of_the_toolset_fails_with_the_grant_of_its_folder(runs: World) -> None:
+    outside = runs.root / "elsewhere"
+    outside.mkdir()
+    (outside / "server.py").write_text("print(1)")
+    runs.edit("demo/toolset.yaml", "server/running.py, $workspace", f"{outside}/server.py")
+    add_grant(runs.root, "demo", "server", "runs", by="me")
+
+    with pytest.raises(CovaltError) as caught:
+        take(runs.root, "demo", "runs")
+
+    assert caught.value.hint.endswith(f"covalt-git grant add demo server runs --folder {outside}")

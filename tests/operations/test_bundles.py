@@ -162,7 +162,7 @@ def test_a_grant_of_hosts_is_for_the_files_also_beside_a_server_named_network(
     imported = ours("import_toolset_from", source=str(tmp_path / "demo"))
 
     digests = {one["kind"]: one["digest"] for one in imported["grants"]}
-    assert digests["network"] == imported["digest"] != digests["process"]
+    assert digests["network"] == imported["digest"] != digests["server"]
 
 
 def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(

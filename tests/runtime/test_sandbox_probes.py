@@ -1,10 +1,12 @@
 """Probes of the sandbox: each is refused at every level that holds, and gets through without one."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from covalt_git.runtime import probes
 from tests.examples import covering_pairs
 from tests.runtime.in_sandbox import HOLDING, LEVELS, python_for_everybody
 from tests.stress import probe_runner
@@ -37,6 +39,37 @@ def test_probe_is_refused(level: str, *, as_user: bool) -> None:
 
     assert [one.probe for one in found] == NAMES
     assert [one for one in found if one.verdict != "refused"] == []
+
+
+SERVERS = [name for name in ("python", "node") if name == "python" or shutil.which("node")]
+IN_SERVERS = [name for name in NAMES if name != "memory-bomb"]
+"""It only reserves memory, which programs of MCP servers may: test_server_programs.py has one that uses it."""
+
+
+OF_EACH_CLASS = [probe.name for probe in probes.PROBES if probe.name in IN_SERVERS]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(OF_EACH_CLASS, id="one-of-each-class"),
+        pytest.param(IN_SERVERS, id="all", marks=pytest.mark.stress),
+    ],
+)
+@pytest.mark.parametrize(("level", "server"), covering_pairs(HOLDING, SERVERS))
+def test_probe_inside_an_mcp_server_is_refused(level: str, server: str, names: list[str]) -> None:
+    found = probe_runner.run(level, server=server, only=names)  # type: ignore[arg-type] # as above
+
+    assert [one.probe for one in found] == names
+    assert [one for one in found if one.verdict != "refused"] == []
+
+
+def test_probe_inside_an_mcp_server_succeeds_without_a_sandbox() -> None:
+    names = ["read-outside", "write-outside", "tcp", "environment", "signal"]
+
+    found = probe_runner.run("process", server="python", only=names)
+
+    assert {one.probe: one.verdict for one in found} == dict.fromkeys(names, "through"), found
 
 
 def test_probe_succeeds_without_a_sandbox_unless_a_limit_refuses_it() -> None:

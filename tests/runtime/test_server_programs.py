@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from covalt_git.models.calls import SandboxLevel
+from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.pool import ProgramSpec
-from covalt_git.runtime.sandbox.policy import RunLimits
 
 LEVELS: list[SandboxLevel] = ["full", "landlock"]
 
@@ -100,13 +100,22 @@ class _Copy:
         pass
 
 
-def printed(spec: ProgramSpec, argv: list[str], env: dict[str, str] | None = None) -> str:
-    """Run a program in its sandbox until it closes its output; return what it printed."""
+def printed(
+    spec: ProgramSpec,
+    argv: list[str],
+    env: dict[str, str] | None = None,
+    reports: list[str] | None = None,
+) -> str:
+    """Run a program in its sandbox until it closes its output; return what it printed, and append ``reports``."""
     output, end = os.pipe()
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         program = spec.start(
-            argv, {"PATH": os.environ["PATH"], **(env or {})}, None, [nothing, end, 2]
+            argv,
+            {"PATH": os.environ["PATH"], **(env or {})},
+            None,
+            [nothing, end, 2],
+            (reports if reports is not None else []).append,
         )
     finally:
         os.close(end)
@@ -198,7 +207,12 @@ def test_a_server_reaches_granted_hosts_by_the_proxy_only(folders: dict[str, Pat
         argv = [sys.executable, "-c", fetch, f"http://127.0.0.1:{port}/"]
         granted = spec_of(folders, "full", hosts=(f"http://127.0.0.1:{port}",))
         assert printed(granted, argv) == "hello\n"
-        assert printed(spec_of(folders, "full"), argv) == ""
+        # What is refused is reported by name, also without a granted host.
+        reports: list[str] = []
+        argv = [sys.executable, "-c", fetch, "http://mcp.evil.example/"]
+        for spec in (spec_of(folders, "full"), granted):
+            assert printed(spec, argv, reports=reports) == ""
+        assert reports == ["http://mcp.evil.example was not granted to this toolset"] * 2
         server.shutdown()
 
 
@@ -232,5 +246,80 @@ def test_a_server_without_a_workspace_starts_in_an_empty_folder(folders: dict[st
 
 def test_a_program_cannot_write_a_file_beyond_its_limit(folders: dict[str, Path]) -> None:
     write = "open('f', 'wb').write(b'a' * (2 << 20))\nprint('written')"
-    spec = spec_of(folders, "full", limits=RunLimits(file_mb=1))
+    spec = spec_of(folders, "full", limits=Limits(written_mb=1))
     assert printed(spec, [sys.executable, "-c", write]) == ""
+
+
+WASTE = {
+    "memory_mb": ("kept = [bytearray(8 << 20) for _ in range(20)]", Limits(memory_mb=64)),
+    "processes": (
+        "import subprocess\nfor _ in range(30): subprocess.Popen(['sleep', '60'])",
+        Limits(processes=20),
+    ),
+    "files": ("for n in range(300): open(f'{n}', 'w')", Limits(files=200)),
+    "workspace_mb": (
+        "for n in range(5): open(f'{n}', 'wb').write(b'a' * (1 << 20))",
+        Limits(files=10, workspace_mb=3),
+    ),
+}
+NODE_WASTE = "const kept = []; for (let n = 0; n < 20; n++) kept.push(Buffer.alloc(8 << 20, 1)); setTimeout(() => {}, 60000)"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("limit", WASTE)
+def test_a_program_beyond_a_limit_is_ended_with_the_name_of_the_limit(
+    folders: dict[str, Path], level: SandboxLevel, limit: str
+) -> None:
+    code, limits = WASTE[limit]
+    # In its home, because a program without a workspace starts in a folder that is not counted.
+    code = f"import os, time\nos.chdir(os.environ['HOME'])\ntry:\n  exec({code!r})\nexcept OSError: pass\ntime.sleep(20)"
+    reports: list[str] = []
+    spec = spec_of(folders, level, workspace=folders["workspace"], limits=limits)
+
+    assert printed(spec, [sys.executable, "-c", code], reports=reports) == ""
+
+    (report,) = reports
+    key = "files" if limit == "workspace_mb" else limit
+    assert report.startswith("the ")
+    assert report.endswith(f"so it was ended: raise limits.{key} in covalt.yaml")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_node_has_the_address_space_that_it_reserves_and_not_more_memory_than_its_limit(
+    folders: dict[str, Path], level: SandboxLevel
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("this machine has no Node")
+    reports: list[str] = []
+    for code, limit in (("console.log('works')", 128), (NODE_WASTE, 128)):
+        spec = spec_of(folders, level, limits=Limits(memory_mb=limit))
+        text = printed(spec, [node, "-e", code], reports=reports)
+        assert text == ("works\n" if "works" in code else "")
+    assert [report.split(",")[0] for report in reports] == [
+        "the program needed more than 128 MiB of memory"
+    ]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_refused_system_call_is_reported_by_its_name_and_stays_refused(
+    folders: dict[str, Path], level: SandboxLevel
+) -> None:
+    code = (
+        "import ctypes, errno, os\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "for _ in range(3): print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno() == errno.EPERM, end=' ')\n"
+        "print(libc.unshare(0x10000000), ctypes.get_errno() == errno.EPERM, end=' ')\n"
+        "open('f', 'w')\n"
+        "try: os.chmod('f', 0o4755)\n"
+        "except PermissionError: print('refused', end='')\n"
+        "print(oct(os.stat('f').st_mode))"
+    )
+    reports: list[str] = []
+
+    text = printed(spec_of(folders, level), [sys.executable, "-c", code], reports=reports)
+
+    assert text.startswith("-1 True " * 4 + "refused0o100"), text
+    assert "4755" not in text
+    names = ("ptrace", "unshare", "chmod")
+    assert reports == [f"the sandbox refused the system call {name}" for name in names]

@@ -30,7 +30,7 @@ secrets: [SHOP_KEY]
 tools:
   - {{id: order, http: {{url: "https://shop.example/order", headers: {{X-Key: "${{SHOP_KEY}}"}}}}}}
 mcp_servers:
-  - {{id: disk, command: "{sys.executable}", args: ["{SERVER}", offered.json]}}
+  - {{id: disk, command: "{sys.executable}", args: [changing.py, offered.json]}}
 """
 OFFERED = [{"name": "list", "inputSchema": {"type": "object"}}]
 
@@ -44,6 +44,7 @@ def bundle(tmp_path: Path) -> Path:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("toolset.yaml", MANIFEST)
         archive.writestr("offered.json", json.dumps(OFFERED))
+        archive.writestr("changing.py", SERVER.read_text(encoding="utf-8"))
     return file
 
 
@@ -104,7 +105,7 @@ def test_the_review_prints_each_grant_with_its_digest(root: Path, bundle: Path) 
     shown = send(root, bundle, dry_run="true").get_json()
     printed = run(root, bundle, "--trust")
 
-    words = ["network shop.example", "secret SHOP_KEY shop.example", "process disk"]
+    words = ["network shop.example", "secret SHOP_KEY shop.example", "server disk"]
     assert [
         " ".join(filter(None, (one["kind"], one["name"], one["host"]))) for one in shown["grants"]
     ] == words

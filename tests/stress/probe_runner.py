@@ -29,10 +29,12 @@ from covalt_git.runtime.sandbox.trial import Verdict
 from tests.stress.sandbox_probes import PROBES, Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.runtime.probes import Probe
+
+    Attempt = Callable[[Probe, SandboxLevel, Any, Collection[int]], tuple[Verdict, str]]
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from tests.stress import probe_runner as it; it.main()"
 _SOURCES = Path(__file__).parents[2]
@@ -46,27 +48,37 @@ def run(
     only: Sequence[str] = (),
     python: str = sys.executable,
     user: int | None = None,
+    server: str = "",
 ) -> list[Finding]:
     """Run the probes, or those named in ``only``, at a level.
 
-    Root may run them as another ``user``, with a ``python`` that this user can start.
+    Root may run them as another ``user``, with a ``python`` that this user can start.  With ``server``, "python" or
+    "node", each probe is made inside the program of an MCP server.
     """
-    argv = [python, "-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level, *only]
+    # The code that starts such programs needs the packages of this environment.
+    isolated = [] if server else ["-S"]
+    argv = [python, "-I", *isolated, "-B", "-c", _PROGRAM, str(_SOURCES), level, server, *only]
     groups = None if user is None else list[int]()
     return probes.run_program(argv, level, user=user, group=user, extra_groups=groups)
 
 
 def main() -> None:
     """Run the probes that the command line names, and print the findings as JSON."""
-    _, level, *only = sys.argv[1:]
+    _, level, server, *only = sys.argv[1:]
+    attempt: Attempt = probes.tried
+    if server:
+        from tests.stress import probe_programs  # noqa: PLC0415 - it needs packages
+
+        attempt = probe_programs.tried_in(server)
     findings = _findings(
         [probe for probe in PROBES if not only or probe.name in only],
         level,  # type: ignore[arg-type]  # one of the levels, as `run` was given it
+        attempt,
     )
     sys.stdout.write(json.dumps([finding._asdict() for finding in findings]))
 
 
-def _findings(wanted: Sequence[Probe], level: SandboxLevel) -> Iterator[Finding]:
+def _findings(wanted: Sequence[Probe], level: SandboxLevel, attempt: Attempt) -> Iterator[Finding]:
     left = list(reversed(wanted))
     while left:
         with ExitStack() as stack:
@@ -75,7 +87,7 @@ def _findings(wanted: Sequence[Probe], level: SandboxLevel) -> Iterator[Finding]
             # A field that nothing came through to is as good as new.
             while left and verdict == "refused":
                 probe = left.pop()
-                verdict, said = field.send(probe, level)
+                verdict, said = field.send(probe, level, attempt)
                 yield Finding(probe.name, probe.what, level, verdict, said)
 
 
@@ -113,7 +125,7 @@ class _Field:
         )
         self._before = self._state()
 
-    def send(self, probe: Probe, level: SandboxLevel) -> tuple[Verdict, str]:
+    def send(self, probe: Probe, level: SandboxLevel, attempt: Attempt) -> tuple[Verdict, str]:
         """Run a probe in the sandbox; return its verdict, or what it did outside."""
         for name in ("workspace", "scratch"):
             shutil.rmtree(self._folders[name])
@@ -121,7 +133,7 @@ class _Field:
         watched, held = os.pipe()
         closed = [watched, *(one.fileno() for one in self._listeners)]
         ground = replace(self._ground, held=held)
-        verdict, said = probes.tried(probe, level, ground, closed)
+        verdict, said = attempt(probe, level, ground, closed)
         os.close(held)
         try:
             if verdict == "refused" and (seen := self._seen(watched)):

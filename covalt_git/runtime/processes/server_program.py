@@ -35,7 +35,10 @@ def run_program(request: Mapping[str, Any], scratch: Path, parent: int, *ends: i
     settle_descriptors(*others)
     started = socket.socket(fileno=_STARTED)
     try:
-        _enter_sandbox(request, scratch, _STARTED + 1 if others[1:] else None)
+        listener = _enter_sandbox(request, scratch, _STARTED + 1 if others[1:] else None)
+        if listener is not None:
+            # Before any call that the filter refuses, which would wait for an answer without an end.
+            wire.send(started, "", [listener])
         # Python ignores it, and a program that is executed would inherit that.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         if request["cwd"] is not None:
@@ -50,7 +53,8 @@ def run_program(request: Mapping[str, Any], scratch: Path, parent: int, *ends: i
     os._exit(_NOT_EXECUTED)
 
 
-def _enter_sandbox(request: Mapping[str, Any], scratch: Path, egress: int | None) -> None:
+def _enter_sandbox(request: Mapping[str, Any], scratch: Path, egress: int | None) -> int | None:
+    """Enter the sandbox; return the descriptor that reports refused system calls, if there is one."""
     workspace = request["workspace"]
     if workspace is None:
         # In place of a workspace: the program starts in an empty folder.
@@ -65,8 +69,10 @@ def _enter_sandbox(request: Mapping[str, Any], scratch: Path, egress: int | None
         limits=RunLimits(**request["limits"]),
         egress=egress,
         writable=tuple(map(Path, request["writable"])),
+        listens=True,
     )
-    enter(policy, request["level"])
+    listener = enter(policy, request["level"])
     # Never in the workspace: it could load files from there that a tool wrote.
     if request["workspace"] is not None:
         os.chdir(os.environ["HOME"])
+    return listener

@@ -38,8 +38,11 @@ _OTHERS = 2
 _REPORT = "this is a bug in covalt-git; please report it"
 
 
-def enter(policy: Policy, level: SandboxLevel) -> None:
+def enter(policy: Policy, level: SandboxLevel) -> int | None:
     """Restrict this process and its children to a policy; see the package.
+
+    Returns:
+        The descriptor for :func:`.seccomp.refused_call`, if the policy ``listens`` and the kernel has listeners.
 
     Raises:
         SandboxError: if a step fails; no code of the tool may run then.
@@ -51,18 +54,18 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
     if policy.egress is not None and level != "full":
         os.close(policy.egress)  # without a network namespace, no proxy can be enforced
     if level == "full":
-        _enter_namespaces(policy)
-    elif level == "landlock":
-        _stay(policy)
-    else:
-        with _step("set its limits"):
-            limits.apply(policy.limits, others=limits.processes_of_the_user())
-        _settle(policy, str(policy.scratch))
-        if level == "seatbelt":
-            seatbelt.restrict(policy)
+        return _enter_namespaces(policy)
+    if level == "landlock":
+        return _stay(policy)
+    with _step("set its limits"):
+        limits.apply(policy.limits, others=limits.processes_of_the_user())
+    _settle(policy, str(policy.scratch))
+    if level == "seatbelt":
+        seatbelt.restrict(policy)
+    return None
 
 
-def _enter_namespaces(policy: Policy) -> None:
+def _enter_namespaces(policy: Policy) -> int | None:
     # First: a parent that ends from here on is noticed by the change of this id.
     parent = os.getppid()
     folders = new_root.folders(policy)
@@ -96,15 +99,15 @@ def _enter_namespaces(policy: Policy) -> None:
     with _step("make a host of its own"):
         socket.sethostname("sandbox")
         network.bring_up_loopback()
-        if policy.egress is not None and policy.hosts:
+        if policy.egress is not None:
             proxy = network.send_listener(policy.egress)
             os.environ |= network.variables(proxy, policy.hosts)
     namespace_processes.become_tool(report)
     # Last: landlock and seccomp refuse the mounts that the steps above make.
-    _restrict(policy, new_root.HOME, ("/",), new_root.writable(policy), alone=False)
+    return _restrict(policy, new_root.HOME, ("/",), new_root.writable(policy), alone=False)
 
 
-def _stay(policy: Policy) -> None:
+def _stay(policy: Policy) -> int | None:
     """Enter the level ``landlock``, which needs no namespaces."""
     scratch = str(policy.scratch)
     writable = (
@@ -124,12 +127,13 @@ def _stay(policy: Policy) -> None:
     accounts = ("/etc/passwd", "/etc/group")
     system = (*system_files.FOLDERS, *system_files.SETTINGS, *accounts)
     own = (str(path) for path in (*new_root.readable(policy), policy.workspace, *policy.writable))
-    _restrict(policy, scratch, (*filter(os.path.exists, system), *own), writable, alone=True)
+    paths = (*filter(os.path.exists, system), *own)
+    return _restrict(policy, scratch, paths, writable, alone=True)
 
 
 def _restrict(
     policy: Policy, home: str, readable: Sequence[str], writable: Sequence[str], *, alone: bool
-) -> None:
+) -> int | None:
     """Restrict this process by what needs no namespaces; ``alone`` if it has none."""
     version = landlock.version()
     # Before landlock hides /proc, in which the user's processes are counted.
@@ -145,7 +149,8 @@ def _restrict(
             landlock.restrict(readable, writable, version, tcp=not alone)
     with _step("filter its system calls"):
         is_scoped = not alone or version >= landlock.RESTRICTS_SIGNALS
-        seccomp.restrict(alone=alone, signals_of=None if is_scoped else os.getpid())
+        own = None if is_scoped else os.getpid()
+        return seccomp.restrict(alone=alone, signals_of=own, listens=policy.listens)
 
 
 def _become_the_only_user() -> None:

@@ -49,9 +49,11 @@ class Policy(NamedTuple):
     scratch: Path
     """A private folder, writable: ``/tmp`` and ``HOME``."""
     hosts: tuple[str, ...] = ()
-    """Hosts granted; none means no network at all.  They are reached through ``egress`` only."""
+    """Hosts granted; they are reached through ``egress`` only."""
     limits: RunLimits = RunLimits()
     egress: int | None = None
     """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no network."""
     writable: tuple[Path, ...] = ()
     """Granted folders besides the workspace, at their own paths."""
+    listens: bool = False
+    """Whether refused system calls are reported, by the descriptor that entering returns."""

@@ -7,12 +7,17 @@ code of tools with each release of glibc.  A call that is newer than this table 
 The filter is classic BPF (``linux/filter.h``) over ``struct seccomp_data`` (``linux/seccomp.h``).  A
 denied call fails with ``EPERM``; a call of another architecture (32-bit, x32) ends the process.  Only the low
 half of an argument is tested if the kernel takes an ``int``.
+
+For the program of an MCP server, the kernel asks a listener about each denied call (seccomp_unotify(2)), so that the
+user learns its name.  The answer is the same error, so neither the listener nor its end permits anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import functools
 import os
 import stat
@@ -26,8 +31,13 @@ from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST
 _LOAD, _AND = 0x20, 0x54
 _IF_EQUAL, _IF_ABOVE, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x25, 0x35, 0x45
 _RETURN = 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERRNO, _KILL, _ASK_LISTENER = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 _FILTER_MODE = 2
+_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
+_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
+"""``struct seccomp_notif``: its id, the process, flags, and the ``struct seccomp_data`` of the call."""
+_NOTIFICATION_ANSWER = struct.Struct("=QqiI")
 
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32 = 0x40000000
@@ -187,16 +197,45 @@ def _unscoped(own: int) -> tuple[Rule, ...]:
     )
 
 
-def restrict(*, alone: bool, signals_of: int | None = None) -> None:
+def restrict(*, alone: bool, signals_of: int | None = None, listens: bool = False) -> int | None:
     """Hold this process to the calls it may make; needs ``no_new_privs``.
 
     ``alone`` means without namespaces.  ``signals_of`` is its own id where the kernel
-    cannot keep its signals from others.
+    cannot keep its signals from others.  With ``listens``, return the descriptor for :func:`refused_call`, which
+    ``exec`` closes; None if the kernel has no listeners, or a container already has one.
     """
     rules = EVERYWHERE + (ALONE if alone else ())
     if signals_of is not None:
         rules += _unscoped(signals_of)
+    if listens:
+        with contextlib.suppress(OSError):
+            return _load_with_listener(program(rules, system_calls.MACHINE, asks=True))
     load(program(rules, system_calls.MACHINE))
+    return None
+
+
+def refused_call(listener: int) -> str | None:
+    """Refuse the call that a listener has a notification of; return its name, None if its process has ended."""
+    notification = bytearray(_NOTIFICATION.size)
+    try:
+        fcntl.ioctl(listener, _RECEIVE, notification)
+        which, _, _, number, *_ = _NOTIFICATION.unpack(notification)
+        answer = _NOTIFICATION_ANSWER.pack(which, 0, -errno.EPERM, 0)
+        fcntl.ioctl(listener, _ANSWER, bytearray(answer))
+    except FileNotFoundError:
+        return None
+    return _names().get(number, f"number {number}")
+
+
+@functools.cache
+def _names() -> dict[int, str]:
+    return {number: name for name, number in NUMBERS[system_calls.MACHINE].items()}
+
+
+def _load_with_listener(instructions: bytes) -> int:
+    buffer = ctypes.create_string_buffer(instructions, len(instructions))
+    header = struct.pack("@HP", len(instructions) // _SIZE, ctypes.addressof(buffer))
+    return system_calls.call("seccomp", _SET_FILTER, _NEW_LISTENER, ctypes.c_char_p(header))
 
 
 def load(instructions: bytes) -> None:
@@ -209,8 +248,11 @@ def load(instructions: bytes) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def program(rules: tuple[Rule, ...], machine: str) -> bytes:
-    """Return the rules as instructions for a machine; calls that it does not have are left out."""
+def program(rules: tuple[Rule, ...], machine: str, *, asks: bool = False) -> bytes:
+    """Return the rules as instructions for a machine; calls that it does not have are left out.
+
+    With ``asks``, a listener answers the calls that fail with ``EPERM``.
+    """
     numbers = NUMBERS[machine]
     steps = [
         # A 64-bit program can make 32-bit calls, in which the same numbers are other calls
@@ -227,14 +269,16 @@ def program(rules: tuple[Rule, ...], machine: str) -> bytes:
     ]
     for rule in rules:
         if rule.name in numbers:
-            steps += _block(rule, numbers[rule.name])
+            steps += _block(rule, numbers[rule.name], asks=asks)
     steps.append(_step(_RETURN, _ALLOW))
     return b"".join(steps)
 
 
-def _block(rule: Rule, number: int) -> list[bytes]:
+def _block(rule: Rule, number: int, *, asks: bool) -> list[bytes]:
     """Return the instructions of one rule; other calls continue after them."""
-    answer = _step(_RETURN, _ERRNO | rule.answer)
+    # Programs expect the other errors, and use another call then: these refusals explain nothing.
+    is_reported = asks and rule.answer == errno.EPERM
+    answer = _step(_RETURN, _ASK_LISTENER if is_reported else _ERRNO | rule.answer)
     if not rule.tests:
         return [_step(_IF_EQUAL, number, no=1), answer]
     steps: list[bytes] = []

@@ -101,6 +101,7 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "rt_tgsigqueueinfo": (297, 240),
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
+    "seccomp": (317, 277),
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
     "semctl": (66, 191),

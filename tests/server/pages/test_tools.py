@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.api_client import Api, configure
 from tests.mcp_client import add_toolset
+from tests.operations_client import Operations
 from tests.server.visitor import Visitor
 
 
@@ -147,6 +148,9 @@ def test_tools_of_a_server_are_accepted_as_they_are_shown(visitor: Visitor, root
     )
     assert visitor.send(visitor.open("/toolsets/gear").form("/refresh")).status == 403
     visitor.send(visitor.open("/toolsets/gear").form("/grants/requested"))
+    # The server is not in the toolset, so the sandbox does not show it without a grant.
+    folders = (str(server.parent), str(root))
+    Operations(root)("add_grant", toolset_id="gear", kind="server", name="disk", folders=folders)
     shown = visitor.send(visitor.open("/toolsets/gear").form("/refresh"))
     assert "/tools/disk:wipe" not in [one.href for one in shown.links]
     visitor.send(shown.form("/accept"))
