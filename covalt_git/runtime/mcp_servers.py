@@ -105,6 +105,9 @@ def definition(
     )
 
 
+_PACKAGES = "node_modules"
+
+
 def _sandboxed(
     launched: Definition,
     sandbox: ProgramSandbox,
@@ -151,6 +154,9 @@ def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
     for path in map(Path, launched.argv[1:]):
         if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):
             folder = path if path.is_dir() else path.parent
+            if _PACKAGES in path.parts:  # a package loads others from there
+                depth = path.parts.index(_PACKAGES) + 1
+                folder = Path(*path.parts[:depth])
             name = launched.name
             return (
                 f"the sandbox does not show {str(path)!r}: covalt-git grant add {name.toolset_id} server"

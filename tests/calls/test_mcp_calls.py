@@ -386,3 +386,12 @@ def test_a_program_outside_of_the_toolset_fails_with_the_grant_of_its_folder(run
         take(runs.root, "demo", "runs")
 
     assert caught.value.hint.endswith(f"covalt-git grant add demo server runs --folder {outside}")
+    # A package of Node loads others beside it.
+    packages = outside / "node_modules"
+    (packages / ".bin").mkdir(parents=True)
+    (packages / ".bin/served").write_text("print(1)")
+    runs.edit("demo/toolset.yaml", f"{outside}/server.py", f"{packages}/.bin/served")
+    add_grant(runs.root, "demo", "server", "runs", by="me")
+    with pytest.raises(CovaltError) as caught:
+        take(runs.root, "demo", "runs")
+    assert caught.value.hint.endswith(f"--folder {packages}")

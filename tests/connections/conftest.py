@@ -72,16 +72,23 @@ def text(result: Any) -> str:
 
 
 def processes(script: str) -> list[int]:
-    """Return the child processes that run a script."""
+    """Return the descendants of this process that run a script."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            is_ours = script.encode() in words and os.getpid() in _ancestors(int(entry.name))
         except OSError:
             continue
-        if parent == os.getpid() and script.encode() in words:
+        if is_ours:
             found.append(int(entry.name))
     return found
+
+
+def _ancestors(process: int) -> Iterator[int]:
+    while process:
+        status = Path(f"/proc/{process}/stat").read_text()
+        process = int(status.rpartition(")")[2].split()[1])
+        yield process

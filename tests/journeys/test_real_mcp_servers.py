@@ -19,7 +19,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
-from covalt_git.grants.grants import add_grant
+from covalt_git.runtime import sandbox_levels
 from tests.browser import missing
 from tests.calls.conftest import World, make_world
 from tests.connections.conftest import processes
@@ -89,10 +89,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     made = Real(make_world(tmp_path_factory.mktemp("real") / "project").root)
     made.write("real/toolset.yaml", MANIFEST)
     made.workspace.mkdir(exist_ok=True)
-    for name in NAMES:
-        add_grant(made.root, "real", "process", name, by="me")
-        take(made.root, "real", name)
     operate = Operations(made.root)
+    for name in NAMES:
+        # In the sandbox. Their packages are outside of the toolset, and these two use the workspace without naming it.
+        folders = (str(SERVERS), *["$workspace"] * (name in {"git", "everything"}))
+        operate("add_grant", toolset_id="real", kind="server", name=name, folders=folders)
+        take(made.root, "real", name)
     for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):
         operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
     yield made
@@ -168,6 +170,7 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     refused = world.call("filesystem:write_file", path="/etc/covalt-git-test", content="x")
     assert refused.error is not None
     assert refused.error.code == "tool_failed"
+    assert refused.sandbox == sandbox_levels.level()
     assert "outside allowed directories" in refused.error.message
 
 
@@ -225,13 +228,14 @@ def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
     kept = {"name": "Ann", "entityType": "person", "observations": []}
     world.result("memory:create_entities", entities=[kept])
     world.result("everything:echo", message="there")
-    world.covalt("grant", "revoke", "real", "process", "memory")
+    world.covalt("grant", "revoke", "real", "server", "memory")
 
     until(lambda: not running("memory"))
     with pytest.raises(GrantNeededError):
         world.call("memory:read_graph")
     assert running("everything")
-    world.covalt("grant", "add", "real", "process", "memory", "--no-terminal", "test")
+    folder = ("--folder", str(SERVERS))
+    world.covalt("grant", "add", "real", "server", "memory", *folder, "--no-terminal", "test")
     assert world.result("memory:read_graph")["entities"]
 
 

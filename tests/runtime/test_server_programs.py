@@ -323,3 +323,27 @@ def test_a_refused_system_call_is_reported_by_its_name_and_stays_refused(
     assert "4755" not in text
     names = ("ptrace", "unshare", "chmod")
     assert reports == [f"the sandbox refused the system call {name}" for name in names]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_code_that_variables_load_runs_in_the_sandbox_as_the_program_does(
+    folders: dict[str, Path], tmp_path: Path, level: SandboxLevel
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("this machine has no Node")
+    # A tool can write such files into the workspace, and outside files are not there to be loaded.
+    loaded = folders["workspace"] / "loaded.js"
+    loaded.write_text(
+        "try { console.log(require('fs').readFileSync(process.argv[2], 'utf8')) }"
+        "catch (error) { console.log(error.code.replace('EACCES', 'ENOENT')) }"
+    )
+    (tmp_path / "outside.js").write_text("console.log('loaded from outside')")
+    (folders["toolset"] / "server.js").write_text("")
+    argv = [node, str(folders["toolset"] / "server.js"), str(tmp_path / "private")]
+    spec = spec_of(folders, level, workspace=folders["workspace"])
+
+    assert printed(spec, argv, {"NODE_OPTIONS": f"--require={loaded}"}) == "ENOENT\n"
+    assert printed(spec, argv, {"NODE_OPTIONS": f"--require={tmp_path}/outside.js"}) == ""
+    preload = {"LD_PRELOAD": str(tmp_path / "private"), "LD_LIBRARY_PATH": str(tmp_path)}
+    assert printed(spec, argv, {**preload, "NODE_OPTIONS": f"--require={loaded}"}) == "ENOENT\n"
