@@ -6,16 +6,17 @@ It contains no timestamps, so that a refresh without changes leaves it as it is.
 An entry contains the complete definition, so that its digest, which users accept, can be verified.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
-from covalt_git.models.base import Digest, Id, One, StrictModel, ToolName
+from covalt_git.models.base import Bool, Digest, Id, One, StrictModel, ToolName
 from covalt_git.models.tool_properties import Annotations
-from covalt_git.names import ToolId, is_tool_name
+from covalt_git.names import ToolId, is_tool_name, local_names
 
 _HINTS = {
     "readOnlyHint": "read_only",
@@ -147,7 +148,110 @@ class LockedOffer(StrictModel):
         return str(self.listed.get("name") or self.upstream)
 
 
-Locked = LockedTool | LockedOffer
+PROGRAM = local_names(["program/"])["program/"]
+"""Name of the program among the entries of a lock; a tool with this name cannot be accepted."""
+
+
+class _LockedProgram(StrictModel):
+    digest: Digest = Field(description="Digest of the other fields, without the number of files.")
+
+    @property
+    def computed_digest(self) -> str:
+        """The digest of what this entry pins."""
+        return canonical_json.digest(self.model_dump(mode="json", exclude={"digest", "files"}))
+
+    @property
+    def digest_matches(self) -> bool:
+        """Whether ``digest`` is the digest of this entry."""
+        return self.digest == self.computed_digest
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it can be called only as a task, which only tools can."""
+        return False
+
+    def pinned(self) -> Self:
+        """Return this entry with its digest."""
+        return self.model_copy(update={"digest": self.computed_digest})
+
+
+_SHOWN_HASH = 23
+"""Characters of a hash that a line has: more than 64 bits, and the digest of the entry covers all."""
+
+
+class LockedPackage(StrictModel):
+    """A package of the tree, by version and hashes; no address, as each machine has its own registry."""
+
+    name: str = Field(description="Name of the package.")
+    version: str = Field(description="Its version.")
+    hashes: tuple[str, ...] = Field(
+        (), description="Hashes of its archive; for PyPI, of the wheels of all platforms."
+    )
+    install_script: Bool = Field(
+        default=False, description="Whether it has install scripts, which are never run."
+    )
+    npm: JsonObject = Field(
+        default_factory=dict, description="Other keys of package-lock.json that npm needs."
+    )
+
+    def line(self, place: str) -> str:
+        """Return the package on one line, with the beginning of its hash, or a hash of its hashes."""
+        inside = place.removesuffix(f"node_modules/{self.name}").removeprefix("node_modules/")
+        where = f" in {inside.rstrip('/')}" if inside and inside != self.name else ""
+        shown = self.hashes[0] if len(self.hashes) == 1 else canonical_json.digest(self.hashes)
+        count = f"{len(self.hashes)} files, " if len(self.hashes) > 1 else ""
+        return f"{self.name} {self.version}{where} ({count}{shown[:_SHOWN_HASH]})"
+
+
+class LockedPackages(_LockedProgram):
+    """The packages that a server is started from."""
+
+    kind: Literal["npm", "pypi"] = Field(description="Registry of the packages.")
+    requirements: tuple[str, ...] = Field(description="What the declaration requires.")
+    python: str | None = Field(None, description="Interpreter that the declaration names.")
+    program: str = Field(description="File to start, relative to the installation.")
+    packages: dict[str, LockedPackage] = Field(
+        description="Packages by their place: a folder for npm, a name for PyPI."
+    )
+    files: int = Field(0, description="Number of installed files.")
+
+    @property
+    def definition(self) -> JsonObject:
+        """What a reviewer compares: a line for each package."""
+        rows = [*self.packages.items()]
+        scripts = [place for place, package in rows if package.install_script]
+        return {
+            "requirements": list(self.requirements),
+            "program": self.program,
+            **({"python": self.python} if self.python else {}),
+            "packages": [package.line(place) for place, package in rows],
+            **({"install scripts, which are not run": scripts} if scripts else {}),
+            "files": self.files,
+        }
+
+
+class LockedFile(_LockedProgram):
+    """A program of the system that a server is started from."""
+
+    kind: Literal["file"] = Field(description="A program of the system.")
+    path: str = Field(description="Absolute path of the program.")
+    sha256: Digest = Field(description="Digest of its file.")
+
+    @property
+    def definition(self) -> JsonObject:
+        """What a reviewer compares."""
+        return {"path": self.path, "sha256": self.sha256}
+
+
+LockedProgram = Annotated[LockedPackages | LockedFile, Field(discriminator="kind")]
+
+NO_DIGEST: Digest = canonical_json.digest({})
+"""In place of the digest of an entry that is being made."""
+
+Listed = LockedTool | LockedOffer
+"""An entry of a lock that the server lists."""
+
+Locked = Listed | LockedPackages | LockedFile
 """An entry of a lock, which the user accepts."""
 
 
@@ -164,6 +268,10 @@ class ToolLock(StrictModel):
     offers: dict[ToolName, LockedOffer] = Field(
         default_factory=dict, description="Resources, templates and prompts of the server."
     )
+    program: LockedProgram | None = Field(None, description="What the server is started from.")
+    replaced_program: LockedProgram | None = Field(
+        None, description="The accepted program, which is started until another is accepted."
+    )
     replaced: dict[ToolName, LockedTool] = Field(
         default_factory=dict,
         description="Accepted definitions that the server has changed since, for comparison.",
@@ -171,8 +279,18 @@ class ToolLock(StrictModel):
 
     @property
     def entries(self) -> dict[str, Locked]:
-        """The tools and offers by their names."""
-        return {**self.tools, **self.offers}
+        """The tools, the offers and the program by their names."""
+        program = {} if self.program is None else {PROGRAM: self.program}
+        return {**self.tools, **self.offers, **program}
+
+    def accepted_program(self, accepted: Mapping[str, str]) -> LockedPackages | LockedFile | None:
+        """Return the program whose digest is in ``accepted`` of the toolset's state."""
+        digest = accepted.get(f"{self.namespace}:{PROGRAM}")
+        programs = (self.program, self.replaced_program)
+        # Computed, because an edit of the lock can leave the accepted digest beside other hashes.
+        return next(
+            (program for program in programs if program and program.computed_digest == digest), None
+        )
 
     def offer_id(self, name: str) -> str:
         """Return the id of the offer with a name in this lock: its name at the server, if a tool can have this name."""

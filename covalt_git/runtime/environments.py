@@ -86,7 +86,7 @@ def interpreter(
         return python
     link.parent.mkdir(parents=True, exist_ok=True)
     cancel = cancel or threading.Event()
-    with _locked(link.with_suffix(".lock"), report, cancel):
+    with install_lock(link.with_suffix(".lock"), report, cancel):
         if (python := _python_of(link)) is not None:  # another process was first
             return python
         # Under the lock: the processes that began them were killed
@@ -135,7 +135,14 @@ def _publish(folder: Path, link: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, report: Callable[[str], None], cancel: threading.Event) -> Iterator[None]:
+def install_lock(
+    path: Path, report: Callable[[str], None], cancel: threading.Event
+) -> Iterator[None]:
+    """Hold the lock of an installation; report that another process has it, and stop waiting if cancelled.
+
+    Raises:
+        InstallCancelledError: if ``cancel`` is set meanwhile.
+    """
     with path.open("w") as file:
         if not file_lock.acquire(file.fileno(), wait=False):
             report("waiting for another installation of the same")
@@ -163,13 +170,13 @@ def _install(
         return
     # Without pip: it could only be used by the environment's interpreter, which may not be started here.
     _run(programs.python("-m", "venv", "--without-pip", str(folder)), report, cancel)
-    pip = [*_pip(), "--python", str(folder / "bin" / "python")]
+    pip = [*pip_command(), "--python", str(folder / "bin" / "python")]
     plain = ["--no-input", "--no-color", "--disable-pip-version-check", "--retries", "2"]
     options = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
     _run([*pip, *plain, "install", *options], report, cancel)
 
 
-def _pip() -> list[str]:
+def pip_command() -> list[str]:
     """Return the command of our pip, or of the one that Python has in an archive.
 
     It is never the environment's: while a package is installed, it could replace modules of that pip.

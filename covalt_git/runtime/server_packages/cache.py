@@ -1,0 +1,239 @@
+"""Installed packages of MCP servers, one folder for each tree, in the user's cache.
+
+The folder is made under another name and renamed when it is complete, and read-only from then on.  Beside it is the
+record of its files.  Not in the project: a clone could bring a folder with this name, and Node would load
+``node_modules`` of the project's folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import stat
+import sys
+import sysconfig
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.json_values import canonical_json
+from covalt_git.runtime.environments import CannotInstallError, install_lock
+from covalt_git.runtime.server_packages import npm, pypi
+from covalt_git.system import atomic_write, private_files
+from covalt_git.system.remove_tree import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.models.package_command import PackageCommand
+    from covalt_git.models.tool_lock import LockedPackages
+    from covalt_git.runtime.server_packages.steps import Installer
+
+FORMAT = 1
+"""Version of the layout; a new one makes old installations unused."""
+
+_ECOSYSTEMS = {"npm": npm, "pypi": pypi}
+_BYTECODE = "__pycache__"
+
+
+class Installed(NamedTuple):
+    """An installation: its folder, and the beginning of the command that starts the program."""
+
+    folder: Path
+    argv: tuple[str, ...]
+
+
+def cache_folder() -> Path:
+    return private_files.cache_folder() / "server-packages"
+
+
+def resolve(command: PackageCommand, installer: Installer) -> LockedPackages:
+    """Resolve a command to packages with their hashes, and install them; none of their code runs.
+
+    Raises:
+        CannotInstallError: if they cannot be resolved or installed.
+        SandboxNeededError: as :meth:`Installer.run`.
+    """
+    with _new_folder(installer) as folder:
+        chosen: LockedPackages = _ECOSYSTEMS[command.ecosystem].resolve(command, installer, folder)
+        program = chosen.model_copy(update={"files": _count(folder)}).pinned()
+        target = _target(program)
+        with install_lock(target.with_suffix(".lock"), installer.report, installer.cancel):
+            if not _is_intact(target):
+                _publish(folder, target)
+    return program
+
+
+def installed(program: LockedPackages, installer: Installer) -> Installed:
+    """Return the installation of a lock's packages; install them from the registry if they are not in the cache.
+
+    Their files are not compared with those that were installed: :func:`check` does, before each start.
+
+    Raises:
+        CannotInstallError: if they cannot be installed, or the registry has other bytes.
+        SandboxNeededError: as :meth:`Installer.run`.
+    """
+    target = _target(program)
+    if not target.is_dir():
+        check(program, installer)
+    path = target / program.program
+    # The lock is a file that a pull can change; only a file of the packages is started.
+    if not path.is_file() or not path.resolve().is_relative_to(target.resolve()):
+        raise CannotInstallError(
+            f"the packages of {installer.name} have no file {program.program!r}",
+            hint=f"covalt-git source refresh {installer.name}",
+        )
+    return Installed(target, _ECOSYSTEMS[program.kind].start(program, target))
+
+
+def check(program: LockedPackages, installer: Installer) -> None:
+    """Check that the installed files are those that were installed; otherwise install them again.
+
+    Raises:
+        CannotInstallError: as :func:`installed`.
+        SandboxNeededError: as :meth:`Installer.run`.
+    """
+    target = _target(program)
+    if _is_intact(target):
+        return
+    try:
+        target.parent.mkdir(0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_written(installer, error) from None
+    with install_lock(target.with_suffix(".lock"), installer.report, installer.cancel):
+        if not _is_intact(target):  # no other process was first
+            with _new_folder(installer) as folder:
+                _ECOSYSTEMS[program.kind].install(program, installer, folder)
+                _publish(folder, target)
+
+
+def _target(program: LockedPackages) -> Path:
+    """Return the folder of a tree, whose name depends on all that the installed files depend on."""
+    content = {
+        "format": FORMAT,
+        "digest": program.computed_digest,
+        "platform": sysconfig.get_platform(),
+        "python": [sys.version, sys.base_prefix] if program.kind == "pypi" else [],
+    }
+    return cache_folder() / canonical_json.digest(content).removeprefix("sha256:")[:24]
+
+
+@contextlib.contextmanager
+def _new_folder(installer: Installer) -> Iterator[Path]:
+    """Yield a new folder beside the installations, which is removed afterwards if it was not renamed."""
+    parent = cache_folder()
+    try:
+        parent.mkdir(0o700, parents=True, exist_ok=True)
+        folder = parent / f".{secrets.token_hex(8)}"
+        folder.mkdir(0o700)
+    except OSError as error:
+        raise _not_written(installer, error) from None
+    try:
+        yield folder
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise _not_written(installer, error) from None
+    finally:
+        remove_tree(folder)
+
+
+def _not_written(installer: Installer, error: OSError) -> CannotInstallError:
+    reason = (error.strerror or str(error)).lower()
+    return CannotInstallError(
+        f"the packages of {installer.name} cannot be installed: {reason}",
+        hint=f"df -h {cache_folder()}; or set XDG_CACHE_HOME to a folder that you can write",
+    )
+
+
+def _publish(folder: Path, target: Path) -> None:
+    """Make a folder read-only, rename it, and record its files."""
+    # First the files, as nothing can be renamed in a folder that is read-only.
+    for path, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            file = Path(path, name)
+            if not file.is_symlink():
+                file.chmod(stat.S_IMODE(file.lstat().st_mode) & ~0o222)
+        Path(path).chmod(0o555)
+    remove_tree(target)
+    atomic_write.rename(folder, target)
+    _record(target, _contents(target))
+
+
+def _record(target: Path, contents: str) -> None:
+    facts = {"facts": _facts(target), "contents": contents}
+    atomic_write.replace(target.with_suffix(".json"), json.dumps(facts))
+
+
+def _is_intact(target: Path) -> bool:
+    """Return whether an installation has exactly the files that were installed.
+
+    The stat results are compared, with the change time, which only root can set; the contents are hashed if they
+    differ, such as after a restored backup.
+    """
+    try:
+        recorded = json.loads(target.with_suffix(".json").read_text(encoding="utf-8"))
+        if recorded["facts"] == _facts(target):
+            return True
+        contents = _contents(target)
+    except (OSError, ValueError, KeyError):
+        return False
+    if recorded["contents"] != contents:
+        return False
+    _record(target, contents)
+    return True
+
+
+def _facts(target: Path) -> str:
+    """Return a digest of the names and stat results of all files."""
+    paths: list[str] = []
+    numbers = array("q")
+    for path, facts in _walk(target):
+        paths.append(path)
+        numbers.extend(
+            (facts.st_mode, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
+        )
+    names = "\0".join(paths).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(names + numbers.tobytes()).hexdigest()
+
+
+def _contents(target: Path) -> str:
+    """Return a digest of the names, modes and contents of all files."""
+    digest = hashlib.sha256()
+    for path, facts in _walk(target):
+        if stat.S_ISREG(facts.st_mode):
+            with Path(target, path).open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        elif stat.S_ISLNK(facts.st_mode):
+            content = str(Path(target, path).readlink())
+        else:
+            content = ""
+        digest.update(f"{path}\0{facts.st_mode}\0{content}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _walk(target: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the paths and stat results of everything in a folder, in the order of the names.
+
+    Raises:
+        OSError: if the folder does not exist.
+    """
+    waiting = [""]
+    while waiting:
+        at = waiting.pop()
+        with os.scandir(f"{target}/{at}") as listing:
+            entries = sorted((entry.name, entry) for entry in listing)
+        for name, entry in entries:
+            yield f"{at}{name}", entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{at}{name}/")
+
+
+def _count(folder: Path) -> int:
+    """Return the number of installed files, without bytecode."""
+    return sum(
+        stat.S_ISREG(facts.st_mode) and _BYTECODE not in path for path, facts in _walk(folder)
+    )
