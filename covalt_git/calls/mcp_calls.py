@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
+from covalt_git.calls.server_programs import pinned_program
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store
 from covalt_git.credentials.command import SecretCommand
@@ -56,6 +57,7 @@ def definition(
     command: SecretCommand | None,
     check_again: Callable[[], None] = lambda: None,
     config: ProjectConfig | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
 
@@ -66,7 +68,7 @@ def definition(
     Raises:
         GrantNeededError: as :func:`.tool_grants.check_server_grant`.
         ToolsetChangedError: if the toolset's files have changed since they were read.
-        CovaltError: if a reference has no value.
+        CovaltError: if a reference has no value, or as :func:`.server_programs.pinned_program`.
     """
     from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
 
@@ -95,6 +97,7 @@ def definition(
         may=may,
         lookup=Lookup(_declared(toolset, server) | {*extra}, store),
         limits=effective_limits(Limits(), (config or read_config(root)).limits),
+        pinned=pinned_program(toolset, server, report=report),
     )
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
@@ -110,7 +113,8 @@ def prepare(job: ToolRun) -> None:
     """
     from covalt_git.connections import event_handlers, pool  # noqa: PLC0415 - they load the SDK
 
-    server, follower = _server_of_call(job), job.follower
+    follower = job.follower
+    server = _server_of_call(job, lambda line: follower.report(Installing(line)))
     handlers = event_handlers.EventHandlers(starting=lambda line: follower.report(Installing(line)))
     is_granted = _grant_check(job.root, job.found.toolset, server)
     try:
@@ -269,7 +273,7 @@ def read_linked(
     return access.read_resource(uri)
 
 
-def _server_of_call(job: ToolRun) -> Definition:
+def _server_of_call(job: ToolRun, report: Callable[[str], None] = lambda _: None) -> Definition:
     toolset = job.found.toolset
     return definition(
         toolset,
@@ -280,6 +284,7 @@ def _server_of_call(job: ToolRun) -> Definition:
         command=job.command,
         check_again=job.check_again,
         config=job.config,
+        report=report,
     )
 
 
@@ -379,6 +384,7 @@ def list_tools(
             workspace=Path(folder).resolve(),
             chat_id=None,
             command=command,
+            report=report,
         )
         try:
             handlers = event_handlers.EventHandlers(starting=report)

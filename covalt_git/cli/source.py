@@ -12,6 +12,7 @@ from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.tool_lock import PROGRAM
 from covalt_git.operations import sources
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
@@ -131,7 +132,10 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     )
     for tool in result.changed:
         gone = tool not in result.tool_names
-        output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
+        what = f"{namespace}:{tool}" if tool != PROGRAM else f"the program of {source.shown_id}"
+        output.say(f"accepted {what}{' as removed' if gone else ''}")
+    if PROGRAM in result.changed:
+        output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
     _print_renamed(result.renamed)
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
@@ -176,6 +180,9 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
+        if PROGRAM in digests:  # it was not started yet, so its tools are listed now
+            again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
+            return _failed(again.sources[0], check=False)
         output.say(f"{counted}, {rest} accepted")
         return False
     elif not check:
@@ -202,7 +209,10 @@ def _print_differences(
 ) -> None:
     for tool in differences:
         mark, colour = _MARKS[tool.kind]
-        output.fact(f"{mark} {source.namespace}:{tool.name} is {tool.kind}", fg=colour, bold=True)
+        what = f"{source.namespace}:{tool.name}"
+        if tool.name == PROGRAM:
+            what = f"the program of {source.shown_id}"
+        output.fact(f"{mark} {what} is {tool.kind}", fg=colour, bold=True)
         if tool.kind == "changed" and not tool.kept:
             output.say(f"  {_NOT_KEPT}", dim=True)
         if tool.kind != "gone":

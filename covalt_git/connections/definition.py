@@ -67,6 +67,7 @@ class Definition:
         secrets: values to mask in the server's output.
         sandbox: the sandbox that the program runs in; None if it is granted to run without one.
         hint: for the error of a failed start, such as how to grant a folder that the arguments name.
+        check: checks the installed files of the program before each start, in another thread.
     """
 
     name: Name
@@ -82,6 +83,7 @@ class Definition:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     sandbox: Sandbox | None = None
     hint: str = ""
+    check: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def may_sign_in(self) -> bool:

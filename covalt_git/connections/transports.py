@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
@@ -20,7 +21,6 @@ from covalt_git.http_client.transport import mcp_http_client
 from covalt_git.system import locked_folder, private_files, programs
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp.client._transport import TransportStreams
@@ -58,6 +58,8 @@ async def transport(
         OSError: if a program cannot be started; the SDK raises other errors too.
     """
     stdio = definition.transport == "stdio"
+    if definition.check is not None:
+        await asyncio.to_thread(definition.check)
     if definition.sandbox is not None:
         connection = sandboxed_program(definition, definition.sandbox, stderr)
     elif stdio:

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.calls.server_programs import pin
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
@@ -57,6 +58,10 @@ class RefreshSources(Request):
     )
     check: bool = False
     accept: bool = Field(default=False, description="Accept all tools that they have now.")
+    pinned: bool = Field(
+        default=False,
+        description="Start what the locks have, without looking for newer packages.",
+    )
     reason: Reason = None
 
 
@@ -269,7 +274,12 @@ def _outcome(
 ) -> RefreshOutcome:
     try:
         result = _refresh(
-            context, source, request.reason, check=request.check, accept=request.accept
+            context,
+            source,
+            request.reason,
+            check=request.check,
+            accept=request.accept,
+            pinned=request.pinned,
         )
     except CovaltError as error:
         failure = Failure.of_error(error)
@@ -285,24 +295,37 @@ def _refresh(
     *,
     check: bool,
     accept: bool = False,
+    pinned: bool = False,
 ) -> SourceRefreshed:
     root = context.project.root
     command = SecretCommand.of(root, context.project.config.secret_command)
     ask = partial(list_tools, root=root, command=command, report=context.report)
     # A tool that the server no longer lists is not called by its name any more, so others may get it at once.
     old_names = {} if check else _host_names(context)
-    result = refresh.refresh(root, source, ask, write=not check)
+    pins = _locked_program(source) if pinned else partial(pin, report=context.report)
+    result = refresh.refresh(root, source, ask, pin=pins, write=not check)
     new_source = result.source
-    if accept and new_source.to_accept:
+    while accept and new_source.to_accept:
         digests = {tool.name: tool.digest for tool in new_source.to_accept}
+        waited = new_source.program_waits
         new_source = refresh.accept(
             root, new_source.toolset.id, new_source.namespace, digests, reason=reason
         )
+        if not waited:
+            break
+        # Only now: what a server is started from is accepted before it is started for the first time.
+        result = refresh.refresh(root, new_source, ask, pin=_locked_program(new_source))
+        new_source = result.source
     return SourceRefreshed(
         source=_row(context, new_source),
         drift=_differing(result.drift),
         renamed=() if check else _renamed(context, old_names),
     )
+
+
+def _locked_program(source: refresh.ToolSource) -> refresh.Pin:
+    program = source.lock.program if source.lock else None
+    return lambda *_: program
 
 
 def _host_names(context: Context) -> dict[str, str]:

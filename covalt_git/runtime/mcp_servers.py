@@ -11,7 +11,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import rule_of
 from covalt_git.connections.definition import Definition, Name
@@ -36,6 +36,22 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
+class PinnedProgram(NamedTuple):
+    """What the program of a server is started from.
+
+    Attributes:
+        argv: the beginning of its command.
+        args: its arguments as declared.
+        readable: the folders of its installation.
+        check: checks its files, before each start.
+    """
+
+    argv: tuple[str, ...]
+    args: tuple[str, ...]
+    readable: tuple[Path, ...]
+    check: Callable[[], None]
+
+
 def definition(
     toolset: Toolset,
     server: McpServer,
@@ -46,8 +62,11 @@ def definition(
     may: Granted,
     lookup: Lookup,
     limits: Limits | None = None,
+    pinned: PinnedProgram | None = None,
 ) -> Definition:
     """Return the definition of a server for a chat whose folder is ``workspace``; ``limits`` are of a program in the sandbox.
+
+    ``pinned`` is what its program is started from, in place of its command.
 
     Raises:
         SecretMissingError: if a reference has no value.
@@ -82,9 +101,15 @@ def definition(
         # The declared variables win, as they name the value that the author chose.
         also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
         env = {**also, **settings(server.env)}
+        if pinned is not None:
+            server = server.model_copy(update={"command": pinned.argv[0], "args": pinned.args})
         launched = _launch(name, server, copy, workspace, filled, env)
+        if pinned is not None:
+            argv = (*pinned.argv, *launched.argv[1:])
+            launched = replace(launched, argv=argv, check=pinned.check)
         if sandbox is not None:
-            launched = _sandboxed(launched, sandbox, copy, workspace, limits)
+            readable = () if pinned is None else pinned.readable
+            launched = _sandboxed(launched, sandbox, copy, workspace, readable, limits)
         return replace(launched, secrets=tuple(lookup.used.values()))
     url = filled(server.url)
     try:
@@ -113,6 +138,7 @@ def _sandboxed(
     sandbox: ProgramSandbox,
     copy: ToolsetCopy,
     workspace: Path,
+    readable: tuple[Path, ...],
     limits: Limits | None,
 ) -> Definition:
     """Return a definition whose program starts in the sandbox.
@@ -137,7 +163,10 @@ def _sandboxed(
         level,
         copy,
         workspace.resolve() if sees_workspace else None,
-        readable=tuple(_folder(text) for text in folders if not text.endswith(WRITABLE)),
+        readable=(
+            *readable,
+            *(_folder(text) for text in folders if not text.endswith(WRITABLE)),
+        ),
         writable=tuple(_folder(text) for text in folders if text.endswith(WRITABLE)),
         hosts=sandbox.hosts,
         limits=limits,

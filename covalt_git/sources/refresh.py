@@ -14,7 +14,7 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import LockedOffer, LockedTool, ToolLock
+from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock
 from covalt_git.names import host_name, local_names
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.models.tool_lock import Locked
+    from covalt_git.models.tool_lock import Listed, Locked, LockedFile, LockedPackages
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
-    ListTools = Callable[[Toolset, McpServer], Sequence[Locked]]
+    ListTools = Callable[[Toolset, McpServer], Sequence[Listed]]
     """Requests the tools of a server, and its resources, templates and prompts."""
+
+    Pin = Callable[[Toolset, McpServer], LockedPackages | LockedFile | None]
+    """Resolves what a server is started from; None if nothing of it is pinned."""
 
 Kind = Literal["new", "changed", "gone"]
 
@@ -117,9 +120,21 @@ class ToolSource(NamedTuple):
         return tuple(sorted(name for name, tool in tools.items() if tool.is_task))
 
     @property
+    def program_waits(self) -> bool:
+        """Whether what it is started from is not accepted, so that its tools cannot be listed."""
+        return any(difference.name == PROGRAM for difference in self.to_accept)
+
+    @property
     def enabled(self) -> bool:
         """Whether it and its toolset are enabled."""
         return self.toolset.enabled and self.server.enabled
+
+
+class Answer(NamedTuple):
+    """What a server listed, None if it was not started, and what it is started from."""
+
+    tools: dict[str, Listed] | None
+    program: LockedPackages | LockedFile | None
 
 
 class Refreshed(NamedTuple):
@@ -190,11 +205,16 @@ def reference_of(server: McpServer) -> str:
 
 
 def refresh(
-    root: Path, source: ToolSource, list_tools: ListTools, *, write: bool = True
+    root: Path,
+    source: ToolSource,
+    list_tools: ListTools,
+    *,
+    pin: Pin = lambda *_: None,
+    write: bool = True,
 ) -> Refreshed:
-    """List the tools of a server and write them to its lock, without accepting them.
+    """Pin what a server is started from, list its tools, and write both to its lock, without accepting them.
 
-    Without ``write``, nothing is written.  The toolsets lock is not held during the request, which may
+    A program that is not accepted is not started, so the lock then has the tools as before.  Without ``write``, nothing is written.  The toolsets lock is not held during the request, which may
     take minutes the first time.
 
     Raises:
@@ -206,12 +226,17 @@ def refresh(
             f"the MCP server {source.server.id!r} is disabled",
             hint=f"set enabled: true for it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
         )
-    tools = _by_name(source.server, list_tools(source.toolset, source.server))
-    return _write_lock(root, source, tools) if write else _compare(source, tools)
+    program = pin(source.toolset, source.server)
+    digest = source.toolset.state.accepted.get(f"{source.namespace}:{PROGRAM}")
+    tools: dict[str, Listed] | None = None
+    if program is None or program.computed_digest == digest:
+        tools = _by_name(source.server, list_tools(source.toolset, source.server))
+    answer = Answer(tools, program)
+    return _write_lock(root, source, answer) if write else _compare(source, answer)
 
 
 @locks_toolsets
-def _write_lock(root: Path, source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
+def _write_lock(root: Path, source: ToolSource, answer: Answer) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
@@ -227,7 +252,7 @@ def _write_lock(root: Path, source: ToolSource, tools: dict[str, Locked]) -> Ref
     current = find_source(root, source.toolset.id, source.namespace)
     if current.server != source.server:
         raise StaleError(f"the declaration of the MCP server {source.server.id!r} has changed")
-    refreshed = _compare(current, tools)
+    refreshed = _compare(current, answer)
     assert refreshed.source.lock is not None
     # An equal lock is not written: watchers of the project would report a change.
     if refreshed.source.lock != current.lock:
@@ -235,9 +260,16 @@ def _write_lock(root: Path, source: ToolSource, tools: dict[str, Locked]) -> Ref
     return refreshed
 
 
-def _compare(source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
+def _compare(source: ToolSource, answer: Answer) -> Refreshed:
     old_lock, state = source.lock, source.toolset.state
     old = old_lock.entries if old_lock else {}
+    tools = answer.tools
+    if tools is None:
+        tools = {**old_lock.tools, **old_lock.offers} if old_lock else {}
+    program = answer.program
+    # The accepted one is started until another is accepted.
+    accepted = old_lock.accepted_program(state.accepted) if old_lock else None
+    replaced = accepted if accepted != program and program is not None else None
     previous = [*old_lock.replaced.items(), *old_lock.tools.items()] if old_lock else []
     lock = ToolLock(
         namespace=source.namespace,
@@ -246,6 +278,8 @@ def _compare(source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
         reference=reference_of(source.server),
         tools={name: tool for name, tool in tools.items() if isinstance(tool, LockedTool)},
         offers={name: tool for name, tool in tools.items() if isinstance(tool, LockedOffer)},
+        program=program,
+        replaced_program=replaced,
         # The accepted definition is kept until another is accepted, so that its difference can be reviewed
         # later.
         replaced={
@@ -255,7 +289,7 @@ def _compare(source: ToolSource, tools: dict[str, Locked]) -> Refreshed:
             and not (name in tools and _is_accepted(state, source.namespace, name, tools[name]))
         },
     )
-    drift = _differences(old, tools)
+    drift = _differences(old, lock.entries)
     return Refreshed(ToolSource(source.toolset, source.server, source.namespace, lock), drift)
 
 
@@ -300,16 +334,18 @@ def accept(
             del accepted[tool_id]
         else:
             accepted[tool_id] = digest
-    offers = {f"{namespace}:{name}" for name in lock.offers}
-    tools = {tool_id: digest for tool_id, digest in accepted.items() if tool_id not in offers}
+    others = {f"{namespace}:{name}" for name in (*lock.offers, PROGRAM)}
+    tools = {tool_id: digest for tool_id, digest in accepted.items() if tool_id not in others}
     first = _named_first(toolset.state, tools)
     update_state(root, toolset, {"accepted": accepted, "named_first": first})
     decided = {f"{namespace}:{name}": digest for name, digest in reviewed.items() if digest}
     # A clone brings the state file of its author; only this machine says what its user accepted.
     trust_accepted(read_toolset(root, toolset_id), decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
-    if replaced != lock.replaced:
-        write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))
+    program = None if PROGRAM in reviewed else lock.replaced_program
+    if (replaced, program) != (lock.replaced, lock.replaced_program):
+        changed = {"replaced": replaced, "replaced_program": program}
+        write_lock(lock_file(root, namespace), lock.model_copy(update=changed))
     return find_source(root, toolset_id, namespace)
 
 
@@ -347,9 +383,9 @@ def _lock_of(source: ToolSource) -> ToolLock:
     )
 
 
-def _by_name(server: McpServer, listed: Iterable[Locked]) -> dict[str, Locked]:
+def _by_name(server: McpServer, listed: Iterable[Listed]) -> dict[str, Listed]:
     """Return the tools and offers of a server by their local names."""
-    by_name: dict[str, Locked] = {}
+    by_name: dict[str, Listed] = {}
     for definition in listed:
         # No tool can have the local name of an offer, whose name has a character that is replaced.
         name = (
@@ -389,6 +425,8 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
         if after is not None and (after.is_task or after.computed_digest == digest):
             continue
         earlier: Locked | None = lock.replaced.get(name)
+        if name == PROGRAM:
+            earlier = lock.replaced_program
         # Not the accepted one: a difference to it would show the reviewer the wrong change.
         if earlier is not None and earlier.computed_digest != digest:
             earlier = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values import canonical_json
 from covalt_git.models.server_definition import command_line
+from covalt_git.models.tool_lock import PROGRAM
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -56,7 +57,11 @@ def state_permissions(
     ]
     for tool_id, digest in sorted(state.accepted.items()):
         fact = {"accepted": tool_id, "digest": digest, **imported}
-        permissions.append(_permission(toolset_id, fact, f"call {tool_id} of its MCP server"))
+        namespace, _, name = tool_id.partition(":")
+        words = f"call {tool_id} of its MCP server"
+        if name == PROGRAM:
+            words = f"start its MCP server {namespace} from the accepted files {digest}"
+        permissions.append(_permission(toolset_id, fact, words))
     return permissions
 
 
