@@ -233,6 +233,14 @@ def _listens(old: Fact, new: Fact) -> list[Judgement]:
     return [Judgement("narrowing" if is_local else "widening", words)]
 
 
+def _package(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare two versions of a package; their code decides what it does."""
+    words = KINDS[new.kind].words(new)
+    if old.value["version"] != new.value["version"]:
+        return [unclear(f"{words} (was {old.value['version']})")]
+    return [unclear(f"{words} with other hashes")]
+
+
 def _secret_within(narrow: str, wide: str) -> bool:
     name, _, host = narrow.partition(" to ")
     other, _, hosts = wide.partition(" to ")
@@ -361,6 +369,18 @@ KINDS: dict[str, Kind] = {
     "server": Kind("{value}", "is removed or disabled", exists=True, show=shown_server),
     "variable": Kind("gets the variable {item}: {value}", "no longer gets the variable {item}"),
     "header": Kind("is sent the header {item}: {value}", "is no longer sent the header {item}"),
+    "server_file": Kind(
+        "starts the program {value}",
+        "no longer starts a program of the system",
+        show=lambda value: f"{value['path']} {value['sha256']}",
+    ),
+    "server_program": Kind("starts the file {value} of its packages", "starts no package"),
+    "server_package": Kind(
+        "runs the package {item} {value}",
+        "no longer runs the package {item}",
+        judge=_package,
+        show=lambda value: str(value["version"]),
+    ),
     "server_asks": Kind(
         "{value}",
         "",

@@ -19,6 +19,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.skills import SKILL, skill_path
 from covalt_git.manifests.stored_schemas import schema_file
+from covalt_git.models.tool_lock import LockedFile
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -257,6 +258,30 @@ def _one_server(toolset: Toolset, above: Loc, server: McpServer) -> Iterator[Fac
         yield Fact(subject, "variable", name, value, at("env", name))
     for name, value in server.headers.items():
         yield Fact(subject, "header", name, value, at("headers", name))
+    yield from _program_facts(toolset, server, subject)
+
+
+def _program_facts(toolset: Toolset, server: McpServer, subject: str) -> Iterator[Fact]:
+    """Yield the facts of the accepted packages, or of the accepted program of the system, that a server starts."""
+    lock = toolset.locks.get(server.id)
+    if lock is None or lock.value is None:
+        return
+    program = lock.value.accepted_program(toolset.state.accepted)
+    if program is None:
+        return
+    key = "program" if program == lock.value.program else "replaced_program"
+
+    def at(*loc: str) -> Place:
+        return place_in(lock, (key, *loc), key=True)
+
+    if isinstance(program, LockedFile):
+        value = {"path": program.path, "sha256": program.sha256}
+        yield Fact(subject, "server_file", "", value, at("path"))
+        return
+    yield Fact(subject, "server_program", "", program.program, at("program"))
+    for place, package in program.packages.items():
+        facts = {"version": package.version, "hashes": list(package.hashes)}
+        yield Fact(subject, "server_package", place, facts, at("packages", place))
 
 
 # Accepted tools of servers

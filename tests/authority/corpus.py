@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,12 +13,14 @@ import yaml
 from covalt_git import yaml_text
 from covalt_git.json_values import canonical_json
 from covalt_git.models.server_definition import grant_facts
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.tool_lock import NO_DIGEST, LockedFile, LockedPackages, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 
 Files = dict[str, str]
 GUEST = "toolsets/guest/toolset.yaml"
 GUEST_STATE = "toolsets/state/guest.yaml"
+GEAR_STATE = "toolsets/state/gear.yaml"
+PACKED = "toolsets/locks/packed.yaml"
 BY = "granted_at: '2026-11-20T17:24:00Z', granted_by: me"
 
 
@@ -45,6 +48,9 @@ class Case:
             if edit == ["guest is granted again"]:
                 files[GUEST_STATE] = guest_state(files)
                 continue
+            if edit == ["packages are accepted"]:
+                accept_program(files)
+                continue
             path, *texts = edit
             path = _data("sample.yaml")["short_names"].get(path, path)
             match [with_digests(text, files) for text in texts]:
@@ -64,7 +70,18 @@ CASES = [Case(**row) for rows in _data("corpus.yaml").values() for row in rows]
 def _sample() -> Files:
     files = {path: with_digests(text, {}) for path, text in _data("sample.yaml")["files"].items()}
     files[GUEST_STATE] = guest_state(files)
+    accept_program(files)
     return files
+
+
+def accept_program(files: Files) -> None:
+    """Write the digest of the locked packages into the lock, and accept them."""
+    digest = re.compile(r"(?<=digest: )(<program>|sha256:[0-9a-f]{64})(?=\n  requirements)")
+    text = digest.sub("sha256:" + "0" * 64, files[PACKED])
+    program = LockedPackages.model_validate(yaml_text.load(text.encode(), "").data["program"])
+    files[PACKED] = digest.sub(program.computed_digest, files[PACKED])
+    accepted = re.compile(r"(?<=packed:program-35988fec: )\S+")
+    files[GEAR_STATE] = accepted.sub(program.computed_digest, files[GEAR_STATE])
 
 
 def sample() -> Files:
@@ -83,6 +100,10 @@ def with_digests(text: str, files: Files) -> str:
     """Return a text with digests of definitions and of files in place of ``<read>`` and the like."""
     for name, definition in _data("sample.yaml")["definitions"].items():
         text = text.replace(f"<{name}>", str(locked_tool(definition).digest))
+    file = LockedFile(
+        kind="file", path="/usr/bin/disk-server", sha256=f"sha256:{'1' * 64}", digest=NO_DIGEST
+    )
+    text = text.replace("<file>", file.computed_digest)
     for toolset in ("notes", "parked"):
         if (mark := f"<files of {toolset}>") in text:
             text = text.replace(mark, digest_of(files, toolset))
