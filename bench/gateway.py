@@ -12,6 +12,9 @@ is the SDK's own, for both the same.  Figures are medians in milliseconds.
 - *recorded call*: a Python tool in the sandbox, its workspace saved and committed; FastMCP runs its own
   in its process and keeps nothing.  What it is measured by is what FastMCP takes and, in the same
   run, our own isolated call and snapshot of one changed file, which are the other two columns.
+- *start a server*: an MCP server of npm from the cache in the sandbox, until it has listed its tools, compared with
+  the unsandboxed start of the same files, which may take 25 ms less, and with ``npx -y`` and a full cache of npm.  It
+  needs npm and its registry, and no fastmcp.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
@@ -39,14 +43,24 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
+from covalt_git.calls.mcp_calls import definition, list_tools
+from covalt_git.calls.server_programs import pin
+from covalt_git.connections.event_handlers import EventHandlers
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant
 from covalt_git.models.tool_properties import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.python_tool import run
+from covalt_git.sources.refresh import accept, find_source, refresh
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
+
+if TYPE_CHECKING:
+    from covalt_git.connections.definition import Definition
+    from covalt_git.grants.plans import GrantKind
 
 REPOSITORY = Path(__file__).parent.parent
 THEIRS = str(REPOSITORY / "bench" / "fastmcp_server.py")
@@ -55,6 +69,8 @@ FILES = 100
 FEW_TOOLS = 100
 LISTING = "list tools"
 ROWS = ("read a file", LISTING, "recorded call")
+STARTING = "start a server"
+STARTED = "@modelcontextprotocol/server-everything"
 IN_A_TOOLSET = 1_000
 """Tools of one toolset at most, so that its manifest stays within what one may hold."""
 CONFIG = """\
@@ -249,18 +265,63 @@ async def compared(
     return found
 
 
+def started(root: Path, rounds: int) -> list[float]:
+    """Measure the start of a server from the cache, without a sandbox, and by npx."""
+    create_project(root)
+    manifest = f"id: gear\nname: Gear\nversion: '1'\nmcp_servers:\n  - {{id: run, command: npx, args: [-y, '{STARTED}']}}\n"
+    (root / "toolsets/gear").mkdir(parents=True)
+    (root / "toolsets/gear/toolset.yaml").write_text(manifest)
+    workspace = root / "workspace"
+    workspace.mkdir()
+
+    def granted_as(kind: GrantKind) -> Definition:
+        add_grant(root, "gear", kind, "run", by="bench")
+        source = find_source(root, "gear", "run")
+        refresh(root, source, partial(list_tools, root=root), pin=pin)
+        new = find_source(root, "gear", "run")
+        accept(root, "gear", "run", {one.name: one.digest for one in new.to_accept})
+        toolset = read_toolset(root, "gear")
+        assert toolset.manifest is not None
+        (server,) = toolset.manifest.mcp_servers
+        return definition(
+            toolset, server, root=root, workspace=workspace, chat_id=None, command=None
+        )
+
+    def start(server: Definition) -> None:
+        CONNECTIONS.tools(server, handlers=EventHandlers())
+        CONNECTIONS.end(server.name)
+
+    unsandboxed = granted_as("unsandboxed")
+    sandboxed = granted_as("server")
+    by_npx = replace(unsandboxed, argv=("npx", "-y", STARTED), check=None)
+
+    def side(server: Definition) -> Side:
+        return lambda: run_sync(start, server)
+
+    sides = [side(server) for server in (sandboxed, unsandboxed, by_npx)]
+    try:
+        return anyio.run(timed, sides, rounds)
+    finally:
+        CONNECTIONS.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows", nargs="*", metavar="ROW")
-    parser.add_argument("--fastmcp", required=True, metavar="PYTHON")
+    parser.add_argument("--fastmcp", metavar="PYTHON", help="needed for all rows but the start")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--tools", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = [f"{row}, {way}" for way in ("stdio", "HTTP") for row in ROWS]
     wanted = [name for name in rows if not args.rows or any(one in name for one in args.rows)]
+    if wanted and args.fastmcp is None:
+        parser.error("--fastmcp is missing")
     found: dict[str, list[float]] = {}
-    for tools in sorted({FEW_TOOLS, args.tools}):
+    if any(one in STARTING for one in args.rows):
+        with tempfile.TemporaryDirectory() as folder:
+            found[STARTING] = started(Path(folder) / "project", max(3, args.rounds // 10))
+    for tools in sorted({FEW_TOOLS, args.tools}) if wanted else ():
         names = [name for name in wanted if tools == (args.tools if LISTING in name else FEW_TOOLS)]
         with tempfile.TemporaryDirectory() as folder:
             found |= anyio.run(measured, args, Path(folder) / "project", tools, names)
@@ -268,6 +329,9 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     print(f"{'':22}{'ours ms':>10}{'FastMCP ms':>12}{'call ms':>9}{'snapshot ms':>13}{'ratio':>8}")
+    if times := found.pop(STARTING, None):
+        ours, unsandboxed, npx = times
+        print(f"{STARTING}: {ours:.0f}, without a sandbox {unsandboxed:.0f}, npx -y {npx:.0f}")
     for name, (ours, theirs, *pieces) in found.items():
         shown = "".join(f"{one:{width}.2f}" for one, width in zip(pieces, (9, 13), strict=False))
         print(f"{name:22}{ours:10.2f}{theirs:12.2f}{shown:22}{ours / (theirs + sum(pieces)):8.2f}")

@@ -130,7 +130,7 @@ class ToolSource(NamedTuple):
         return self.toolset.enabled and self.server.enabled
 
 
-class Answer(NamedTuple):
+class ServerListing(NamedTuple):
     """What a server listed, None if it was not started, and what it is started from."""
 
     tools: dict[str, Listed] | None
@@ -231,12 +231,12 @@ def refresh(
     tools: dict[str, Listed] | None = None
     if program is None or program.computed_digest == digest:
         tools = _by_name(source.server, list_tools(source.toolset, source.server))
-    answer = Answer(tools, program)
-    return _write_lock(root, source, answer) if write else _compare(source, answer)
+    listing = ServerListing(tools, program)
+    return _write_lock(root, source, listing) if write else _compare(source, listing)
 
 
 @locks_toolsets
-def _write_lock(root: Path, source: ToolSource, answer: Answer) -> Refreshed:
+def _write_lock(root: Path, source: ToolSource, listing: ServerListing) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
@@ -252,7 +252,7 @@ def _write_lock(root: Path, source: ToolSource, answer: Answer) -> Refreshed:
     current = find_source(root, source.toolset.id, source.namespace)
     if current.server != source.server:
         raise StaleError(f"the declaration of the MCP server {source.server.id!r} has changed")
-    refreshed = _compare(current, answer)
+    refreshed = _compare(current, listing)
     assert refreshed.source.lock is not None
     # An equal lock is not written: watchers of the project would report a change.
     if refreshed.source.lock != current.lock:
@@ -260,13 +260,13 @@ def _write_lock(root: Path, source: ToolSource, answer: Answer) -> Refreshed:
     return refreshed
 
 
-def _compare(source: ToolSource, answer: Answer) -> Refreshed:
+def _compare(source: ToolSource, listing: ServerListing) -> Refreshed:
     old_lock, state = source.lock, source.toolset.state
     old = old_lock.entries if old_lock else {}
-    tools = answer.tools
+    tools = listing.tools
     if tools is None:
         tools = {**old_lock.tools, **old_lock.offers} if old_lock else {}
-    program = answer.program
+    program = listing.program
     # The accepted one is started until another is accepted.
     accepted = old_lock.accepted_program(state.accepted) if old_lock else None
     replaced = accepted if accepted != program and program is not None else None

@@ -132,7 +132,7 @@ def test_packages_of_pypi_are_wheels_with_the_hashes_of_all_platforms(
     )
 
 
-def test_a_source_distribution_is_refused_with_the_way_out(
+def test_a_source_distribution_is_refused_with_a_hint(
     registry: Registry, installer: Installer
 ) -> None:
     registry.file("said", "said-1.0.tar.gz", b"setup.py would run")
@@ -162,7 +162,7 @@ def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     registry.node_server("1.0.0", says="other")
     with_words(registry, "other")
 
-    with pytest.raises(CannotInstallError, match="other bytes than those that were pinned"):
+    with pytest.raises(CannotInstallError, match="other bytes than the pinned hashes"):
         cache.installed(program, installer)
     assert not folder.exists()
     assert left_over() == []
@@ -247,7 +247,7 @@ def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
 
 
 @pytest.mark.usefixtures("registry")
-def test_a_machine_without_npm_is_told_what_to_install(
+def test_the_hint_on_a_machine_without_npm_says_what_to_install(
     installer: Installer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -75,14 +75,14 @@ def files(index: str, name: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write the files of each package."""
-    wanted = json.loads(sys.argv[1])
-    pairs = [(index, name) for name in wanted["names"] for index in wanted["indexes"]]
+    request = json.loads(sys.argv[1])
+    pairs = [(index, name) for name in request["names"] for index in request["indexes"]]
     with ThreadPoolExecutor(_THREADS) as threads:
         listed = list(threads.map(lambda pair: files(*pair), pairs))
     by_name: dict[str, list[dict[str, Any]]] = {}
-    for (_, name), found in zip(pairs, listed, strict=True):
-        by_name.setdefault(name, []).extend(found)
-    Path(wanted["to"]).write_text(json.dumps(by_name), encoding="utf-8")
+    for (_, name), listing in zip(pairs, listed, strict=True):
+        by_name.setdefault(name, []).extend(listing)
+    Path(request["to"]).write_text(json.dumps(by_name), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def resolve(command: PackageCommand, installer: Installer, folder: Path) -> Lock
     """
     settings = _settings(installer)
     installer.report(f"resolving {', '.join(command.requirements)}")
-    _write_manifest(folder, command.requirements)
+    _write_manifest(folder, _dependencies(command.requirements))
     _npm(installer, folder, settings, "install", "--package-lock-only")
     lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
     places = {place: facts for place, facts in lock["packages"].items() if place}
@@ -97,8 +97,11 @@ def _install(
     program: LockedPackages, installer: Installer, folder: Path, settings: _Settings
 ) -> None:
     installer.report(f"installing {len(program.packages)} packages of npm")
-    _write_manifest(folder, program.requirements)
-    root = {"dependencies": _dependencies(program.requirements)}
+    # By their versions: npm compares a tag, such as latest, with what the registry has now.
+    names = map(package_name, program.requirements)
+    exact = {name: program.packages[f"node_modules/{name}"].version for name in names}
+    _write_manifest(folder, exact)
+    root = {"dependencies": exact}
     packages: dict[str, Any] = {"": root}
     for place, package in program.packages.items():
         facts: dict[str, Any] = {"version": package.version, **package.npm}
@@ -141,12 +144,12 @@ def _npm(installer: Installer, folder: Path, settings: _Settings, *arguments: st
         raise failure(installer.name, output)
 
 
-def _write_manifest(folder: Path, requirements: tuple[str, ...]) -> None:
+def _write_manifest(folder: Path, dependencies: dict[str, str]) -> None:
     manifest = {
         "name": "server",
         "version": "0.0.0",
         "private": True,
-        "dependencies": _dependencies(requirements),
+        "dependencies": dependencies,
     }
     (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
 
@@ -187,13 +190,13 @@ def _program(command: PackageCommand, folder: Path) -> str:
         listed = {own: bin_of} if isinstance(bin_of, str) else bin_of
         for key, path in listed.items():
             programs_by_name.setdefault(key, os.path.normpath(place / path))
-    wanted = command.program or name.rpartition("/")[2]
-    if wanted in programs_by_name:
-        return programs_by_name[wanted]
+    program = command.program or name.rpartition("/")[2]
+    if program in programs_by_name:
+        return programs_by_name[program]
     if command.program is None and len(set(programs_by_name.values())) == 1:
         return next(iter(programs_by_name.values()))
     raise CannotInstallError(
-        f"the package {name!r} has no program {wanted!r}",
+        f"the package {name!r} has no program {program!r}",
         hint=f"its programs are: {', '.join(sorted(programs_by_name)) or 'none'}; name one with --package",
     )
 

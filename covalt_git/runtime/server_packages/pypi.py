@@ -177,10 +177,10 @@ def _index_files(
     if not settings.indexes:
         return {}
     pages = folder / "index.json"
-    wanted = json.dumps({"indexes": settings.indexes, "names": names, "to": str(pages)})
+    request = json.dumps({"indexes": settings.indexes, "names": names, "to": str(pages)})
     source = _INDEX_FILES.read_text(encoding="utf-8")
     output = installer.run(
-        programs.python("-c", source, wanted),
+        programs.python("-c", source, request),
         folder,
         settings.hosts,
         env={},
@@ -253,15 +253,15 @@ def _only_source(installer: Installer, name: str) -> CannotInstallError:
 
 def _program(command: PackageCommand, folder: Path) -> str:
     name = package_name(command.requirements[0])
-    wanted = command.program or name
+    program = command.program or name
     scripts = Path(VENV, "bin")
-    if (folder / scripts / wanted).is_file() and wanted == Path(wanted).name:
-        return str(scripts / wanted)
+    if (folder / scripts / program).is_file() and program == Path(program).name:
+        return str(scripts / program)
     own = _scripts(folder, name)
     if command.program is None and len(own) == 1:
         return str(scripts / own[0])
     raise CannotInstallError(
-        f"the package {name!r} has no program {wanted!r}",
+        f"the package {name!r} has no program {program!r}",
         hint=f"its programs are: {', '.join(own) or 'none'}; name one with --from or --spec",
     )
 

@@ -97,12 +97,12 @@ class Installer(NamedTuple):
         output, end = os.pipe()
         level = sandbox_levels.level()
         if level == "full":
-            shown = (*readable, *installation(Path(path)), *map(Path, certificates.values()))
+            paths = (*readable, *installation(Path(path)), *map(Path, certificates.values()))
             text = self._in_sandbox(
                 ProgramSpec(
                     level,
                     self.toolset,
-                    readable=tuple(path.resolve() for path in shown if path.exists()),
+                    readable=tuple(path.resolve() for path in paths if path.exists()),
                     writable=(folder,),
                     hosts=tuple(hosts),
                 ),
@@ -224,10 +224,10 @@ def is_private(hosts: Sequence[str]) -> bool:
 def failure(name: str, output: Output) -> CannotInstallError:
     """Return the error of a step that failed, with the reason from its output."""
     for words, (what, hint) in _REASONS.items():
-        found = next((line for line in output.text.splitlines() if re.search(words, line)), None)
-        if found is not None:
+        line = next(filter(re.compile(words).search, output.text.splitlines()), None)
+        if line is not None:
             return CannotInstallError(
-                f"the packages of {name} cannot be installed: {what}: {_line(found)}", hint=hint
+                f"the packages of {name} cannot be installed: {what}: {_line(line)}", hint=hint
             )
     lines = [line for line in output.text.splitlines() if re.search("(?i)error|err!", line)]
     last = lines or [line for line in output.text.splitlines() if line.strip()] or ["no output"]
@@ -244,7 +244,7 @@ def _line(text: str) -> str:
 
 _REASONS = {
     r"EINTEGRITY|DO NOT MATCH THE HASHES|integrity checksum failed": (
-        "the registry has other bytes than those that were pinned",
+        "the registry has other bytes than the pinned hashes",
         "compare the package with its publisher; `covalt-git source refresh` shows what the registry has now",
     ),
     "ENOSPC|No space left|EFBIG|File too large|EDQUOT|quota exceeded": (

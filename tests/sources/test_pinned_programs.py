@@ -1,0 +1,198 @@
+"""What MCP servers are started from: a program runs once it is accepted, until another is accepted."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.calls.server_programs import NotPinnedError, ProgramChangedError, pinned_program
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant, add_grants
+from covalt_git.grants.plans import WantedGrant
+from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.runtime import sandbox_levels
+from covalt_git.runtime.server_packages import cache
+from covalt_git.sources.refresh import find_source
+from covalt_git.system.remove_tree import remove_tree
+from covalt_git.toolsets.toolset import read_toolset
+from tests.calls.conftest import World, make_world
+from tests.operations_client import Operations
+from tests.package_registry import Registry, used_registry
+
+SERVER = """#!{python}
+import json, sys
+for line in sys.stdin:
+    sent = json.loads(line)
+    if "id" not in sent:
+        continue
+    answers = {{
+        "initialize": {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}}}},
+        "tools/list": {{"tools": [{{"name": "said", "inputSchema": {{"type": "object"}}}}]}},
+        "tools/call": {{"content": [{{"type": "text", "text": "one"}}]}},
+    }}
+    method = sent["method"]
+    answer = {{"result": answers[method]}} if method in answers else {{"error": {{"code": -32601, "message": "?"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": sent["id"], **answer}}), flush=True)
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = make_world(tmp_path / "project")
+    yield world
+    CONNECTIONS.close()
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    if sandbox_levels.level() != "full" or shutil.which("npm") is None:
+        pytest.skip("packages of npm are installed in the sandbox level full")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with used_registry(monkeypatch) as registry:
+        yield registry
+
+
+def declare(world: World, command: str, args: str = "[]") -> None:
+    text = f"id: gear\nname: Gear\nversion: '1'\nmcp_servers:\n  - {{id: said, command: {command}, args: {args}, requires_confirmation: false}}\n"
+    world.write("gear/toolset.yaml", text)
+
+
+def refreshed(world: World, **request: Any) -> Any:
+    (outcome,) = Operations(world.root)("refresh_sources", sources=["gear/said"], **request)[
+        "sources"
+    ]
+    return outcome
+
+
+def accept(world: World) -> None:
+    source = find_source(world.root, "gear", "said")
+    Operations(world.root)(
+        "accept_tools",
+        toolset_id="gear",
+        namespace="said",
+        tools={one.name: one.digest for one in source.to_accept},
+        reason="a test",
+    )
+
+
+def said(world: World) -> Any:
+    outcome = world.call("said:said")
+    assert outcome.error is None, outcome.error
+    return outcome.call.result
+
+
+def test_packages_run_only_once_they_are_accepted_and_until_others_are_accepted(
+    world: World, registry: Registry
+) -> None:
+    registry.node_server("1.0.0", says="one")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+    # Nothing was started yet, so the list has the program and no tools.
+    first = refreshed(world)
+    assert [(one["name"], one["kind"]) for one in first["refreshed"]["source"]["to_accept"]] == [
+        (PROGRAM, "new")
+    ]
+    assert first["refreshed"]["source"]["tools"] == 0
+    accept(world)
+    assert refreshed(world, pinned=True)["refreshed"]["source"]["tools"] == 1
+    accept(world)
+    assert said(world) == "one"
+
+    registry.node_server("1.1.0", says="two")
+    assert refreshed(world, check=True)["failed"]
+    second = refreshed(world)
+
+    (change,) = second["refreshed"]["source"]["to_accept"]
+    assert (second["failed"], change["name"], change["kind"]) == (True, PROGRAM, "changed")
+    (packages,) = [part for part in change["parts"] if part["name"] == "packages"]
+    assert [row.split(" (")[0] for row in packages["before"]] == ["said 1.0.0", "words 1.0.0"]
+    assert [row.split(" (")[0] for row in packages["after"]] == ["said 1.1.0", "words 1.1.0"]
+    CONNECTIONS.close()
+    # Also on a machine without the cache, whose registry still has the accepted version.
+    remove_tree(cache.cache_folder())
+    assert said(world) == "one"
+    accept(world)
+    CONNECTIONS.close()
+    assert said(world) == "two"
+    assert not refreshed(world)["failed"]
+
+
+def test_accepting_at_once_lists_the_tools_after_the_program(
+    world: World, registry: Registry
+) -> None:
+    registry.node_server("1.0.0")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+
+    outcome = refreshed(world, accept=True, reason="a test")
+
+    assert (outcome["failed"], outcome["refreshed"]["source"]["accepted"]) == (False, 1)
+    assert said(world) == "one"
+
+
+def test_packages_without_an_accepted_lock_are_not_started(world: World) -> None:
+    declare(world, "uvx", "[said]")
+    for grant in ("server", "unsandboxed"):
+        add_grant(world.root, "gear", grant, "said", by="me")
+        toolset = read_toolset(world.root, "gear")
+        assert toolset.manifest is not None
+        with pytest.raises(NotPinnedError) as caught:
+            pinned_program(toolset, toolset.manifest.mcp_servers[0])
+        assert caught.value.hint == "covalt-git source refresh gear/said"
+
+
+def test_a_lock_of_other_packages_than_declared_is_not_used(
+    world: World, registry: Registry
+) -> None:
+    registry.node_server("1.0.0")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+    refreshed(world, accept=True, reason="a test")
+    declare(world, "npx", "[-y, other]")
+    toolset = read_toolset(world.root, "gear")
+    assert toolset.manifest is not None
+
+    with pytest.raises(NotPinnedError):
+        pinned_program(toolset, toolset.manifest.mcp_servers[0])
+
+
+def test_a_program_of_the_system_is_pinned_by_its_path_and_digest(
+    world: World, tmp_path: Path
+) -> None:
+    program = tmp_path / "said-server"
+    program.write_text(SERVER.format(python="/usr/bin/env python3"), encoding="utf-8")
+    program.chmod(0o755)
+    declare(world, str(program))
+    add_grant(world.root, "gear", "unsandboxed", "said", by="me")
+    refreshed(world, accept=True, reason="a test")
+    assert said(world) == "one"
+
+    CONNECTIONS.close()
+    program.write_text(program.read_text(encoding="utf-8") + "# updated\n", encoding="utf-8")
+    with pytest.raises(ProgramChangedError, match="has changed"):
+        world.call("said:said")
+    (change,) = refreshed(world)["refreshed"]["source"]["to_accept"]
+    assert (change["name"], [part["name"] for part in change["parts"]]) == (PROGRAM, ["sha256"])
+    accept(world)
+    assert said(world) == "one"
+
+
+def test_an_edited_lock_does_not_start_other_packages(world: World, registry: Registry) -> None:
+    registry.node_server("1.0.0")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+    refreshed(world, accept=True, reason="a test")
+    lock = world.root / "toolsets/locks/said.yaml"
+    lock.write_text(
+        lock.read_text(encoding="utf-8").replace(
+            "node_modules/said/cli.js", "node_modules/words/index.js"
+        ),
+        encoding="utf-8",
+    )
+    toolset = read_toolset(world.root, "gear")
+    assert toolset.manifest is not None
+
+    with pytest.raises(NotPinnedError):
+        pinned_program(toolset, toolset.manifest.mcp_servers[0])
