@@ -32,6 +32,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
@@ -58,6 +59,7 @@ def definition(
     check_again: Callable[[], None] = lambda: None,
     config: ProjectConfig | None = None,
     report: Callable[[str], None] = lambda _: None,
+    cancel: threading.Event | None = None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
 
@@ -97,7 +99,7 @@ def definition(
         may=may,
         lookup=Lookup(_declared(toolset, server) | {*extra}, store),
         limits=effective_limits(Limits(), (config or read_config(root)).limits),
-        pinned=pinned_program(toolset, server, report=report),
+        pinned=pinned_program(toolset, server, report=report, cancel=cancel),
     )
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
@@ -285,6 +287,7 @@ def _server_of_call(job: ToolRun, report: Callable[[str], None] = lambda _: None
         check_again=job.check_again,
         config=job.config,
         report=report,
+        cancel=job.follower.cancel,
     )
 
 

@@ -66,7 +66,11 @@ def pin(
 
 
 def pinned_program(
-    toolset: Toolset, server: McpServer, *, report: Callable[[str], None] = lambda _: None
+    toolset: Toolset,
+    server: McpServer,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+    cancel: threading.Event | None = None,
 ) -> PinnedProgram | None:
     """Return what the program of a server is started from; packages are installed again if the cache lacks them.
 
@@ -75,6 +79,7 @@ def pinned_program(
         NotPinnedError: if the lock has no accepted program for the declaration.
         ProgramChangedError: if the program of the system is not the accepted one.
         CannotInstallError: as :func:`pin`.
+        InstallCancelledError: if ``cancel`` is set while they are installed.
     """
     command = package_command(server)
     path = None if command is not None else _system_program(server)
@@ -89,7 +94,7 @@ def pinned_program(
     if command is not None:
         if not isinstance(program, LockedPackages) or not _is_of(program, command):
             raise _not_pinned(toolset, server, "packages")
-        installer = _installer(toolset, server, report)
+        installer = _installer(toolset, server, report, cancel)
         installed = cache.installed(program, installer)
         return PinnedProgram(
             installed.argv,
@@ -166,7 +171,12 @@ def _sha256(path: Path) -> str:
     return digest
 
 
-def _installer(toolset: Toolset, server: McpServer, report: Callable[[str], None]) -> Installer:
+def _installer(
+    toolset: Toolset,
+    server: McpServer,
+    report: Callable[[str], None],
+    cancel: threading.Event | None = None,
+) -> Installer:
     from covalt_git.runtime.server_packages.steps import Installer  # noqa: PLC0415 - as above
 
     may = granted(toolset.id, toolset.state, toolset.digest)
@@ -176,5 +186,5 @@ def _installer(toolset: Toolset, server: McpServer, report: Callable[[str], None
         ToolsetCopy.of(toolset),
         unsandboxed=grant is not None and grant.sandbox is None,
         report=report,
-        cancel=threading.Event(),
+        cancel=cancel or threading.Event(),
     )

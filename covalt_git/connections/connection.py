@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 START_S = 180.0
-"""Time limit of a start in seconds; npx may have to download the server first."""
+"""Time limit of a start in seconds; its packages may have to be installed again first."""
 
 IDLE_S = 300.0
 """Seconds without use after which a server is stopped."""

@@ -118,12 +118,14 @@ def test_packages_of_pypi_are_wheels_with_the_hashes_of_all_platforms(
 ) -> None:
     with_words(registry)
     registry.file("words", "words-1.0-cp311-cp311-win_amd64.whl", b"another platform's")
+    (cache.cache_folder() / ".new-killed").mkdir(parents=True)  # of a killed process
 
     program = resolved(installer, "uvx", "said")
 
     assert printed(program, installer) == "one\n"
     assert set(program.packages) == {"said", "words"}
     assert len(program.packages["words"].hashes) == 2
+    assert left_over() == []
     assert program.program == "venv/bin/said"
     assert "127.0.0.1" not in program.model_dump_json()
     assert (

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 import sys
 import sysconfig
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.json_values import canonical_json
 from covalt_git.runtime.environments import CannotInstallError, install_lock
 from covalt_git.runtime.server_packages import npm, pypi
-from covalt_git.system import atomic_write, private_files
+from covalt_git.system import atomic_write, locked_folder, private_files
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ FORMAT = 1
 
 _ECOSYSTEMS = {"npm": npm, "pypi": pypi}
 _BYTECODE = "__pycache__"
+_NEW = ".new-"
+"""Beginning of the names of folders that are not complete."""
 
 
 class Installed(NamedTuple):
@@ -127,18 +128,11 @@ def _new_folder(installer: Installer) -> Iterator[Path]:
     parent = cache_folder()
     try:
         parent.mkdir(0o700, parents=True, exist_ok=True)
-        folder = parent / f".{secrets.token_hex(8)}"
-        folder.mkdir(0o700)
+        locked_folder.clear(parent, _NEW)  # of killed processes
+        with locked_folder.create(parent, _NEW) as folder:
+            yield folder
     except OSError as error:
         raise _not_written(installer, error) from None
-    try:
-        yield folder
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise _not_written(installer, error) from None
-    finally:
-        remove_tree(folder)
 
 
 def _not_written(installer: Installer, error: OSError) -> CannotInstallError:
