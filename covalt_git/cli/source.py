@@ -60,7 +60,8 @@ def refresh_sources(
 ) -> None:
     """List the tools of MCP servers again, and print the changes.
 
-    New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
+    Packages of servers (npx, uvx) are resolved and installed first; a server starts from them once you accept
+    them.  New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
     `source accept`.  The lists are stored in toolsets/locks.  Exits with 1 if a tool is not accepted or a
     server cannot be reached.
 
