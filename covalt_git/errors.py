@@ -153,16 +153,16 @@ class UnknownNameError(CovaltError):
         self,
         kind: str,
         name: str,
-        known: Iterable[str],
+        names: Iterable[str],
         *,
         list_with: str,
         is_harmless: Callable[[str], bool] | None = None,
     ) -> None:
-        known = list(known)
+        existing = list(names)
         # Users often leave out the namespace of a tool.
-        in_full = (existing for existing in known if existing.endswith(f":{name}"))
+        in_full = (full for full in existing if full.endswith(f":{name}"))
         # A complete name that lacks only its namespace is not misspelt, so its tool is meant.
-        nearest = next(in_full, None) or nearest_harmless(name, known, is_harmless or bool)
+        nearest = next(in_full, None) or nearest_harmless(name, existing, is_harmless or bool)
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
         self.code = f"unknown_{kind.replace(' ', '_')}"

@@ -13,6 +13,8 @@ MAY = {
     "covalt_git/system/programs.py": {"subprocess.Popen", "subprocess.run"},
     # The SDK starts an MCP server that the user trusts, in a folder that is never the current one.
     "covalt_git/connections/transports.py": {"stdio_client"},
+    # A process of the fork server, which has entered the sandbox, becomes the program of an MCP server.
+    "covalt_git/runtime/processes/server_program.py": {"os.execve"},
 }
 
 SAFE = {"DEVNULL", "PIPE", "STDOUT", "CompletedProcess", "SubprocessError", "TimeoutExpired"}

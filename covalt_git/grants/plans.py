@@ -139,17 +139,17 @@ def plan_grants(
         UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
         CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
     """
-    wanted: dict[tuple[GrantKind, str], WantedGrant] = {}
+    merged: dict[tuple[GrantKind, str], WantedGrant] = {}
     for grant in requested:
-        earlier = wanted.get((grant.kind, grant.name), grant)
-        wanted[grant.kind, grant.name] = grant._replace(
+        earlier = merged.get((grant.kind, grant.name), grant)
+        merged[grant.kind, grant.name] = grant._replace(
             hosts=tuple(sorted({*earlier.hosts, *grant.hosts})),
             folders=tuple(sorted({*earlier.folders, *grant.folders})),
             secrets=tuple(sorted({*earlier.secrets, *grant.secrets})),
         )
     grants, decided = dict[str, Grant](), dict[str, Grant]()
     timestamp = timestamps.now()  # of one decision, however many grants it has
-    for (kind, name), new in wanted.items():
+    for (kind, name), new in merged.items():
         _check_grantable(toolset, kind, name)
         facts = {"kind": kind, "granted_at": timestamp, "granted_by": by}
         added = _GRANT.validate_python(facts | _covered(toolset, new))

@@ -45,18 +45,18 @@ def _prefix(program: Path) -> list[Path]:
 
 def _interpreters(program: Path) -> list[Path]:
     """Return the interpreter of a script, and that of a virtual environment."""
-    found: list[Path] = []
+    interpreters: list[Path] = []
     settings = program.parent.parent / "pyvenv.cfg"
     if settings.is_file():
         for line in settings.read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, folder = line.partition("=")
             if name.strip() == "home":
-                found.append(Path(folder.strip()) / "python3")
+                interpreters.append(Path(folder.strip()) / "python3")
     with program.open("rb") as file:
         first = file.readline(256)
     if first.startswith(b"#!"):
         words = shlex.split(first[2:].decode("utf-8", "replace"))
         if words and words[0].endswith("/env"):
             words = [path for path in map(programs.find, words[1:2]) if path]
-        found += map(Path, words[:1])
-    return found
+        interpreters += map(Path, words[:1])
+    return interpreters
