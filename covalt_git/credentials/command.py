@@ -15,16 +15,16 @@ import shlex
 import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.system import links, programs
+from covalt_git.system import programs
+from covalt_git.system.argument_paths import leads_into, paths
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consent, Consents, UnreadableConsentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _SECONDS = 30.0  # the user may have to touch a security key
@@ -32,11 +32,6 @@ _MAX_VALUE = 64 << 10
 _MAX_STDERR = 4 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "allowed-commands"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_FILE_URL = re.compile(r"file:(?://[^/]*)?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
-"""Also as a part of another scheme, such as ``git+file:``; programs ignore its host."""
-
-_BETWEEN_PATHS = re.compile(r"[\s=:,;|&<>(){}'\"`@]+")
 
 
 class SecretCommandError(CovaltError):
@@ -160,20 +155,13 @@ class SecretCommand(NamedTuple):
                 hint="use a program in an absolute folder of PATH, or its absolute path",
             )
         for part in (program, *arguments):
-            if any(self._leads_into_the_project(path) for path in _paths(part)):
+            if any(leads_into(path, self.root) for path in paths(part)):
                 raise SecretCommandError(
                     f"the secret_command of covalt.yaml uses {part!r}, which is in the project:"
                     " a pull could change it",
                     hint="move it out of the project, and use its absolute path",
                 )
         return [program, *arguments]
-
-    def _leads_into_the_project(self, path: str) -> bool:
-        """Return whether a path is in the project, or passes through it by a link."""
-        return any(
-            place.is_relative_to(self.root) or _is_same(place, self.root)
-            for place in links.visited(path)
-        )
 
     def _run(self, argv: Sequence[str], name: str) -> tuple[int, bytes, bytes]:
         """Return exit code, stdout, and the part of stderr that may be shown."""
@@ -223,32 +211,6 @@ class SecretCommand(NamedTuple):
             hint=f"covalt-git secret check {name}",
             stderr=stderr,
         )
-
-
-def _paths(argument: str) -> Iterator[str]:
-    """Yield the texts of an argument that can be paths, seen from ``/``: ``FILE``, ``NAME=FILE``, ``-fFILE``, a list."""
-    url = _FILE_URL.search(argument)
-    if url is not None:
-        yield from _paths(unquote(url["path"]))
-    elif _URL.match(argument):
-        return
-    # The rest of the argument as well: names of folders can have spaces, commas and the like.
-    rests = (argument[gap.end() :] for gap in _BETWEEN_PATHS.finditer(argument))
-    # More texts than there are paths: what is no path leads nowhere, and a missed one could be changed by a
-    # pull.
-    for text in (argument, *rests, *_BETWEEN_PATHS.split(argument)):
-        yield text
-        if text.startswith("-"):
-            yield text[2:]
-            yield "/" + text.partition("/")[2]
-
-
-def _is_same(place: Path, root: Path) -> bool:
-    """Return whether two paths are one folder, as ``/P`` and ``/p`` are where the file system ignores case."""
-    try:
-        return os.path.samestat(place.lstat(), root.stat())
-    except (OSError, ValueError):
-        return False
 
 
 def forbid_all(root: Path) -> bool:
