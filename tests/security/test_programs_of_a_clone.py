@@ -1,6 +1,7 @@
 """Programs that we start with the user's account: neither the current folder nor its files decide what they do."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -185,4 +186,17 @@ def test_a_granted_server_finds_no_program_in_a_relative_folder_of_the_path(
         connections.begin(defined)
     connections.close()
 
+    assert not canary.exists()
+
+
+def test_python_m_covalt_git_imports_nothing_of_the_current_folder(
+    clone: Path, canary: Path
+) -> None:
+    (clone / "click.py").write_text(f"open({str(canary)!r}, 'w')\nraise SystemExit")
+    path = os.pathsep.join(filter(None, sys.path))
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": path}
+    command = [sys.executable, "-m", "covalt_git", "--version"]
+    shown = subprocess.run(command, cwd=clone, env=env, capture_output=True, check=True)
+
+    assert b"covalt-git" in shown.stdout
     assert not canary.exists()
