@@ -14,6 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from covalt_git.access.loaded_code import code_words, loaded_by
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url, login_message, without_login
@@ -69,10 +70,13 @@ _OF_EDITOR = re.compile(
 Source: code.visualstudio.com/docs/reference/variables-reference.
 """
 
-_FOLDERS_OF_EDITOR: Final = {
-    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), "${workspace}"),
+_FOLDERS_OUTSIDE: Final = {
     "userHome": "${env:HOME}",
     **dict.fromkeys(("pathSeparator", "/"), "/"),
+}
+_FOLDERS_OF_EDITOR: Final = {
+    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), "${workspace}"),
+    **_FOLDERS_OUTSIDE,
 }
 
 
@@ -368,6 +372,7 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
         if host.own_folder in text:
             message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
             yield Note((*server.loc, *loc), message)
+    code = _code_places(host, server.value) if host.folder else frozenset()
     for loc, text in texts(server.value) if host.folder else ():
         for variable in _OF_EDITOR.finditer(text):
             other = _FOLDERS_OF_EDITOR.get(variable["name"])
@@ -377,13 +382,30 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
                 continue
             elif other is None:
                 message = f"{variable[0]} has a value in {host.title} only, and stays as text"
+            elif loc in code:
+                fate = (
+                    f"{loc[1]} is left out"
+                    if loc[0] == host.env
+                    else f"{variable[0]} stays as text"
+                )
+                message = f"{fate}: a server must load no code from the workspace, where tools write; put it into the toolset"
             else:
                 message = f"{variable[0]} is $workspace, the folder of the chat"
             yield Note((*server.loc, *loc), message)
 
 
+def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
+    """Return the places in a server of the words and variables that programs load code by."""
+    argv = [server.get(host.command, ""), *(server.get("args") or ())]
+    words = [("args", at - 1) if at else (host.command,) for at in code_words(argv)]
+    return frozenset(
+        (*words, *((host.env, name) for name in server.get(host.env) or () if loaded_by(name)))
+    )
+
+
 def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
     to_reference = partial(_to_reference, host, inputs)
+    code = _code_places(host, server.value) if host.folder else frozenset()
     key = host.url_key(server)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
@@ -395,6 +417,13 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
     elif key is None:
         output.copy(server, {host.command: "command", "args": "args"}, to_reference)
     if key is None:
+        for loc in code:
+            if loc[0] == "args":
+                word = server["args"][int(loc[1])].value
+                output.value["args"][loc[1]] = to_reference(word, folders=_FOLDERS_OUTSIDE)
+            elif loc[0] == host.command:
+                word = server[host.command].value
+                output.value["command"] = to_reference(word, folders=_FOLDERS_OUTSIDE)
         # A server of a toolset starts in no folder of a chat, so the editor's folder would be another one.
         if not (host.folder and _starts_in_folder(server.peek("cwd"))):
             output.copy(server, {"cwd": "cwd"}, to_reference)
@@ -413,8 +442,10 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.set("transport", server[word], transport)
             break
     for variable, value in server.entries(host.env) if key is None else ():
-        if _ENV_NAME.fullmatch(variable):
-            output.node("env").set(variable, value, to_reference(value.value))
+        reference = to_reference(value.value)
+        is_code = (host.env, variable) in code and "${workspace}" in reference
+        if _ENV_NAME.fullmatch(variable) and not is_code:
+            output.node("env").set(variable, value, reference)
     variables, is_of_environment, _ = host.env_names or ("", "", "")
     for item in server.parts(variables) if variables and key is None else ():
         if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
@@ -465,7 +496,14 @@ def _read_header_variables(host: Host, output: Node, server: Part) -> None:
         output.node("headers").set(name, variable, f"${{env:{variable.value}}}")
 
 
-def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: str = "") -> str:
+def _to_reference(
+    host: Host,
+    inputs: Mapping[str, str],
+    text: str,
+    *,
+    style: str = "",
+    folders: Mapping[str, str] = _FOLDERS_OF_EDITOR,
+) -> str:
     """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
     style = style or host.style
     text = _INPUT.sub(
@@ -485,7 +523,7 @@ def _to_reference(host: Host, inputs: Mapping[str, str], text: str, *, style: st
     # They look like variables of the environment, and would become secrets that the user has to set.
     for variable in _OF_EDITOR.finditer(text) if host.folder else ():
         name = variable["name"]
-        other = _FOLDERS_OF_EDITOR.get(name, f"$${variable[0][1:]}")
+        other = folders.get(name, f"$${variable[0][1:]}")
         pieces += [_escaped(text[end : variable.start()]), other]
         end = variable.end()
     return "".join([*pieces, _escaped(text[end:])])

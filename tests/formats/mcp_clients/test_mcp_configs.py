@@ -411,6 +411,27 @@ def test_predefined_variables_of_vscode_are_no_secrets() -> None:
     assert any(one.startswith("${workspaceFolder} is left out") for one in notes)
 
 
+def test_code_in_the_folder_of_the_editor_is_not_read_from_the_workspace() -> None:
+    servers = {
+        "a": {"command": "python", "args": ["${workspaceFolder}/a.py", "${workspaceFolder}"]},
+        "b": {"command": "${workspaceRoot}/b"},
+        "c": {"command": "uv", "args": ["--directory", "${cwd}", "run", "c.py"]},
+        "d": {"command": "d", "env": {"PYTHONPATH": "${workspaceFolder}/src", "FILE": "${cwd}/d"}},
+    }
+    toolset, notes = imported(servers)
+    a, b, c, d = toolset["mcp_servers"]
+
+    assert a["args"] == ["$${workspaceFolder}/a.py", "${workspace}"]
+    assert b["command"] == "$${workspaceRoot}/b"
+    assert c["args"][1] == "$${cwd}"
+    assert d["env"] == {"FILE": "${workspace}/d"}
+    reason = "a server must load no code from the workspace, where tools write"
+    assert [one.partition(": ")[0] for one in notes if reason in one] == [
+        *("${workspaceFolder} stays as text", "${workspaceRoot} stays as text"),
+        *("${cwd} stays as text", "PYTHONPATH is left out"),
+    ]
+
+
 def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
     inputs = [
         {"type": "promptString", "id": "db-key", "password": True},
