@@ -16,6 +16,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
+from covalt_git.system.argument_paths import BETWEEN_PATHS
 from covalt_git.templating.references import Reference, references
 from covalt_git.text import display
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import McpServer
 
 _MANIFEST = "toolset.yaml"
-_BETWEEN_WORDS = re.compile(r"[\s=:,;]+")
+_BETWEEN_WORDS = re.compile(f"[{BETWEEN_PATHS}]+")
+_ALL_FILES = re.compile(r"\$(?:toolset|\{toolset\}?)\Z")  # a brace can end the word
 
 
 def grant_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
@@ -110,6 +112,8 @@ def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterato
         yield _plain(server.cwd)
     for text in (server.command or "", *server.args, *server.env.values()):
         for word in {text, *_BETWEEN_WORDS.split(text)} - {""}:
+            if _ALL_FILES.search(_plain(word)):
+                yield ""
             # `python -m package.module` names a file by dots.
             for path in (word, word.replace(".", "/"), f"{word.replace('.', '/')}.py"):
                 yield from (_plain(posixpath.join(start, path)) for start in starts)

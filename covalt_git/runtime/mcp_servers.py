@@ -7,6 +7,7 @@ from the granted files.
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,17 @@ from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import rule_of
+from covalt_git.access.loaded_code import Places, Refusal, refusals
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.pool import ProgramSpec
 from covalt_git.runtime.sandbox.system_files import FOLDERS
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
+from covalt_git.system import private_files, programs
 from covalt_git.templating.references import Reference, split
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from covalt_git.http_tools.secret_lookup import Lookup
     from covalt_git.models.tool_properties import Limits
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.models.toolset_state import ProgramSandbox
+    from covalt_git.models.toolset_state import ProcessGrant, ProgramSandbox
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -71,7 +75,7 @@ def definition(
     Raises:
         SecretMissingError: if a reference has no value.
         UnfitSecretError: if a value cannot be sent.
-        CovaltError: ``server_in_workspace``, if it would start in the workspace.
+        CovaltError: ``server_in_project`` or ``server_in_workspace``, if it would load what can change there.
         BadHostError: if its URL has no valid host.
     """
     copy = ToolsetCopy.of(toolset)
@@ -103,7 +107,11 @@ def definition(
         env = {**also, **settings(server.env)}
         if pinned is not None:
             server = server.model_copy(update={"command": pinned.argv[0], "args": pinned.args})
-        launched = _launch(name, server, copy, workspace, filled, env)
+        launched = _launch(
+            name, server, copy, workspace, filled, env, sandboxed=sandbox is not None
+        )
+        if grant is not None:
+            _check_covered(name, server, launched, copy, grant)
         if pinned is not None:
             argv = (*pinned.argv, *launched.argv[1:])
             launched = replace(launched, argv=argv, check=pinned.check)
@@ -218,26 +226,44 @@ def _launch(
     copy: ToolsetCopy,
     workspace: Path,
     filled: Callable[[str], str],
-    env: dict[str, str],
+    env: Mapping[str, str],
+    *,
+    sandboxed: bool,
 ) -> Definition:
     """Return how a stdio server is launched: its command, folder and environment.
 
-    Words of the command that are files of the toolset become absolute paths.  Without ``cwd`` it starts in an
-    empty folder: in the toolset's, it could load other files than those it names.
+    Paths of the toolset's folder, and words of the command that are files of the toolset, become paths in the copy.
+    Without ``cwd`` it starts in an empty folder: in the toolset's, it could load other files than those it names.
+
+    Raises:
+        CovaltError: ``server_in_project`` or ``server_in_workspace``, if it would load what can change there;
+            ``server_folder``, if it would start outside of the copy.
     """
-    cwd = None if server.cwd is None else copy.folder / filled(server.cwd)
-    if cwd is not None and cwd.resolve().is_relative_to(workspace.resolve()):
+    cwd = None if server.cwd is None else copy.folder / copy.in_copy(filled(server.cwd))
+    start = cwd or private_files.cache_folder() / "servers" / "empty"
+    places = Places(name.root.resolve(), copy.folder, workspace.absolute(), start)
+    # Not by its end alone: a path through a link would be another one after the link has changed.
+    if cwd is not None and not Path(os.path.normpath(cwd)).is_relative_to(copy.folder):
+        where = sorted(places.named_in(str(cwd)))
+        if where:
+            raise _refused(name, server, Refusal(("cwd",), where[0], "files of its current folder"))
         raise CovaltError(
-            f"the MCP server {name} would start in the workspace, where tools write what it may load",
-            hint="leave cwd out, and pass $workspace as an argument",
-            code="server_in_workspace",
+            f"the MCP server {name} would start in {server.cwd!r}, which is not in its toolset",
+            hint=f"leave cwd out, or move the folder into toolsets/{name.toolset_id}",
+            code="server_folder",
+            http_status=409,
         )
-    command, *args = (filled(text) for text in (server.command or "", *server.args))
+    env = {variable: copy.in_copy(text) for variable, text in env.items()}
+    command, *args = (copy.in_copy(filled(text)) for text in (server.command or "", *server.args))
     if cwd is None:
         paths = {file.path for file in copy.files}
         args = [str(copy.folder / word) if word in paths else word for word in args]
         if "/" in command and command in paths:
             command = str(copy.folder / command)
+    # The program's file, as a folder of PATH can be in the project.
+    program = programs.find(command) or command
+    for refusal in refusals((program, *args), env, places, sandboxed=sandboxed):
+        raise _refused(name, server, refusal)
     texts = (command, *args, *env.values(), str(cwd))
     return Definition(
         name,
@@ -248,3 +274,34 @@ def _launch(
         toolset=copy if any(str(copy.folder) in text for text in texts) else None,
         workspace=workspace,
     )
+
+
+def _refused(name: Name, server: McpServer, refusal: Refusal) -> CovaltError:
+    message = f"the MCP server {name} is not started: {refusal.key} {refusal.why(server)}"
+    hint = refusal.hint(name.toolset_id, server)
+    if refusal.place == "project":
+        return CovaltError(message, hint=hint, code="server_in_project", http_status=409)
+    return CovaltError(message, hint=hint, code="server_in_workspace", http_status=409)
+
+
+def _check_covered(
+    name: Name, server: McpServer, launched: Definition, copy: ToolsetCopy, grant: ProcessGrant
+) -> None:
+    """Check that the grant covers the files of the toolset that a text names once its references are filled in.
+
+    The grant's facts are of the declared texts, in which a reference can hide a path.
+    """
+    places = Places(name.root, copy.folder, copy.folder, copy.folder)
+    declared = dict(enumerate((server.command or "", *server.args))) | server.env
+    for key, text in (dict(enumerate(launched.argv)) | dict(launched.env)).items():
+        for path in places.of_copy(text):
+            for file in copy.files:
+                covered = file.path in grant.files or file.path == MANIFEST
+                if not covered and Path(file.path).is_relative_to(path):
+                    raise CovaltError(
+                        f"the MCP server {name} is not started: {declared.get(key, key)!r} names {file.path!r} of its toolset,"
+                        " which its grant does not cover",
+                        hint=f"write {file.path}, or $toolset/{file.path} in a variable, without a reference",
+                        code="server_not_covered",
+                        http_status=409,
+                    )

@@ -16,6 +16,7 @@ from covalt_git.checks.effects import check_effects, check_server_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
+from covalt_git.checks.program_code import check_program_code
 from covalt_git.checks.program_grants import check_program_grants
 from covalt_git.checks.stored_schemas import current_schema
 from covalt_git.checks.text_files import (
@@ -266,6 +267,7 @@ def read_toolset(
             problems += check_server_effects(manifest, server_tools)
             for lock in locks.values():
                 problems += check_lock(lock, declared)
+        problems += check_program_code(manifest, effective_state, root, folder)
         problems += check_aliases(state)
         problems += check_program_grants(state, toolset_id)
         offers = {

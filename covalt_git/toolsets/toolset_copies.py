@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write, file_lock, private_files
+from covalt_git.system.argument_paths import BETWEEN_PATHS
 from covalt_git.system.file_cache import Facts, walk
 from covalt_git.system.remove_tree import remove_tree
 
@@ -99,6 +101,24 @@ class ToolsetCopy:
     def bytecode(self) -> Path:
         """The folder where unsandboxed programs store the bytecode of this copy and of their imports."""
         return self.cache.with_name("bytecode")
+
+    def in_copy(self, text: str) -> str:
+        """Return a text in which the paths of the toolset's own folder are those of the copy.
+
+        A path that leaves the folder by ``..`` stays, and so does another one that leads there by a link, unless it is
+        all of the text.
+        """
+        if text.startswith("/") and "\0" not in text:
+            end = Path(os.path.realpath(text))
+            if end.is_relative_to(self.source.resolve()):
+                return str(self.folder / end.relative_to(self.source.resolve()))
+        for source in {str(self.source), str(self.source.resolve())}:
+            path = rf"(\A-\w|\A|[{BETWEEN_PATHS}]|file://[^/]*){re.escape(source)}((?:/[^{BETWEEN_PATHS}]*)?)"
+            text = re.sub(rf"{path}(?=\Z|[{BETWEEN_PATHS}])", self._moved, text)
+        return text
+
+    def _moved(self, path: re.Match[str]) -> str:
+        return path[0] if ".." in path[2].split("/") else f"{path[1]}{self.folder}{path[2]}"
 
     def make(self) -> None:
         """Write the copy, unless this process has already verified it.

@@ -48,7 +48,7 @@ name: Demo
 version: "1"
 secrets: [WEB_KEY]
 mcp_servers:
-  - {{id: first, {PROGRAM}, cwd: tools, env: {{SAID: {folder}/said.txt, PLACE: $workspace/here}}, {FREE}}}
+  - {{id: first, {PROGRAM}, cwd: tools, env: {{SAID: {folder}/said.txt}}, {FREE}}}
   - {{id: careful, {PROGRAM}}}
   - {{id: keyed, {PROGRAM}, env: {{KEY: "${{WEB_KEY}}"}}, {FREE}}}
 """
@@ -232,7 +232,6 @@ def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
         json.loads(result(world, f"{server}:environment")) for server in ("first", "keyed")
     )
 
-    assert first["PLACE"] == f"{world.workspace}/here"
     assert "WEB_KEY" not in first
     assert keyed["KEY"] == "***"
     assert SECRET not in world.git("log", "--format=%B", "main")
@@ -376,7 +375,7 @@ def test_a_server_cannot_replace_its_own_files_nor_those_of_the_next_start(runs:
 
 
 def test_a_program_outside_of_the_toolset_fails_with_the_grant_of_its_folder(runs: World) -> None:
-    outside = runs.root / "elsewhere"
+    outside = runs.root.parent / "elsewhere"
     outside.mkdir()
     (outside / "server.py").write_text("print(1)")
     runs.edit("demo/toolset.yaml", "server/running.py, $workspace", f"{outside}/server.py")

@@ -1,8 +1,18 @@
+import json
+import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from covalt_git.access.grants import Granted
+from covalt_git.access.loaded_code import code_words
+from covalt_git.connections.definition import Definition
 from covalt_git.credentials.values import SecretStore
+from covalt_git.errors import CovaltError
 from covalt_git.http_tools.secret_lookup import Lookup
+from covalt_git.models.server_definition import grant_facts, references_of
+from covalt_git.models.toolset_state import ProcessGrant, ProgramSandbox
 from covalt_git.runtime import mcp_servers
 from covalt_git.toolsets.toolset import read_toolset
 
@@ -38,3 +48,152 @@ def test_an_optional_variable_or_header_that_is_not_set_is_left_out(root: Path) 
     assert web.headers == {"X-Place": "p"}
     assert program.env == {"MODE": "", "LEVEL": "a"}
     assert toolset.problems == ()
+
+
+PROGRAM = "/usr/bin/python3"
+FIELDS: dict[str, dict[str, Any]] = {
+    # the text of each field, where "@" is the spelling of a path
+    "command": {"command": "@"},
+    "script": {"command": PROGRAM, "args": ["@", "x"]},
+    "module folder": {"command": "uv", "args": ["--directory", "@", "run", "server.py"]},
+    "code": {"command": "/bin/sh", "args": ["-c", "exec python3 '@'"]},
+    "argument": {"command": PROGRAM, "args": ["-m", "json", "@"]},
+    "PYTHONPATH": {"command": PROGRAM, "args": ["-m", "json"], "env": {"PYTHONPATH": "@"}},
+    "MEMORY_FILE": {"command": PROGRAM, "args": ["-m", "json"], "env": {"MEMORY_FILE": "@"}},
+    "cwd": {"command": PROGRAM, "args": ["-m", "json"], "cwd": "@"},
+}
+PLACES = {
+    "project": "mcp",
+    "toolset": "toolsets/far/lib",
+    "workspace": "data/workspace",
+    "data": "data",
+    "link": "../link/mcp",
+}
+SPELLINGS = {
+    "absolute": "{root}/{place}/x.py",
+    "variable": "${{PWD}}/{place}/x.py",
+    "list": "/opt:{root}/{place}/x.py",
+    "option": "--x={root}/{place}/x.py",
+    "dots": "{root}/toolsets/../{place}/x.py",
+}
+
+
+def expected(field: str, place: str, *, sandboxed: bool) -> str:
+    """Return the code of the error, or nothing if the server is started."""
+    if place == "toolset":
+        return ""  # of the copy
+    place = "workspace" if place == "workspace" else "project"
+    is_data = field in {"argument", "MEMORY_FILE"}
+    if is_data and (sandboxed or (place, field) == ("workspace", "argument")):
+        return ""
+    return f"server_in_{place}"
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize("spelling", [*SPELLINGS, "$workspace"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("field", FIELDS)
+def test_no_code_of_the_project_or_the_workspace_is_loaded(
+    root: Path, monkeypatch: pytest.MonkeyPatch, field: str, place: str, spelling: str, *, sandboxed: bool
+) -> None:  # fmt: skip
+    if field in {"command", "cwd"} and spelling in {"list", "option"}:
+        pytest.skip("such a text is no path there")
+    if (field, place, spelling) == ("code", "toolset", "dots"):
+        pytest.skip("only a text that is nothing but a path is replaced if it has ..")
+    if (spelling == "$workspace") != (place == "workspace") and spelling in {"$workspace", "dots"}:
+        pytest.skip("the same as another row")
+    monkeypatch.setenv("PWD", str(root))
+    monkeypatch.chdir(root)
+    (root.parent / "link").symlink_to(root)
+    for inner in (*PLACES.values(), "data/workspace/sub"):
+        (root / inner).mkdir(parents=True, exist_ok=True)
+        (root / inner / "x.py").write_text("print(1)")
+        (root / inner / "x.py").chmod(0o755)
+    text = "$workspace/x.py"
+    if spelling != "$workspace":
+        text = SPELLINGS[spelling].format(root=root, place=PLACES[place])
+    if field == "cwd":
+        text = text.removesuffix("/x.py")
+    declared = json.loads(json.dumps(FIELDS[field]).replace("@", text))
+    code = ""
+    try:
+        launched = defined(root, declared, sandboxed=sandboxed)
+    except CovaltError as error:
+        code = error.code
+    else:
+        texts = [*launched.argv, *launched.env.values(), str(launched.cwd)]
+        copy = str(launched.toolset.folder) if launched.toolset else "no copy"
+        assert (place == "toolset") == any(f"{copy}/lib" in item for item in texts)
+
+    assert code == expected(field, place, sandboxed=sandboxed)
+
+
+def defined(root: Path, declared: dict[str, Any], *, sandboxed: bool) -> Definition:
+    """Return the definition of a server with such a grant."""
+    (root / "toolsets/far").mkdir(exist_ok=True)
+    server = json.dumps({"id": "far", **declared})
+    text = f"id: far\nname: Far\nversion: '1'\nmcp_servers: [{server}]\n"
+    (root / "toolsets/far/toolset.yaml").write_text(text, encoding="utf-8")
+    toolset = read_toolset(root, "far")
+    assert toolset.manifest is not None
+    (server_of,) = toolset.manifest.mcp_servers
+    facts = grant_facts(server_of, toolset.files.hashes)
+    sandbox = ProgramSandbox(folders=(f"{root}:rw",)) if sandboxed else "none"
+    grant = ProcessGrant(
+        **facts, granted_at="2026-01-01T00:00:00Z", granted_by="me", sandbox=sandbox
+    )
+    names = frozenset(reference.name for reference in references_of(server_of))
+    return mcp_servers.definition(
+        toolset,
+        server_of,
+        root=root,
+        workspace=root / "data/workspace",
+        chat_id="c1",
+        may=Granted("far", servers=(grant,)),
+        lookup=Lookup(names, SecretStore(os.environ)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "last"),
+    [
+        ("npx -y @modelcontextprotocol/server-filesystem WORKSPACE", 2),
+        ("npx --package tool tool WORKSPACE", 3),
+        ("npm run start --prefix WORKSPACE", 4),
+        ("uv --directory DIR run --with mcp mcp run FILE x", 7),
+        ("uvx --from PKG tool WORKSPACE", 3),
+        ("env -u A B=c python3.12 -X dev -u FILE x", 7),
+        ("python -Wm x FILE WORKSPACE", 2),
+        ("python -m mcp run FILE x", 4),
+        ("node --require FILE server.js WORKSPACE", 3),
+        ("bash -lc CODE x", 2),
+        ("timeout 5s node server.js WORKSPACE", 3),
+        ("server --directory WORKSPACE", 0),
+    ],
+)
+def test_the_words_before_the_arguments_of_a_script_are_code(argv: str, last: int) -> None:
+    words = argv.split()
+    code = code_words(words)
+    assert last in code
+    assert len(words) - 1 == last or len(words) - 1 not in code or words[-1] != "x"
+
+
+def test_a_file_that_only_a_variable_names_is_not_covered_by_the_grant(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "toolsets/far").mkdir()
+    (root / "toolsets/far/server.py").write_text("print(1)")
+    monkeypatch.setenv("ENTRY", f"{root}/toolsets/far/server.py")
+    with pytest.raises(CovaltError) as caught:
+        defined(root, {"command": PROGRAM, "args": ["${ENTRY}"]}, sandboxed=False)
+    assert caught.value.code == "server_not_covered"
+
+    declared = {"command": PROGRAM, "args": ["-m", "x"], "env": {"PYTHONPATH": "$toolset"}}
+    assert defined(root, declared, sandboxed=False).toolset is not None
+
+
+def test_a_server_starts_in_its_toolset_only(root: Path) -> None:
+    for folder in (root.parent, "..", "/srv"):
+        with pytest.raises(CovaltError) as caught:
+            defined(root, {"command": PROGRAM, "cwd": str(folder)}, sandboxed=True)
+        assert caught.value.code == "server_folder"
