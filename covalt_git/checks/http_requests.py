@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.checks.parameters import COMPOSING
 from covalt_git.checks.references import reference_problems
 from covalt_git.errors import Problem, nearest_name
-from covalt_git.models.http_placement import FILE_PREFIX, Placement, placement
+from covalt_git.models.http_placement import (
+    FILE_PREFIX,
+    Placement,
+    graphql_variables,
+    placement,
+)
 from covalt_git.models.tool_properties import HttpBody
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
@@ -55,6 +60,21 @@ _NAMED_IN_URL = re.compile(
 )
 _GRAPHQL = re.compile(r"\s*(?:(?:query|mutation|subscription|fragment)\b|\{\s*\w+[\s({])")
 
+_PLACES_OF_STYLES = {
+    **dict.fromkeys(("label", "matrix"), ("path",)),
+    **dict.fromkeys(("repeat", "space", "pipe", "tab", "deep"), ("query", "body")),
+}
+"""The styles that only some places can have."""
+
+_VARIABLES = {
+    "Int": ("integer",),
+    "Float": ("number",),
+    "String": ("string",),
+    "Boolean": ("boolean",),
+    "ID": ("string", "integer"),
+}
+"""The JSON types of variables of a GraphQL query whose types are built in."""
+
 # The client states the host and the length: a second value could name another host, or end the request earlier.
 _RESERVED_HEADERS = frozenset(
     {
@@ -92,7 +112,7 @@ def check_http(
 
 
 def inferred_schema(http: HttpRequest) -> JsonObject:
-    """Return the schema of the arguments that a request names; only arguments in the URL's path are required."""
+    """Return the schema of the arguments that a request names; those of the URL's path and of variables with ``!`` are required."""
     try:
         placed = placement(http)
     except BadTemplateError:
@@ -101,9 +121,16 @@ def inferred_schema(http: HttpRequest) -> JsonObject:
         name: {"type": "string"} if name in placed.needed else {}
         for name in _argument_names(http, placed)
     }
+    of_query = graphql_variables(http)
+    for name in of_query.keys() & properties.keys():
+        text = of_query[name].rstrip("=")
+        types = _VARIABLES.get(text.rstrip("!"), ())
+        null = () if text.endswith("!") else ("null",)
+        properties[name] = {"type": [*types, *null]} if types else {}
     schema: JsonObject = {"type": "object", "properties": properties}
-    if placed.needed:
-        schema["required"] = list(dict.fromkeys(placed.needed))
+    variables = [name for name in properties if of_query.get(name, "").endswith("!")]
+    if required := [*placed.needed, *variables]:
+        schema["required"] = list(dict.fromkeys(required))
     if not placed.takes_all:
         schema["additionalProperties"] = False
     return schema
@@ -141,7 +168,8 @@ def _templates(http: HttpRequest) -> JsonObject:
     """Return the parts of a request whose texts can contain expressions."""
     parts: JsonObject = {"query": http.query, "headers": http.headers, "cookies": http.cookies}
     if isinstance(http.body, HttpBody):
-        parts["body"] = http.body.model_dump(by_alias=True, exclude_none=True)
+        # A GraphQL query is sent as it is written.
+        parts["body"] = http.body.model_dump(by_alias=True, exclude_none=True, exclude={"graphql"})
     return parts
 
 
@@ -202,6 +230,9 @@ def _check_placeholders(
 def _check_places(
     reading: Reading[ToolsetManifest], http: HttpRequest, placed: Placement
 ) -> Iterator[Problem]:
+    if isinstance(http.body, HttpBody) and http.body.graphql and http.method != "POST":
+        message = f"a GraphQL operation is not sent with {http.method}"
+        yield reading.problem(codes.BAD_REQUEST, ("body",), message, hint="write method: POST")
     for name, parameter in http.parameters.items():
         loc: Loc = ("parameters", name)
         if parameter.location == "path" and name not in placed.needed:
@@ -213,6 +244,15 @@ def _check_places(
             message = "a file requires a multipart body"
             hint = "write in: body for the parameter, and body: multipart for the request"
             yield reading.problem(codes.BAD_REQUEST, (*loc, "file"), message, hint=hint)
+        places = _PLACES_OF_STYLES.get(parameter.style or "", ())
+        if places and parameter.location not in places:
+            message = f"the style {parameter.style!r} is for {' and '.join(places)} only"
+            hint = "remove it, or write comma or json"
+            yield reading.problem(codes.BAD_REQUEST, (*loc, "style"), message, hint=hint)
+        if parameter.allow_reserved and parameter.location not in {"query", "body"}:
+            message = "only a query and a form can have reserved characters unencoded"
+            hint = "remove it; in a path, {+name} in url keeps each /"
+            yield reading.problem(codes.BAD_REQUEST, (*loc, "allow_reserved"), message, hint=hint)
 
 
 def _check_arguments(
@@ -239,7 +279,8 @@ def _check_arguments(
 
 def _places(http: HttpRequest) -> dict[str, Loc]:
     """Return where a request names each argument outside of its URL."""
-    places: dict[str, Loc] = {name: ("parameters", name) for name in http.parameters}
+    places: dict[str, Loc] = dict.fromkeys(graphql_variables(http), ("body", "graphql", "query"))
+    places |= {name: ("parameters", name) for name in http.parameters}
     for loc, text in texts(_templates(http)):
         for expression in expressions(text):
             if expression.root == "args" and expression.path:

@@ -51,6 +51,7 @@ _SUCCESS = range(200, 300)
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_MESSAGE = 300
 _MAX_DEPTH = 4
+_MOST_ERRORS = 3
 
 
 class BadResultError(Exception):
@@ -97,6 +98,31 @@ def error_of(answer: Response, host: str) -> CallError | None:
     message = f"{host} answered {answer.status} {shorten(_plain(answer.reason), 60)}".rstrip()
     message += f": {text}" if text else ""
     return CallError(code=f"http_{answer.status}", message=message)
+
+
+def graphql_error(result: Any, host: str) -> CallError | None:
+    """Return the error of a GraphQL answer that has errors and no data; None for any other answer.
+
+    An answer whose fields are all null has no data: a field that failed is null (section 6.4.4).
+
+    Raises:
+        BadResultError: if it is not an answer of GraphQL.
+    """
+    if not isinstance(result, dict) or not ("data" in result or "errors" in result):
+        raise BadResultError("the answer has neither data nor errors, as those of GraphQL", result)
+    data, errors = result.get("data"), result.get("errors")
+    is_empty = data is None or (
+        isinstance(data, dict) and all(value is None for value in data.values())
+    )
+    if not is_empty or (data is not None and not errors):
+        return None
+    listed = errors if isinstance(errors, list) else [errors] if errors else []
+    texts = [_plain(_json_message(error, 1)) for error in listed[:_MOST_ERRORS]]
+    text = "; ".join(dict.fromkeys(filter(None, texts)))
+    more = len(listed) - _MOST_ERRORS
+    text = shorten(text, _MAX_MESSAGE) + (f"; and {more} more errors" if more > 0 else "")
+    message = f"{host} answered without data"
+    return CallError(code="graphql_error", message=f"{message}: {text}" if text else message)
 
 
 def error_message(answer: Response) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import WebOrigin, origin_of
 from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError, Response
-from covalt_git.http_tools.answer import BadResultError, error_of, result_of
+from covalt_git.http_tools.answer import BadResultError, error_of, graphql_error, result_of
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.json_values import json_schema
@@ -23,11 +23,12 @@ from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Log, Outcome, limit_error, of_lost_answer
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.models.tool_properties import HttpBody
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from covalt_git.access.grants import Granted
     from covalt_git.credentials.values import SecretStore
@@ -59,6 +60,7 @@ class HttpJob(NamedTuple):
         declared: the names of the secrets that the toolset declares.
         report: callback for progress and log messages, called in the thread that runs the job.
         cancel: ends the run when it is set.
+        types: the types of the lock of a GraphQL source, with which selected fields are checked.
     """
 
     tool: Tool
@@ -70,6 +72,7 @@ class HttpJob(NamedTuple):
     limits: Limits
     report: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
+    types: Mapping[str, Any] | None = None
 
 
 def run(job: HttpJob, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
@@ -116,7 +119,7 @@ class _Exchange:
         schema = job.tool.input_schema
         args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
         parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
-        request = RequestBuilder(*parts).build()
+        request = RequestBuilder(*parts, types=job.types).build()
         # After the request is built: only then its host and its secrets are known, also those of a default.
         origin, _ = origin_of(request.url)
         job.granted.check_request(origin, sorted(self._lookup.used))
@@ -135,6 +138,11 @@ class _Exchange:
                 if is_head
                 else result_of(answer, self._save, lambda text: self._log_line(f"note: {text}"))
             )
+            if self._is_graphql and (failure := graphql_error(result, origin.shown_host)):
+                # Without data, the operation was not executed: the server refused the request.
+                is_executed = isinstance(result, dict) and "data" in result
+                failure = self._with_effect(failure) if is_executed else failure
+                return Outcome("error", result, failure)
             self._check_schema(result)
         except BadResultError as bad:
             # The result is stored beside the error, because the request may have changed something.
@@ -156,6 +164,11 @@ class _Exchange:
             failure = CallError(code=error.code, message=error.message, hint=error.hint)
         may_have = error.sent or self._may_have_effect
         return Outcome.failed(self._with_effect(failure) if may_have else failure)
+
+    @property
+    def _is_graphql(self) -> bool:
+        body = self._http.body
+        return isinstance(body, HttpBody) and body.graphql is not None
 
     def _with_effect(self, failure: CallError) -> CallError:
         """Return the error of a request that was sent; its message says so if the request may write."""
@@ -244,6 +257,10 @@ class _Exchange:
         if problems := json_schema.value_problems(schema, exact):
             mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in problems[:5])
             why = f"the answer does not match output_schema: {mismatches}"
+            # The author of a toolset cannot correct the document of a service.
+            if self._job.tool.source is not None:
+                self._log_line(f"note: {why}")
+                return
             raise BadResultError(why, result)
 
 

@@ -16,25 +16,33 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import ClientRequest, FormPart
 from covalt_git.http_tools.secret_lookup import HEADER_VALUE
-from covalt_git.models.http_placement import FILE_PREFIX, placement
+from covalt_git.http_tools.selections import checked_selection
+from covalt_git.http_tools.styles import (
+    SEPARATORS,
+    AmbiguousValueError,
+    Pair,
+    entries_of,
+    in_path,
+    items_of,
+    pairs_of,
+)
+from covalt_git.models.http_placement import FILE_PREFIX, graphql_variables, placement
 from covalt_git.models.tool_properties import HttpBody
 from covalt_git.paths import WORKSPACE_PREFIX
 from covalt_git.templating import expressions
 from covalt_git.templating.expressions import Expression, Values
+from covalt_git.templating.graphql_text import BadSelectionError
 from covalt_git.templating.references import Reference, split
-from covalt_git.templating.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
+from covalt_git.templating.url_templates import BadValueError, UrlTemplate, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.http_placement import Placement
-    from covalt_git.models.tool_properties import HttpRequest
+    from covalt_git.models.tool_properties import GraphQLBody, HttpParameter, HttpRequest
 
     ValueOf = Callable[[Reference], str | None]
-
-Pair = tuple[str, list[str]]
-"""A name and its value; the items of a list are separate, so that the commas between them stay."""
 
 _OMITTED = object()
 """Value of an entry that the request does not have."""
@@ -45,6 +53,7 @@ _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
+_GRAPHQL_ANSWERS = "application/graphql-response+json, application/json;q=0.9"
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -63,6 +72,7 @@ class RequestBuilder:
     """Request of one call while arguments and the manifest fill its parts.
 
     ``lookup`` and, for headers, ``in_header`` return the value of a reference, or None to omit its entry.
+    ``types`` are those of the lock of a GraphQL source (:mod:`covalt_git.http_tools.selections`).
     """
 
     http: HttpRequest
@@ -76,8 +86,10 @@ class RequestBuilder:
     values: JsonObject = field(default_factory=dict)
     form: list[Pair] = field(default_factory=list)
     parts: list[FormPart] = field(default_factory=list)
+    encoded_cookies: list[str] = field(default_factory=list)
     content: bytes = b""
     media_type: str = ""
+    types: Mapping[str, Any] | None = None
 
     def build(self) -> ClientRequest:
         """Return the request.
@@ -91,7 +103,7 @@ class RequestBuilder:
         # The URL first: errors about the destination are reported before any file is read.
         template = UrlTemplate.parse(http.url)
         url = self._url(template)
-        self.query += _pairs(self._fill(http.query))
+        self.query += pairs_of(self._fill(http.query))
         self.headers |= _texts(self._fill(http.headers, self.in_header))
         self.cookies |= _texts(self._fill(http.cookies))
         placed = placement(http)
@@ -105,6 +117,8 @@ class RequestBuilder:
             self._set(_json(self.values), _JSON)
         elif self.form:
             self._set(_encoded(self.form), _FORM)
+        elif http.body_required and http.body in {"json", "form"}:
+            self._set("{}" if http.body == "json" else "", _JSON if http.body == "json" else _FORM)
         if self.query:
             url += ("&" if "?" in url else "?") + _encoded(self.query)
         headers, parts = tuple(self._headers()), tuple(self.parts)
@@ -119,8 +133,10 @@ class RequestBuilder:
         the other one.
         """
         sent = _SentNames()
-        for name, _ in [*parse_qsl(urlsplit(url).query, keep_blank_values=True), *self.query]:
+        for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True):
             sent.add("query", name)
+        for pair in self.query:
+            sent.add("query", pair.name)
         for name, parameter in self.http.parameters.items():
             sent.add(parameter.location, parameter.name or name)
         for name in self.args:
@@ -130,6 +146,16 @@ class RequestBuilder:
                 raise BadRequestError(
                     "is not sent: the host could take it for another argument", argument=name
                 )
+        for name, parameter in self.http.parameters.items():
+            value = self.args.get(name)
+            # The keys of such an object are names of their own in the request.
+            if parameter.explode and isinstance(value, dict) and parameter.location != "path":
+                for key in value:
+                    if parameter.location != "header" and not sent.add(parameter.location, key):
+                        raise BadRequestError(
+                            f"has the key {key[:80]!r}, which the host could take for another argument",
+                            argument=name,
+                        )
 
     def _fill(self, template: Any, lookup: ValueOf | None = None) -> Any:
         """Return a template with its references and ``$args`` expressions replaced, or ``_OMITTED``.
@@ -170,37 +196,68 @@ class RequestBuilder:
             if parameter.location == "path" and parameter.name is not None
         }
         values = self.args | {wire: self.args.get(name) for wire, name in renamed.items()}
+        for name, parameter in self.http.parameters.items():
+            wire = parameter.name or name
+            if parameter.location == "path" and values.get(wire) is not None:
+                explode = bool(parameter.explode)
+                try:
+                    values[wire] = in_path(wire, values[wire], parameter.style, explode=explode)
+                except AmbiguousValueError as error:
+                    raise BadRequestError(str(error), argument=name) from None
         try:
             return template.expand(values, self.lookup)
         except BadValueError as error:
             raise BadRequestError(error.why, argument=renamed.get(error.name, error.name)) from None
 
     def _place(self, where: str | None, name: str, value: Any) -> None:
+        try:
+            self._put(where, name, value)
+        except AmbiguousValueError as error:
+            raise BadRequestError(str(error), argument=name) from None
+
+    def _put(self, where: str | None, name: str, value: Any) -> None:
         """Put an argument into its part of the request; arguments of the path are in the URL already."""
         parameter = self.http.parameters.get(name)
         wire = (parameter.name if parameter else None) or name
         style = parameter.style if parameter else None
         if value is None:  # JSON has a null; the other parts have only texts, such as "None"
-            if where == "body" and self.http.body == "json":
+            if where == "body" and self._has_json_values:
                 self.values[wire] = None
         elif where == "query":
-            self.query += _pairs({wire: value}, style)
-        elif where in {"header", "cookie"}:
-            texts = self.headers if where == "header" else self.cookies
-            texts[wire] = _joined(_items(value, style), argument=name)
+            self.query += _checked(_styled(wire, value, parameter))
+        elif where == "header":
+            is_object = isinstance(value, dict) and style in SEPARATORS
+            explode = parameter is not None and parameter.explode
+            items = entries_of(value, ",") if is_object and explode else items_of(value, style)
+            if items:
+                self.headers[wire] = Pair(wire, items).joined
+        elif where == "cookie":
+            self._add_cookies(_styled(wire, value, parameter, repeats=False))
         elif where == "body" and parameter is not None and parameter.file:
             self._attach(wire, value, argument=name)
         elif where == "body":
-            self._add_to_body(wire, value, style)
+            self._add_to_body(wire, value, parameter)
 
-    def _add_to_body(self, wire: str, value: Any, style: str | None) -> None:
+    def _add_cookies(self, pairs: Iterable[Pair]) -> None:
+        """Add cookies; several values of an exploded one are joined as in the table of OpenAPI."""
+        encoded = [
+            f"{quote(pair.name, safe=_COOKIE_SAFE)}={self._cookie_text(pair)}" for pair in pairs
+        ]
+        if encoded:
+            self.encoded_cookies.append("&".join(encoded))
+
+    def _cookie_text(self, pair: Pair) -> str:
+        _ = pair.joined  # refuses items that contain the separator
+        return ",".join(quote(item, safe=_COOKIE_SAFE) for item in pair.items)
+
+    def _add_to_body(self, wire: str, value: Any, parameter: HttpParameter | None) -> None:
         body = self.http.body
-        if body == "json":
+        if self._has_json_values:
             self.values[wire] = value
         elif body == "form":
-            self.form += _pairs({wire: value}, style)
+            self.form += _checked(_styled(wire, value, parameter))
         elif body == "multipart":
-            self._add_parts({wire: value}, style)
+            self._add_parts(_styled(wire, value, parameter))
         elif body == "text" and not self.content:
             self._set(as_text(value), _TEXT)
         else:
@@ -211,25 +268,63 @@ class RequestBuilder:
     def _write(self, body: HttpBody) -> None:
         """Fill in the templates of the manifest's ``body``."""
         if body.form is not None:
-            self._set(_encoded(_pairs(self._fill(body.form))), _FORM)
+            self._set(_encoded(pairs_of(self._fill(body.form))), _FORM)
         elif body.multipart is not None:
             for name, template in body.multipart.items():
                 if isinstance(template, str) and template.startswith(FILE_PREFIX):
                     self._attach(name, self._fill(template.removeprefix(FILE_PREFIX)))
                 else:
-                    self._add_parts(self._fill({name: template}))
+                    self._add_parts(pairs_of(self._fill({name: template})))
         elif body.text is not None:
             value = self._fill(body.text)
             self._set("" if value is _OMITTED else as_text(value), _TEXT)
         elif body.file is not None:
             for path in _paths("file", self._fill(body.file.removeprefix(FILE_PREFIX))):
                 self.content, self.media_type = self.read_file(path), _media_type(path)
+        elif body.graphql is not None:
+            self._write_graphql(body.graphql)
         elif (value := self._fill(body.json_value)) is not _OMITTED:
             self._set(_json(value), _JSON)
 
-    def _add_parts(self, values: JsonObject, style: str | None = None) -> None:
-        pairs = _pairs(values, style)
-        self.parts += [FormPart(name, _joined(items).encode()) for name, items in pairs]
+    @property
+    def _has_json_values(self) -> bool:
+        """Whether arguments that are in the body are JSON values by name."""
+        body = self.http.body
+        return body == "json" or (isinstance(body, HttpBody) and body.graphql is not None)
+
+    def _write_graphql(self, graphql: GraphQLBody) -> None:
+        """Write the JSON that GraphQL servers accept (GraphQL over HTTP, section 5.4); absent arguments stay absent."""
+        query, select = graphql.query, graphql.select
+        if select is not None:
+            fields = select.default
+            if (text := self.args.get(select.argument)) is not None:
+                try:
+                    fields = checked_selection(as_text(text), select.type, self.types)
+                except BadSelectionError as error:
+                    raise BadRequestError(str(error), argument=select.argument) from None
+            query = select.mark.sub(lambda _: fields, query)
+        names = graphql_variables(self.http).keys() - ({select.argument} if select else set())
+        values = {name: value for name, value in self.args.items() if name in names}
+        renamed = {
+            parameter.name
+            for parameter in self.http.parameters.values()
+            if parameter.name is not None
+        }
+        values = {name: value for name, value in values.items() if name not in renamed}
+        request: JsonObject = {"query": query}
+        if values | self.values:
+            request["variables"] = values | self.values
+        if graphql.operation is not None:
+            request["operationName"] = graphql.operation
+        self._set(_json(request), _JSON)
+        if "accept" not in map(str.lower, self.headers):
+            self.headers["Accept"] = _GRAPHQL_ANSWERS
+
+    def _add_parts(self, pairs: Iterable[Pair]) -> None:
+        self.parts += [
+            FormPart(pair.name, pair.joined.encode(), None, _JSON if pair.is_json else None)
+            for pair in pairs
+        ]
 
     def _attach(self, wire: str, value: Any, *, argument: str = "") -> None:
         for path in _paths(argument or wire, value):
@@ -252,9 +347,13 @@ class RequestBuilder:
                     " headers do not allow, or begins or ends with a blank"
                 )
             yield name, value
-        if self.cookies:  # encoded: a semicolon in a value would begin another cookie
-            encoded = {name: quote(text, safe=_COOKIE_SAFE) for name, text in self.cookies.items()}
-            yield "Cookie", "; ".join(f"{name}={text}" for name, text in encoded.items())
+        # Encoded: a semicolon in a value would begin another cookie.
+        cookies = [
+            f"{name}={quote(text, safe=_COOKIE_SAFE)}" for name, text in self.cookies.items()
+        ]
+        cookies += self.encoded_cookies
+        if cookies:
+            yield "Cookie", "; ".join(cookies)
 
 
 class _SentNames:
@@ -274,44 +373,34 @@ class _SentNames:
         return is_free
 
 
-def _pairs(values: JsonObject, style: str | None = None) -> Iterator[Pair]:
-    """Yield values of a query or form: a list repeated, an object as JSON, except as ``style`` says."""
-    for name, value in values.items():
-        if isinstance(value, dict) and style == "deep":
-            if any("[" in key or "]" in key for key in value):
-                raise BadRequestError(
-                    "has a key with a bracket, which would name another value",
-                    argument=name.partition("[")[0],
-                )
-            yield from _pairs({f"{name}[{key}]": inner for key, inner in value.items()}, style)
-        elif isinstance(value, list) and style not in {"comma", "json"}:
-            for item in value:
-                yield from _pairs({name: item}, style)
-        elif value is not None:
-            yield name, _items(value, style)
+def _styled(
+    wire: str, value: Any, parameter: HttpParameter | None, *, repeats: bool = True
+) -> Iterator[Pair]:
+    """Yield the pairs of an argument; without ``repeats``, a list is a single one by default."""
+    style = parameter.style if parameter else None
+    explode = parameter.explode if parameter else None
+    if not repeats and style is None and isinstance(value, list):
+        style = "comma"
+    is_reserved_allowed = parameter is not None and parameter.allow_reserved
+    return pairs_of({wire: value}, style, explode=explode, is_reserved_allowed=is_reserved_allowed)
 
 
-def _items(value: Any, style: str | None = None) -> list[str]:
-    """Return the items of a list; any other value is one item, and so is a list as JSON."""
-    is_list = isinstance(value, list) and style != "json"
-    return [as_text(item) for item in (value if is_list else [value])]
+def _checked(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield pairs, each of which a query can contain."""
+    for pair in pairs:
+        _ = pair.encoded
+        yield pair
 
 
 def _encoded(pairs: Iterable[Pair]) -> str:
-    """Return a query or form; commas separate items, a comma within an item is encoded."""
-    return "&".join(f"{quote(name, safe='')}={encoded_list(value)}" for name, value in pairs)
+    return "&".join(pair.encoded for pair in pairs)
 
 
 def _texts(values: JsonObject) -> dict[str, str]:
-    return {name: _joined(items) for name, items in _pairs(values, "comma")}
-
-
-def _joined(items: list[str], *, argument: str = "") -> str:
-    """Return the items of a list in one text, where nothing encodes a comma; one in an item would divide it."""
-    if len(items) > 1 and any("," in item for item in items):
-        why = "has an item with a comma, which the host would read as two items"
-        raise BadRequestError(why if argument else f"a list {why}", argument=argument)
-    return ",".join(items)
+    try:
+        return {pair.name: pair.joined for pair in pairs_of(values, "comma")}
+    except AmbiguousValueError as error:
+        raise BadRequestError(f"a list {error}") from None
 
 
 def _paths(name: str, value: Any) -> Iterable[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.models.tool_properties import HttpBody
 from covalt_git.templating.expressions import expressions
+from covalt_git.templating.graphql_text import variables
 from covalt_git.templating.references import Reference, references
 from covalt_git.templating.url_templates import UrlTemplate
 
@@ -58,6 +59,9 @@ def placement(http: HttpRequest) -> Placement:
                 named.setdefault(expression.path[0], where)
             takes_all |= expression.root == "args" and not expression.path
     renamed = {}
+    in_query = graphql_variables(http)
+    for name in in_query:
+        named.setdefault(name, "body")
     for name, parameter in http.parameters.items():
         named[name] = parameter.location
         if parameter.name is not None:
@@ -67,9 +71,23 @@ def placement(http: HttpRequest) -> Placement:
         if wire in in_path and wire not in http.parameters:
             named.pop(wire)
             named[name] = "path"
+        elif wire in in_query and wire not in http.parameters:
+            named.pop(wire)
     others = (http.method in _IN_QUERY) or isinstance(http.body, HttpBody)
     needed = tuple(renamed.get(name, name) for name in template.needed)
     return Placement(named, needed, "query" if others else "body", takes_all)
+
+
+def graphql_variables(http: HttpRequest) -> dict[str, str]:
+    """Return the types of the variables of a GraphQL request, with the argument that selects fields.
+
+    ``!`` ends the type of a required variable.
+    """
+    graphql = http.body.graphql if isinstance(http.body, HttpBody) else None
+    if graphql is None:
+        return {}
+    select = {graphql.select.argument: "String"} if graphql.select else {}
+    return variables(graphql.query) | select
 
 
 def secrets_of(http: HttpRequest) -> tuple[Reference, ...]:
@@ -85,5 +103,7 @@ def _templates(http: HttpRequest) -> list[tuple[Place, Any]]:
         ("cookie", http.cookies),
     ]
     if isinstance(http.body, HttpBody):
-        templates.append(("body", http.body.model_dump(by_alias=True, exclude_none=True)))
+        # A GraphQL query is no template: its $variables have the names of arguments.
+        kinds = http.body.model_dump(by_alias=True, exclude_none=True, exclude={"graphql"})
+        templates.append(("body", kinds))
     return templates

@@ -1,11 +1,13 @@
 """Properties of tools in manifests, locks and ``covalt.yaml``."""
 
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
+    ARGUMENT,
     HTTP_URL,
     Bool,
     Int,
@@ -160,22 +162,73 @@ class LegacyRenderer(StrictModel):
 class HttpParameter(StrictModel):
     """The place of an argument in an HTTP request, and the encoding of lists and objects.
 
-    ``repeat`` encodes a list as ``a=1&a=2``; ``comma`` as ``a=1,2``, with ``%2C`` for a comma in an item.
-    ``deep`` encodes an object as ``a[b]=1``.  ``json`` encodes both as JSON.  The default for objects is
-    ``json``, and for lists ``repeat`` in queries and forms, ``comma`` elsewhere.
+    ``repeat`` encodes a list as ``a=1&a=2``.  ``comma`` encodes it as ``a=1,2``, with ``%2C`` for a comma in an
+    item, and an object as ``a=b,1``; ``space``, ``pipe`` and ``tab`` have another separator.  ``label`` (``.1,2``)
+    and ``matrix`` (``;a=1,2``) are for paths.  With ``explode``, the items or keys are separate, as in RFC 6570:
+    ``a=1&a=2``, ``b=1``, ``.1.2``, ``;a=1;a=2``.  ``deep`` encodes an object as ``a[b]=1``.  ``json`` encodes both
+    as JSON.  The default for objects is ``json``, and for lists ``repeat`` in queries and forms, ``comma`` elsewhere.
     """
 
     location: Literal["path", "query", "header", "cookie", "body"] = Field(
         alias="in", description="Place of the argument."
     )
     name: str | None = Field(None, description="Name in the request, if it differs.")
-    style: Literal["repeat", "comma", "deep", "json"] | None = Field(
-        None, description="Encoding of lists and objects."
+    style: (
+        Literal["repeat", "comma", "space", "pipe", "tab", "label", "matrix", "deep", "json"] | None
+    ) = Field(None, description="Encoding of lists and objects.")
+    explode: Bool | None = Field(
+        None, description="Whether the items of a list or the keys of an object are separate."
+    )
+    allow_reserved: Bool = Field(
+        default=False,
+        description="Whether a query has characters such as / and : unencoded; & and # never.",
     )
     file: Bool = Field(
         default=False,
         description="Whether the argument is the path of a workspace file to send.",
     )
+
+
+class GraphQLSelect(StrictModel):
+    """The fields of a GraphQL answer, which callers can choose by an argument.
+
+    They are inserted for ``$select`` in the query: ``{ film(id: $id) { $select } }``.
+    """
+
+    default: str = Field(description="Fields without the argument: title director { name }.")
+    argument: str = Field(
+        "select", pattern=ARGUMENT, description="Argument with the fields; $NAME in the query."
+    )
+    type: str | None = Field(
+        None, pattern=ARGUMENT, description="Their type in the schema of a source's lock."
+    )
+
+    @property
+    def mark(self) -> re.Pattern[str]:
+        """The place of the fields in the query."""
+        return re.compile(rf"\${self.argument}\b(?!\s*:)")
+
+
+class GraphQLBody(StrictModel):
+    """A GraphQL operation.  The arguments with the names of its variables are their values.
+
+    The query is sent as it is written: it has no expressions and no references.
+    """
+
+    query: str = Field(min_length=1, description="Text of the operation.")
+    operation: str | None = Field(
+        None, pattern=ARGUMENT, description="Name of the operation, if the query has several."
+    )
+    select: GraphQLSelect | None = Field(None, description="Fields that callers can choose.")
+
+    @model_validator(mode="after")
+    def _has_mark(self) -> Self:
+        marks = self.select.mark.findall(self.query) if self.select else ["one"]
+        if len(marks) == 1:
+            return self
+        name = f"${self.select.argument if self.select else ''}"
+        message = f"with 'select', the query has {name} once, in the braces of a field"
+        raise refusal(message, f"write {{ film(id: $id) {{ {name} }} }}", at=("query",))
 
 
 class HttpBody(StrictModel):
@@ -190,13 +243,16 @@ class HttpBody(StrictModel):
     multipart: JsonObject | None = Field(None, description="Fields and files of a form.")
     text: str | None = Field(None, description="Plain text.")
     file: str | None = Field(None, description="A file: $workspace/$args.path.")
+    graphql: GraphQLBody | None = Field(None, description="A GraphQL operation.")
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = (self.json_value, self.form, self.multipart, self.text, self.file)
+        kinds = (self.json_value, self.form, self.multipart, self.text, self.file, self.graphql)
         if sum(kind is not None for kind in kinds) == 1:
             return self
-        message = "a body has exactly one of 'json', 'form', 'multipart', 'text' and 'file'"
+        message = (
+            "a body has exactly one of 'json', 'form', 'multipart', 'text', 'file' and 'graphql'"
+        )
         raise refusal(message, "write {json: {name: $args.name}}, or json for all arguments")
 
 
@@ -239,6 +295,10 @@ class HttpRequest(StrictModel):
         | Annotated[HttpBody, Tag("written")],
         Discriminator(_body_kind),
     ] = Field("json", description="Format of the arguments in the body, or a body template.")
+    body_required: Bool = Field(
+        default=False,
+        description="Whether a body without arguments is sent, as {} or an empty form.",
+    )
     retries: Annotated[Int, Field(ge=0, le=5)] = Field(
         2, description="Number of retries of a failed request that is safe to repeat."
     )

@@ -57,6 +57,13 @@ class Argument(NamedTuple):
     text: str
 
 
+class EncodedValue(NamedTuple):
+    """A value of a path in a form of its own: the text that a server decodes, and the text in the URL."""
+
+    text: str
+    encoded: str
+
+
 Piece = str | Reference | Argument
 
 
@@ -180,8 +187,8 @@ class UrlTemplate(NamedTuple):
                     self._check_segment(piece.name, segment_text)
                     segment_text = ""
                     yield "/"
-                segment_text += ",".join(segment)
-                yield encoded_list(segment)
+                segment_text += segment.text
+                yield segment.encoded
             named = piece.name
         self._check_segment(named, segment_text)
 
@@ -314,23 +321,28 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
         )
 
 
-def _segments(argument: Argument, value: Any) -> list[list[str]]:
-    """Return the segments of an argument's value: one, or several with ``keeps_slashes``.
-
-    A segment is a list of items: the items of the value if it is a list, else the value itself.
-    """
+def _segments(argument: Argument, value: Any) -> list[EncodedValue]:
+    """Return the segments of an argument's value: one, or several with ``keeps_slashes``."""
     if value is None:
         raise BadValueError(argument.name, "is required for the URL")
     if isinstance(value, dict):
         raise BadValueError(argument.name, "is an object, which a path cannot contain")
     items = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
-    if any(_CONTROL.search(item) for item in items):
+    if isinstance(value, EncodedValue):
+        segments = [value]
+    elif argument.keeps_slashes:
+        segments = [_plain(segment) for segment in "/".join(items).split("/")]
+    else:
+        segments = [EncodedValue(",".join(items), encoded_list(items))]
+    if any(_CONTROL.search(segment.text) for segment in segments):
         raise BadValueError(
             argument.name, "contains a control character, which a path cannot contain"
         )
-    return (
-        [[segment] for segment in "/".join(items).split("/")] if argument.keeps_slashes else [items]
-    )
+    return segments
+
+
+def _plain(text: str) -> EncodedValue:
+    return EncodedValue(text, quote(text, safe=""))
 
 
 def _is_up(segment: str) -> bool:

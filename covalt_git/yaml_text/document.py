@@ -49,6 +49,8 @@ class YamlDocument:
     data: Any
     _text: str = field(repr=False, compare=False)
     _place: Place = field(repr=False, compare=False)
+    values: int = field(default=0, compare=False)
+    """The number of values, where those of an alias are counted each time."""
 
     @property
     def text(self) -> str:

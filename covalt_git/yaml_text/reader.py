@@ -50,7 +50,7 @@ def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> YamlDocumen
     documents = reader.documents
     if not documents.data:
         return YamlDocument(path, None, text, 0)
-    return YamlDocument(path, documents.data[0], text, documents.places[0])
+    return YamlDocument(path, documents.data[0], text, documents.places[0], reader.values)
 
 
 class _OpenMapping:
@@ -179,6 +179,11 @@ class _Reader:
         except UnicodeDecodeError:  # in the first tag after the last event
             at = self._text.find("!", event.end_mark.index if event else 0)
             self._note(at, codes.TAG, "a tag that is not UTF-8", "remove the tag")
+
+    @property
+    def values(self) -> int:
+        """The number of values that were read."""
+        return self._nodes
 
     def _ignore(self, event: Event) -> None:
         """Ignore an event without content."""

@@ -63,6 +63,7 @@ class Desk:
             limits=Limits(**limits),
             report=self._hear,
             cancel=changes.pop("cancel", None),
+            types=changes.pop("types", None),
         )
         assert not changes
         outcome = run(job, sleep=self.waited.append)

@@ -1,0 +1,1 @@
+"""Compilers of API documents: OpenAPI and GraphQL documents become definitions of HTTP tools."""

@@ -1,0 +1,111 @@
+"""Projections of an answer: the parts that callers get, such as ``items[].id`` or ``[].owner.name``.
+
+A name leads to a member of an object, and ``[]`` to every item of a list.  A part of an answer that has another shape
+than a path expects is returned whole, so that a projection never hides an answer that differs from its description.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.errors import nearest_name
+from covalt_git.json_values import pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from covalt_git.json_values import JsonObject
+
+ITEMS = "[]"
+"""Step of a path to every item of a list."""
+
+_PATH = re.compile(r"(?:\[\]|[^.\[\]]+)(?:\[\]|\.[^.\[\]]+)*")
+_STEP = re.compile(r"\[\]|[^.\[\]]+")
+_MOST_STEPS = 32
+_COMBINING = ("allOf", "anyOf", "oneOf")
+
+_Tree = dict[str, Any]
+
+
+def path_problem(path: str) -> str | None:
+    """Return why a text is no path, or None."""
+    if _PATH.fullmatch(path) and len(_STEP.findall(path)) <= _MOST_STEPS:
+        return None
+    return f"{path!r} is not a path such as items[].id"
+
+
+def project(value: Any, paths: Sequence[str]) -> Any:
+    """Return the parts of a value at paths; the whole value without paths."""
+    if not paths:
+        return value
+    tree: _Tree = {}
+    for path in paths:
+        branch = tree
+        for step in _STEP.findall(path):
+            branch = branch.setdefault(step, {})
+        branch[""] = {}  # everything below
+    return _projected(value, tree)
+
+
+def _projected(value: Any, tree: _Tree) -> Any:
+    if "" in tree:
+        return value
+    if isinstance(value, list) and ITEMS in tree:
+        return [_projected(item, tree[ITEMS]) for item in value]
+    if isinstance(value, dict) and tree.keys() - {ITEMS}:
+        return {key: _projected(value[key], tree[key]) for key in tree if key in value}
+    return value
+
+
+def schema_problem(
+    path: str, schema: JsonObject, definitions: Mapping[str, JsonObject]
+) -> str | None:
+    """Return why answers of a schema have no part at a path, or None.
+
+    Parts of the schema that say nothing about their members permit every path.
+    """
+    schemas: list[Any] = [schema]
+    for step in _STEP.findall(path):
+        expanded = [branch for part in schemas for branch in _branches(part, definitions)]
+        key = "items" if step == ITEMS else "properties"
+        if any(key not in branch and not _is_closed(branch, step) for branch in expanded):
+            return None
+        described = [branch[key] for branch in expanded if key in branch]
+        if step == ITEMS:
+            schemas = described
+        else:
+            names = {name: value for names in described for name, value in names.items()}
+            schemas = [names[step] for names in described if step in names]
+            if not schemas:
+                near = nearest_name(step, names)
+                hint = f"; did you mean {near!r}?" if near else ""
+                return f"answers have no {step!r} at {path!r}{hint}"
+        if not schemas:
+            return f"answers have no list at {path!r}"
+    return None
+
+
+def _is_closed(schema: JsonObject, step: str) -> bool:
+    """Return whether a schema without the keyword for a step does not permit it: it is of another type."""
+    types = schema.get("type")
+    names = {types} if isinstance(types, str) else set(types or ())
+    return bool(names) and ("array" if step == ITEMS else "object") not in names
+
+
+def _branches(schema: Any, definitions: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
+    """Yield a schema and the schemas that it refers to or combines, each once."""
+    waiting, seen = [schema], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        combined = [inner for key in _COMBINING for inner in part.get(key, ())]
+        reference = part.get(pointer.REF)
+        if isinstance(reference, str):
+            combined.append(definitions.get(reference.removeprefix("#/$defs/"), {}))
+        waiting += combined
+        # A schema that only combines others says nothing of its own.
+        if not combined or part.keys() & {"properties", "items"}:
+            yield part
