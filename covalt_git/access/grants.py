@@ -176,7 +176,7 @@ def holds(
         return grant.digest == digest
     # Tools of MCP servers have grants of their servers. A server with a command runs files, so then only the digest
     # counts.
-    own = [tool for tool in tools if tool.kind != "mcp"]
+    own = [tool for tool in tools if tool.kind != "mcp" and not (tool.source and tool.held_back)]
     uses_files = any(server.command is not None for server in servers)
     return bool(own) and not uses_files and len(keeping(grant, own)) == len(own)
 
@@ -187,6 +187,9 @@ def keeping(grant: NetworkGrant | SecretGrant, tools: Iterable[Tool]) -> tuple[s
 
 
 def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
+    # The user has accepted exactly this request of a document, with its host and its secrets.
+    if tool.source is not None:
+        return tool.held_back is None
     return tool.http is not None and grant.requests.get(tool.id.name) == tool.request_digest
 
 

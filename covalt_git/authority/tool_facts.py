@@ -37,7 +37,7 @@ def tool_facts(
     if tool.entrypoint is not None:
         yield Fact(subject, "entrypoint", "", tool.entrypoint, at(("entrypoint",)))
     if tool.http is not None:
-        yield from _http_facts(subject, tool.http, at)
+        yield from http_facts(subject, tool.http, at)
     if tool.alias_of is not None:
         yield Fact(subject, "forwards", "", tool.alias_of, at(("alias_of",)))
     writes = not tool.annotations.read_only
@@ -75,7 +75,8 @@ def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:
     return Fact(tool.tool_id, "confirmation", "", {"own": own, "rules": rules}, place)
 
 
-def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> Iterator[Fact]:
+def http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> Iterator[Fact]:
+    """Yield the facts of a request; ``at`` returns the place of a part of its tool."""
     # A URL that begins with a reference has its host from there, so the name of the reference decides.
     base = split(http.url)[0] if http.url else ""
     by = "" if isinstance(base, str) else base.name

@@ -14,7 +14,12 @@ from covalt_git.access.grants import holds, keeping
 from covalt_git.authority.facts import Fact, Loc, Place, place_in
 from covalt_git.authority.kinds import package_of
 from covalt_git.authority.program_uses import WITHOUT_SANDBOX
-from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
+from covalt_git.authority.tool_facts import (
+    ToolPlaces,
+    confirmation_fact,
+    http_facts,
+    tool_facts,
+)
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.skills import SKILL, skill_path
@@ -68,7 +73,7 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     for name, alias in sorted(toolset.state.aliases.items()):
         yield Fact(subject, "alias", name, alias, _state_place(toolset, "aliases", name))
     for tool in tools_of(toolset):
-        if tool.kind != "mcp":
+        if not tool.is_locked:
             source = toolset.sources.get(tool.id.name)
             # A declared schema says what calls accept, whatever the function accepts besides.
             unread = {} if source is None or tool.schema_is_declared else source.unread_digests
@@ -87,7 +92,7 @@ def _state_place(toolset: Toolset, *loc: str | int, key: bool = False) -> Place:
 
 
 def tools_of(toolset: Toolset) -> tuple[Tool, ...]:
-    """Return the enabled tools of a toolset and of its servers."""
+    """Return the enabled tools of a toolset, of its servers and of its documents."""
     return tuple(tool for tool in toolset.tools if tool.enabled)
 
 
@@ -284,7 +289,7 @@ def _program_facts(toolset: Toolset, server: McpServer, subject: str) -> Iterato
         yield Fact(subject, "server_package", place, facts, at("packages", place))
 
 
-# Accepted tools of servers
+# Accepted tools of servers and documents
 
 
 def _lock_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
@@ -294,6 +299,9 @@ def _lock_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
         yield Fact(tool.tool_id, "tool", "", None, place)
         # The digest in the lock is not enough: a change of the lock by hand may keep it.
         digest = canonical_json.digest(locked.model_dump(mode="json"))
+        if tool.http is not None:
+            # The definitions of a document are no part of its entry.
+            digest = canonical_json.digest([digest, tool.input_schema, tool.output_schema])
         yield Fact(tool.tool_id, "definition", "", digest, place)
         override = _state_place(toolset, "overrides", tool.tool_id, "requires_confirmation")
         yield confirmation_fact(tool, config, override if tool.confirmation_is_settled else place)
@@ -301,7 +309,14 @@ def _lock_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
         def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
             return place_in(lock, ("tools", name, "input_schema", *loc))
 
-        value = {"schema": locked.input_schema, "unread": {}}
+        if tool.http is not None:
+
+            def request(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
+                return place_in(lock, ("tools", name, "request", *loc[1:]))
+
+            yield from http_facts(tool.tool_id, tool.http, request)
+            yield Fact(tool.tool_id, "writes", "", not tool.annotations.read_only, place)
+        value = {"schema": tool.input_schema, "unread": {}}
         yield Fact(tool.tool_id, "schema", "", value, schema(()), locate=schema)
 
 
@@ -324,9 +339,9 @@ def _offer_facts(toolset: Toolset) -> Iterator[Fact]:
 
 
 def _accepted_tools(toolset: Toolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:
-    """Yield the enabled tools of servers, with their locks."""
+    """Yield the enabled tools of servers and documents, with their locks."""
     for tool in tools_of(toolset):
-        if tool.server is not None:
-            lock = toolset.locks[tool.server]
+        if tool.is_locked:
+            lock = toolset.locks[tool.server or tool.source or ""]
             assert lock.value is not None
             yield lock, lock.value.tools[tool.id.name], tool

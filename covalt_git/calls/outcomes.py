@@ -137,6 +137,7 @@ def record_of(
         base=read,
         asked=outcome.asked,
         links=outcome.links if result is not None else (),
+        fields=target.tool.fields if error is None else (),
     )
 
 

@@ -93,9 +93,11 @@ def _disabled(entry: Found) -> DisabledToolError:
     what, hint = f"{tool.tool_id} is disabled", f"covalt-git tool enable {tool.tool_id}"
     if not toolset.enabled:
         hint = f"covalt-git toolset enable {toolset.id}"
-    elif _server_is_off(entry):
-        what += f": its MCP server {tool.server!r} is off"
-        hint = f"set enabled: true for it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
+    elif _source_is_off(entry):
+        key = "mcp_servers" if tool.server else "sources"
+        owner = f"MCP server {tool.server!r}" if tool.server else f"source {tool.source!r}"
+        what += f": its {owner} is off"
+        hint = f"set enabled: true for it under {key} in toolsets/{toolset.id}/toolset.yaml"
     elif tool.held_back is not None and toolset.id == REGISTRY_NAMESPACE:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         hint = f"covalt-git grant add {toolset.id} tool {tool.id.name}"
@@ -110,10 +112,11 @@ def _disabled(entry: Found) -> DisabledToolError:
     return DisabledToolError(what, hint=hint)
 
 
-def _server_is_off(entry: Found) -> bool:
+def _source_is_off(entry: Found) -> bool:
     manifest = entry.toolset.manifest
-    servers = manifest.mcp_servers if manifest is not None else ()
-    return any(server.id == entry.tool.server and not server.enabled for server in servers)
+    sources = manifest.tool_sources if manifest is not None else ()
+    named = entry.tool.server or entry.tool.source
+    return any(source.id == named and not source.enabled for source in sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.python_reader.source import ToolDefinition
 
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 def is_destructive(
@@ -41,7 +41,7 @@ def destroys(
     *, stated: bool | None, method: str | None, implied: bool = False, imported: bool = False
 ) -> bool:
     """Return the same by the annotation, the method of the tool's HTTP request, and what its source code implies."""
-    implied = implied if method is None else method in _WRITES
+    implied = implied if method is None else method in WRITES
     # The author of an imported toolset is a stranger: `read_only: true` of a DELETE must not waive its approval.
     if imported:
         return implied or stated is True
@@ -97,10 +97,10 @@ def check_effects(
         yield from _check_effect(reading.below("tools", position, "id"), tool, source, state)
 
 
-def check_server_effects(
+def check_locked_effects(
     reading: Reading[ToolsetManifest], tools: Iterable[Tool]
 ) -> Iterator[Problem]:
-    """Yield a warning for each MCP server with accepted tools that require approval only because they are destructive."""
+    """Yield a warning for each MCP server and document with accepted tools that require approval only because they are destructive."""
     asking: dict[str | None, list[str]] = {}
     for tool in tools:
         if tool.confirmation == ("destructive",) and tool.held_back is None:
@@ -119,14 +119,14 @@ def _must_write(tool: ToolDeclaration, source: ToolDefinition | None) -> bool:
     Only a POST can be a query; its author then writes ``destructive: false``.
     """
     stated = tool.annotations.destructive
-    if tool.http is not None and tool.http.method in _WRITES:
+    if tool.http is not None and tool.http.method in WRITES:
         return tool.http.method != "POST" or stated is not False
     return stated is True or (source is not None and source.destructive)
 
 
 def _contradiction(reading: Reading[ToolsetManifest], tool: ToolDeclaration) -> Problem:
     effect, hint = "the tool is destructive", "write read_only: false"
-    if tool.http is not None and tool.http.method in _WRITES:
+    if tool.http is not None and tool.http.method in WRITES:
         effect = f"the method of the request is {tool.http.method}"
         if tool.http.method == "POST":
             hint += ", or add destructive: false if the request changes nothing"

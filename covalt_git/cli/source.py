@@ -1,64 +1,203 @@
-"""``covalt-git source``: listing, comparing and accepting the tools of MCP servers."""
+"""``covalt-git source``: adding documents, and listing, comparing and accepting the tools of sources."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user, print_json
-from covalt_git.cli.groups import Group
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
+from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
+from covalt_git.sources.adding import is_url
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
+_MOST_LINES = 20
+_MOST_NAMED = 3
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
 
-sources_argument = click.argument("names", metavar="[SERVER...]", nargs=-1)
-source_argument = click.argument("name", metavar="SERVER")
+sources_argument = click.argument("names", metavar="[SOURCE...]", nargs=-1)
+source_argument = click.argument("name", metavar="SOURCE")
 
 
 @click.group(cls=Group)
 def command() -> None:
-    """List, compare and accept the tools of MCP servers.
+    """Add, list, compare and accept the tools of API documents and MCP servers.
 
-    A SERVER is TOOLSET/NAMESPACE, or a toolset for all of its servers.
+    A SOURCE is TOOLSET/NAMESPACE, or a toolset for all of its sources.
     """
+
+
+@command.command("add")
+@click.argument("toolset_id", metavar="TOOLSET")
+@click.argument("location", metavar="FILE|URL")
+@click.option("--id", "namespace", metavar="NS", help="Namespace of its tools.")
+@click.option("--include", multiple=True, metavar="GLOB", help="Only tools that match; repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="No tools that match; repeatable.")
+@click.option(
+    "--fields",
+    multiple=True,
+    metavar="TOOL=PATH,...",
+    help="The parts of the answers of a tool that callers get: issues.list=items[].id; repeatable.",
+)
+@click.option("--base-url", metavar="URL", help="URL that replaces the servers of the document.")
+@click.option("--endpoint", metavar="URL", help="URL of a GraphQL API.")
+@click.option(
+    "--introspect", is_flag=True, help="The URL is that of a GraphQL API: ask it for its schema."
+)
+@click.option("--yes", is_flag=True, help="Do not ask: fetch the URL, and accept all tools.")
+@reason_option
+def add_source(
+    toolset_id: str,
+    location: str,
+    *,
+    fields: tuple[str, ...],
+    introspect: bool,
+    yes: bool,
+    reason: str | None,
+    **how: Any,
+) -> None:
+    """Add an OpenAPI document or a GraphQL schema to a toolset; its operations become tools.
+
+    The document and the files that it refers to are copied to toolsets/TOOLSET/specs.  A URL is fetched once, after
+    its host was shown.  The command prints what the tools reach, and asks once whether to accept them.  Calls still
+    need a grant of the hosts and secrets.
+
+    Example: covalt-git source add shop openapi.yaml --id store --include 'orders.*'
+    """
+    if yes:
+        check_user(reason, "tools are accepted")
+    if introspect and not is_url(location):
+        raise WrongCallError("--introspect needs the URL of a GraphQL API")
+    document = _opened(location, yes=yes or reason is not None, introspect=introspect)
+    how["fields"] = _fields(fields)
+    preview = ask(
+        documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
+    )
+    if not wants_json():
+        _print_detail(preview, is_new=True)
+    accept = yes or (reason is not None and not can_ask())
+    if not accept and can_ask():
+        question = f"accept {output.plural(len(preview.tools), 'tool')}?"
+        accept = output.confirm(question, err=wants_json())
+    added = ask(
+        documents.add_source,
+        toolset_id=toolset_id,
+        document=document,
+        digest=preview.digest,
+        accept=accept,
+        reason=reason,
+        **how,
+    )
+    print_json(added)
+    output.say(f"added {added.shown_id}: {', '.join(added.files)}")
+    if not accept:
+        output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
+    output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
+
+
+@command.command("show")
+@source_argument
+@click.option("--all", "every", is_flag=True, help="Print each tool and each part that is no tool.")
+def show_source(name: str, *, every: bool) -> None:
+    """Show what a source reaches, its tools, and the parts of its document that are no tools.
+
+    Example: covalt-git source show shop/store
+    """
+    source = _single(name)
+    detail = ask_to_print(
+        documents.get_source, toolset_id=source.toolset_id, namespace=source.namespace
+    )
+    _print_detail(detail, every=every)
+
+
+@command.command("remove")
+@source_argument
+def remove_source(name: str) -> None:
+    """Remove a source from toolset.yaml, with its lock, its documents and its acceptances.
+
+    Example: covalt-git source remove shop/store
+    """
+    source = _single(name)
+    removed = ask_to_print(
+        documents.remove_source, toolset_id=source.toolset_id, namespace=source.namespace
+    )
+    files = f"; removed {', '.join(removed.files)}" if removed.files else ""
+    output.say(f"removed {source.shown_id} from toolset.yaml{files}")
+
+
+@command.command("doctor")
+@click.argument("name", metavar="SOURCE|FILE")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything is reported.")
+def check_document(name: str, *, strict: bool) -> None:
+    """Report what a document lacks for agents, and the tokens that its tools cost; nothing is sent.
+
+    Example: covalt-git source doctor openapi.yaml
+    """
+    if Path(name).is_file():
+        result = ask(documents.check_document, document=_opened(name, yes=False))
+    else:
+        source = _single(name)
+        ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
+        result = ask(documents.check_document, **ids)
+    failed = strict and bool(result.findings)
+    print_json(result, exit_code=int(failed))
+    for finding in result.findings:
+        what = f"{finding.upstream}: " if finding.upstream else ""
+        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{finding.message}")
+    output.say(
+        f"{output.plural(result.tools, 'tool')}: about {result.list_tokens:,} tokens in a list, "
+        f"{result.search_tokens:,} by search"
+    )
+    if failed:
+        click.get_current_context().exit(1)
 
 
 @command.command("list")
 @sources_argument
 def list_sources(names: tuple[str, ...]) -> None:
-    """List MCP servers, and how many of their tools are accepted.
+    """List sources, and how many of their tools are accepted.
 
     Example: covalt-git source list
     """
     listing = _listed(names)
     print_json(listing)
     rows = [_line(source) for source in listing.sources]
-    output.table(rows, titles=_TITLES, empty="no toolset declares an MCP server")
+    output.table(rows, titles=_TITLES, empty="no toolset declares a source")
 
 
 @command.command("refresh")
 @sources_argument
 @click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
+@click.option(
+    "--from", "location", metavar="FILE|URL", help="A new version of the document of one source."
+)
 @reason_option
 def refresh_sources(
-    names: tuple[str, ...], *, accepts: bool, check: bool, reason: str | None
+    names: tuple[str, ...],
+    *,
+    accepts: bool,
+    check: bool,
+    location: str | None,
+    reason: str | None,
 ) -> None:
-    """List the tools of MCP servers again, and print the changes.
+    """List the tools of sources again, and print the changes.
 
     Packages of servers (npx, uvx) are resolved and installed first; a server starts from them once you accept
     them.  New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
@@ -71,10 +210,15 @@ def refresh_sources(
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
         check_user(reason, "tools are accepted")
+    if location is not None:
+        names = (_refreshed_from(names, location, check=check, reason=reason),)
+        # The document is copied; with --check it was only compared.
+        if check:
+            return
     result = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
     print_json(result, exit_code=int(any(outcome.failed for outcome in result.sources)))
     if not result.sources:
-        output.say("no enabled toolset declares an MCP server")
+        output.say("no enabled toolset declares a source")
     failed = [_failed(outcome, check=check) for outcome in result.sources]
     if any(failed):
         click.get_current_context().exit(1)
@@ -82,18 +226,31 @@ def refresh_sources(
 
 @command.command("diff")
 @sources_argument
-def diff(names: tuple[str, ...]) -> None:
+@click.option(
+    "--fail-on-breaking", is_flag=True, help="Exit with 1 if a change breaks callers of a tool."
+)
+def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
+
+    A change that breaks callers is marked: a removed tool, a changed request, an argument that is newly required, or
+    a value that is no longer allowed.
 
     Example: covalt-git source diff files
     """
-    listing = _listed(names)
-    print_json(listing)
-    for source in listing.sources:
-        _print_differences(source, source.to_accept)
-        _print_tasks(source)
-    if not any(source.to_accept for source in listing.sources):
+    parts = [ask(documents.compare_sources, **named) for named in _named(names)]
+    rows = tuple(row for part in parts for row in part.sources)
+    failed = fail_on_breaking and any(row.breaks for row in rows)
+    comparison = documents.SourcesCompared(
+        sources=rows, breaking=any(part.breaking for part in parts)
+    )
+    print_json(comparison, exit_code=int(failed))
+    for row in rows:
+        _print_differences(row, row.to_accept)
+        _print_tasks(row)
+    if not any(row.to_accept for row in rows):
         output.say("all tools are accepted", err=True)
+    if failed:
+        click.get_current_context().exit(1)
 
 
 @command.command("accept")
@@ -101,18 +258,14 @@ def diff(names: tuple[str, ...]) -> None:
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
 @reason_option
 def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> None:
-    """Accept tools of an MCP server as it listed them last.
+    """Accept tools of a source as it listed them last.
 
-    SERVER is TOOLSET/NAMESPACE, or the toolset if it has one server.  Without a TOOL, all are accepted.
+    SOURCE is TOOLSET/NAMESPACE, or the toolset if it has one source.  Without a TOOL, all are accepted.
     `source diff` shows what would be accepted.
 
     Example: covalt-git source accept files read_file
     """
-    matches = _listed([name]).sources
-    if len(matches) != 1:
-        names = ", ".join(match.shown_id for match in matches) or "none"
-        raise WrongCallError(f"name one MCP server of {name!r}: {names}")
-    (source,) = matches
+    source = _single(name)
     toolset_id, namespace = source.toolset_id, source.namespace
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
@@ -144,19 +297,119 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     _print_tasks(result)
 
 
-def _listed(names: Sequence[str]) -> sources.SourceList:
-    if not names:
-        return ask(sources.list_sources)
+def _named(names: Sequence[str]) -> list[dict[str, str]]:
+    """Return the fields of a request for each named source; one without fields for all sources."""
     parts = [name.partition("/") for name in names]
-    listings = [
-        ask(sources.list_sources, toolset_id=toolset_id, namespace=space)
-        for toolset_id, _, space in parts
+    return [{"toolset_id": toolset_id, "namespace": space} for toolset_id, _, space in parts] or [
+        {}
     ]
+
+
+def _listed(names: Sequence[str]) -> sources.SourceList:
+    listings = [ask(sources.list_sources, **named) for named in _named(names)]
     return sources.SourceList(sources=tuple(row for listing in listings for row in listing.sources))
 
 
+def _single(name: str) -> sources.SourceRow:
+    matches = _listed([name]).sources
+    if len(matches) != 1:
+        names = ", ".join(match.shown_id for match in matches) or "none"
+        raise WrongCallError(f"name one source of {name!r}: {names}")
+    return matches[0]
+
+
+def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, Any]:
+    """Return a document for a request; a URL is fetched after its host was shown and confirmed."""
+    if is_url(location):
+        host = origin_of(location)[0].shown_host
+        output.say(f"this sends a request to {host}", err=True)
+        if not yes:
+            check_user(None, "a document is fetched")
+            if not output.confirm("fetch it?", err=wants_json()):
+                raise click.exceptions.Abort
+    return ask(documents.open_document, location=location, introspect=introspect).model_dump()
+
+
+def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    fields = {}
+    for text in texts:
+        tool, equals, paths = text.partition("=")
+        if not (tool and equals and paths):
+            raise WrongCallError(f"--fields {text!r} is not TOOL=PATH,...: issues.list=items[].id")
+        fields[tool] = tuple(paths.split(","))
+    return fields
+
+
+def _refreshed_from(names: Sequence[str], location: str, *, check: bool, reason: str | None) -> str:
+    """Refresh a source with a new version of its document, and return its name."""
+    if len(names) != 1:
+        raise WrongCallError("--from needs the one SOURCE whose document it is")
+    source = _single(names[0])
+    document = _opened(location, yes=reason is not None)
+    result = ask(
+        sources.refresh_source,
+        toolset_id=source.toolset_id,
+        namespace=source.namespace,
+        document=document,
+        check=check,
+    )
+    if check:
+        print_json(result, exit_code=int(bool(result.drift)))
+        _print_differences(result.source, result.drift)
+        if result.drift:
+            click.get_current_context().exit(1)
+    return source.shown_id
+
+
+def _print_detail(
+    source: documents.SourceDetail, *, every: bool = False, is_new: bool = False
+) -> None:
+    output.say(f"{source.shown_id}: {source.title or source.reference}", bold=True)
+    for document in source.documents:
+        output.fact(f"  document: {document}")
+    writing = [tool for tool in source.tools if tool.writes]
+    accepted = sum(tool.state == "accepted" for tool in source.tools)
+    counted = f"{output.plural(len(source.tools), 'tool')}, {len(writing)} of them writing"
+    output.say(f"  {counted}{'' if is_new else f', {accepted} accepted'}")
+    for host in source.hosts:
+        output.fact(f"  host: {host}")
+    for name, hosts in source.secrets.items():
+        output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
+    if listed := source.tools if every else writing:
+        output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
+    for tool in listed[: None if every else _MOST_LINES]:
+        output.fact(
+            f"    {tool.name}  {tool.upstream}{'' if is_new or tool.state == 'accepted' else f' ({tool.state})'}"
+        )
+    if not every and len(listed) > _MOST_LINES:
+        output.say(
+            f"    and {len(listed) - _MOST_LINES} more: covalt-git source show --all", dim=True
+        )
+    if source.left_out:
+        output.say(f"  {output.plural(len(source.left_out), 'part')} left out:", dim=True)
+    for reason, parts in _by_reason(source.left_out).items():
+        if not every and len(parts) > _MOST_NAMED:
+            names = ", ".join(part.upstream for part in parts[:_MOST_NAMED])
+            output.fact(f"    {names} and {len(parts) - _MOST_NAMED} more: {reason}")
+            continue
+        for part in parts:
+            place = f" (line {part.line})" if part.line else ""
+            output.fact(f"    {part.upstream}{place}: {reason}")
+    for fault in source.faults[: None if every else _MOST_LINES]:
+        output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
+
+
+def _by_reason(
+    left_out: Sequence[documents.LeftOutOperation],
+) -> dict[str, list[documents.LeftOutOperation]]:
+    by_reason: dict[str, list[documents.LeftOutOperation]] = {}
+    for part in left_out:
+        by_reason.setdefault(part.reason, []).append(part)
+    return by_reason
+
+
 def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
-    """Print the outcome of a server, and offer to accept its tools; return whether it has failed."""
+    """Print the outcome of a source, and offer to accept its tools; return whether it has failed."""
     if outcome.failure is not None:
         output.say(f"{outcome.source}:", bold=True)
         first, *others = outcome.failure.error_description.splitlines() or [""]
@@ -218,9 +471,27 @@ def _print_differences(
             output.say(f"  {_NOT_KEPT}", dim=True)
         if tool.kind != "gone":
             parts = {part.name: (part.before, part.after) for part in tool.parts}
-            for line in definition_lines(parts):
-                text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
-                output.fact(text, fg=_COLOURS.get(line.mark))
+            _print_lines(parts)
+        _print_breaking(tool)
+    if differences and source.definitions:
+        output.fact("~ definitions that these tools share", fg="yellow", bold=True)
+        _print_lines({part.name: (part.before, part.after) for part in source.definitions})
+
+
+def _print_lines(parts: Mapping[str, tuple[object, object]]) -> None:
+    for line in definition_lines(parts):
+        text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
+        output.fact(text, fg=_COLOURS.get(line.mark))
+
+
+def _print_breaking(tool: sources.DifferingTool) -> None:
+    if isinstance(tool, documents.ComparedTool) and tool.kind != "new":
+        for reason in tool.breaking:
+            output.fact(f"  breaks callers: {reason}", fg="red")
+        if tool.recorded_calls:
+            output.say(
+                f"  {tool.refused_calls} of the last {output.plural(tool.recorded_calls, 'call')} would be refused"
+            )
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:

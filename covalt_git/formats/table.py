@@ -11,6 +11,7 @@ from covalt_git.formats import (
     function_lists,
     genai_toolbox,
     mcpb,
+    openapi,
     server_json,
     skills,
     tool_entries,
@@ -37,5 +38,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("mcp-tools", "a tools/list result", "json", "tools.json", tools_list.recognize, tools_list.read, tools_list.write, tools_list.SCHEMA, (("tools", "name"),)),
     Format("tool-lock", "a lock file", "yaml", "lock.yaml", write=tools_list.write_lock),
     Format("genai-toolbox", "genai-toolbox", "yaml", "tools.yaml", genai_toolbox.recognize, genai_toolbox.read, schema=genai_toolbox.SCHEMA),
+    Format("openapi", "an OpenAPI document", "yaml", "openapi.yaml", openapi.recognize, openapi.read),
     *function_lists.FORMATS,
 )  # fmt: skip

@@ -64,7 +64,7 @@ def of_outcome(
     """
     if outcome.approval is not None:
         return _approval_needed(outcome.approval, chat, delivery)
-    call, value = outcome.call, outcome.call.result
+    call, value = outcome.call, outcome.call.returned
     recorded_id = call.id if call.post_manifest_id else None
     manifest_id = call.post_manifest_id
     if call.tool_id in BUILTINS and outcome.error is None:
@@ -130,6 +130,9 @@ def _truncated(
     content, structured = large_results.truncate(value, text, resource, delivery)
     if structured is value:
         structured = delivery.matching(value)
+    if call.fields and resource is not None:
+        note = f"these are the fields {', '.join(call.fields)}; read the whole result with "
+        content.append(_text(f"{note}read_result {json.dumps({'resource': resource})}"))
     return [*content, *_output(outcome.output)], structured
 
 

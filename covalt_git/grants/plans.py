@@ -188,7 +188,7 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
         case "network":
             return {"hosts": _merge(toolset, kind, hosts), **_for_files(toolset)}
         case "secret":
-            declared = toolset.manifest.secrets if toolset.manifest else ()
+            declared = toolset.secrets
             if name not in declared:
                 list_with = f"covalt-git toolset show {toolset.id}"
                 raise UnknownNameError("secret", name, declared, list_with=list_with)
@@ -244,7 +244,7 @@ def _is_declared(toolset: Toolset, grant: Grant) -> bool:
     if isinstance(grant, ToolGrant):
         return toolset.tool(f"{toolset.id}:{grant.tool}") is not None
     if isinstance(grant, SecretGrant):
-        return bool(manifest and grant.name in manifest.secrets)
+        return grant.name in toolset.secrets
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return True
     servers = {server.id: server for server in manifest.mcp_servers} if manifest else {}
@@ -299,7 +299,8 @@ def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
 
 def _for_files(toolset: Toolset) -> JsonObject:
     """Return the digest of the current files, and those of the requests that may outlive it."""
-    http = [tool for tool in toolset.tools if tool.http is not None]
+    # A grant lasts for a document's tools as long as their definitions are accepted.
+    http = [tool for tool in toolset.tools if tool.http is not None and tool.source is None]
     return {
         "digest": toolset.digest,
         "requests": {tool.id.name: tool.request_digest for tool in http},

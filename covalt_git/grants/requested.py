@@ -98,17 +98,19 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
 
     The host is empty if a variable determines it.
     """
-    tools = toolset.manifest.tools if toolset.manifest else ()
     hosts = {}
-    for tool in tools:
+    for tool in toolset.tools:
         if tool.http is not None and any(secret.name == name for secret in secrets_of(tool.http)):
             origin = origin_of_template(tool.http.url)
-            hosts[tool.id] = rule_of(origin) if origin else ""
+            hosts[tool.name_in_state] = rule_of(origin) if origin else ""
     return hosts
 
 
 def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
     if tool.http is None or (origin := origin_of_template(tool.http.url)) is None:
+        return
+    # What the user has not accepted cannot be called, so it needs nothing.
+    if tool.source is not None and tool.held_back is not None:
         return
     may = granted(toolset.id, toolset.state, toolset.digest, tool)
     host = rule_of(origin)

@@ -363,6 +363,17 @@ class ChatQueries(SyncedIndex):
             convert=_call,
         )
 
+    def recorded_arguments(self, tool_id: str, limit: int) -> list[JsonObject]:
+        """Return the arguments of the last successful calls of a tool in all chats, newest first."""
+        return self.read(
+            """
+            SELECT args FROM tool_calls WHERE tool_id = ? AND status = 'success'
+            ORDER BY started_at DESC, id DESC LIMIT ?
+            """,
+            (tool_id, limit),
+            convert=lambda row: canonical_json.loads(row["args"]),
+        )
+
     def approvals(
         self, state: str | None = None, *, chat_id: str | None = None
     ) -> list[JsonObject]:

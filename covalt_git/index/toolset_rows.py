@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.prompts import Prompt, Resource
     from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
@@ -131,6 +132,7 @@ def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
 
 def tool_rows(tool: Tool, owner: str, *, toolset_id: str | None) -> list[tuple[str, Row]]:
     """Return the rows of a tool; ``owner`` is searchable, and ``toolset_id`` None for a builtin tool."""
+    tool = _as_listed(tool)
     definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     row: Row = {
         "tool_id": tool.tool_id,
@@ -145,6 +147,28 @@ def tool_rows(tool: Tool, owner: str, *, toolset_id: str | None) -> list[tuple[s
         "definition": as_text(definition),
     }
     return [("tools", row), ("tool_search", searchable_text(tool, owner))]
+
+
+def _as_listed(tool: Tool) -> Tool:
+    """Return a tool of a document with schemas of the size of a list: calls, ``tool show`` and ``read_tool`` have the whole.
+
+    Its definitions would otherwise be stored and sent once for each of hundreds of tools.
+    """
+    if tool.source is None:
+        return tool
+    from covalt_git.compilers.schema_cut import MAX_INPUT, MAX_OUTPUT, cut_schema  # noqa: PLC0415 - only documents need it
+
+    def cut(schema: JsonObject, limit: int) -> JsonObject:
+        body = {key: value for key, value in schema.items() if key != "$defs"}
+        return cut_schema(body, schema.get("$defs", {}), limit)
+
+    output = tool.output_schema
+    return tool.model_copy(
+        update={
+            "input_schema": cut(tool.input_schema, MAX_INPUT),
+            "output_schema": None if output is None else cut(output, MAX_OUTPUT),
+        }
+    )
 
 
 def _rows(toolset: Toolset) -> list[tuple[str, Row]]:

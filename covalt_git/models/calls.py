@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from covalt_git.json_values import JsonObject
+from covalt_git.json_values import JsonObject, field_projection
 from covalt_git.models.base import Digest, Int, StrictModel, Time
 
 _OBJECTS = ("path", "file", "query", "command", "url")
@@ -139,7 +139,7 @@ class Approval(StrictModel):
 class ToolCall(StrictModel):
     """A call, with the columns of the specification's table ``tool_calls``; JSON columns are parsed.
 
-    ``links`` are those of the commit's record, and not a column.
+    ``links`` and ``fields`` are those of the commit's record, and not columns.
     """
 
     id: str
@@ -156,6 +156,12 @@ class ToolCall(StrictModel):
     pre_manifest_id: str | None = None
     post_manifest_id: str | None = None
     links: tuple[int, ...] = Field((), exclude=True)
+    fields: tuple[str, ...] = Field((), exclude=True)
+
+    @property
+    def returned(self) -> Any:
+        """The result that a caller gets: the whole, or the parts that its source names."""
+        return field_projection.project(self.result, self.fields)
 
     def as_json(self) -> JsonObject:
         """Return the row in the format of ``call --json`` and the API."""

@@ -53,6 +53,7 @@ class WorkspaceManifest(StrictModel):
             pre_manifest_id=self.parent_id,
             post_manifest_id=self.id,
             links=call.links,
+            fields=call.fields,
         )
 
     @property

@@ -96,6 +96,7 @@ class CallRecord(StrictModel):
     links: tuple[int, ...] = Field(
         (), description="Positions of the result's content blocks that are links to resources."
     )
+    fields: tuple[str, ...] = Field((), description="The parts of the result that callers get.")
 
 
 class UploadedFile(StrictModel):

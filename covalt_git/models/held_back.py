@@ -1,4 +1,4 @@
-"""Reasons why a tool of an MCP server or a registered tool is held back: disabled regardless of all settings."""
+"""Reasons why a tool of an MCP server, of a document or a registered tool is held back: disabled regardless of all settings."""
 
 from typing import Literal
 

@@ -49,6 +49,9 @@ class Tool(StrictModel):
     A tool of an MCP server (kind ``mcp``) has the name ``upstream`` on ``server``, which is the id of the
     server in the manifest of ``toolset_id``.  The namespace of ``tool_id`` can differ from it.
 
+    A tool of an operation of a document (kind ``http``) has the operation's name ``upstream``, and ``source`` is the
+    id of the source in the manifest.
+
     A registered tool (toolset ``registered``) is an HTTP tool, or an alias of the tool ``alias_of``.  An alias of
     no tool cannot be called.
     """
@@ -61,6 +64,10 @@ class Tool(StrictModel):
     entrypoint: str | None = None
     http: HttpRequest | None = None
     server: str | None = None
+    source: str | None = Field(
+        None, description="Its source in the manifest, if it is of a document."
+    )
+    fields: tuple[str, ...] = Field((), description="The parts of its answers that callers get.")
     upstream: str | None = None
     alias_of: str | None = None
     version: str = Field("", description="Its version, or that of its toolset.")
@@ -110,8 +117,13 @@ class Tool(StrictModel):
 
     @property
     def name_in_state(self) -> str:
-        """Its key in the toolset's state file: its name, or for a tool of an MCP server its full id."""
-        return self.tool_id if self.kind == "mcp" else self.id.name
+        """Its key in the toolset's state file: its name, or for a tool of a lock its full id."""
+        return self.tool_id if self.is_locked else self.id.name
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether its definition is in a lock: that of an MCP server, or of a document."""
+        return self.kind == "mcp" or self.source is not None
 
     @property
     def arguments_are_unread(self) -> bool:
@@ -135,5 +147,5 @@ class Tool(StrictModel):
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
         carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
-        carried |= {"function_schema"}
+        carried |= {"function_schema", "source", "fields"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

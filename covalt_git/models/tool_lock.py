@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
-from covalt_git.models.base import Bool, Digest, Id, One, StrictModel, ToolName
+from covalt_git.models.base import Bool, Digest, Id, Int, One, StrictModel, ToolName
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import ToolId, is_tool_name, local_names
 
@@ -57,6 +57,10 @@ class LockedTool(StrictModel):
     meta: JsonObject = Field(default_factory=dict, description="The definition's _meta.")
     more: JsonObject = Field(default_factory=dict, description="Other keys of the definition.")
     request: JsonObject = Field(default_factory=dict, description="Request of a source's tool.")
+    fields: tuple[str, ...] = Field((), description="The parts of an answer that callers get.")
+    definitions: Digest | None = Field(
+        None, description="Digest of the lock's definitions that its schemas refer to."
+    )
 
     @property
     def definition(self) -> JsonObject:
@@ -79,9 +83,13 @@ class LockedTool(StrictModel):
             definition["annotations"] = annotations
         # A field of the model in "more" would be what users accept, while calls use the field itself
         # (test_known_keys_cannot_be_hidden_among_unknown_ones).
-        return definition | {
-            key: value for key, value in rest.items() if key not in {"name", *_FIELDS}
+        definition |= {key: value for key, value in rest.items() if key not in {"name", *_FIELDS}}
+        of_source = {
+            "request": self.request,
+            "fields": list(self.fields),
+            "definitions": self.definitions,
         }
+        return definition | {key: value for key, value in of_source.items() if value}
 
     @property
     def is_task(self) -> bool:
@@ -96,9 +104,8 @@ class LockedTool(StrictModel):
 
     @property
     def computed_digest(self) -> str:
-        """The digest of the definition, and of the request of a source's tool."""
-        facts = self.definition | ({"request": self.request} if self.request else {})
-        return canonical_json.digest(facts)
+        """The digest of the definition, with the request of a source's tool."""
+        return canonical_json.digest(self.definition)
 
 
 OfferKind = Literal["resource", "template", "prompt"]
@@ -255,6 +262,25 @@ Locked = Listed | LockedPackages | LockedFile
 """An entry of a lock, which the user accepts."""
 
 
+class LeftOutPart(StrictModel):
+    """A part of a document that is no tool."""
+
+    upstream: str = Field(description="Name of the part in the document.")
+    reason: str = Field(description="Why it is no tool.")
+    line: Int = Field(0, description="Line in the document, from 1; 0: unknown.")
+
+
+class DocumentFault(StrictModel):
+    """A fault of a document, such as a reference that leads nowhere."""
+
+    path: str = Field(description="File of the document, relative to the toolset.")
+    line: Int = Field(0, description="Line in the file, from 1; 0: unknown.")
+    column: Int = Field(0, description="Column in the line, from 1.")
+    code: str = Field(description="Code of the problem.")
+    message: str = Field(description="What is wrong.")
+    hint: str = Field("", description="How to correct it.")
+
+
 class ToolLock(StrictModel):
     """The content of a lock file."""
 
@@ -263,8 +289,27 @@ class ToolLock(StrictModel):
     toolset_id: Id
     kind: Literal["mcp", "openapi", "graphql", "plugin"]
     reference: str = Field("", description="Command, URL or file of the server or source.")
-    digest: Digest | None = Field(None, description="Digest of the document of a source.")
+    digest: Digest | None = Field(
+        None, description="Digest of the source's declaration and of its documents."
+    )
+    documents: dict[str, Digest] = Field(
+        default_factory=dict,
+        description="Files of a source and their digests; paths are relative to the toolset.",
+    )
+    title: str = Field("", description="Title of the document.")
     tools: dict[ToolName, LockedTool] = Field(default_factory=dict)
+    definitions: dict[str, JsonObject] = Field(
+        default_factory=dict,
+        description='Schemas that the schemas of tools share, as "#/$defs/NAME".',
+    )
+    types: dict[str, JsonObject] = Field(
+        default_factory=dict,
+        description="Types of a GraphQL schema, with which the fields that callers select are checked.",
+    )
+    left_out: tuple[LeftOutPart, ...] = Field(
+        (), description="Parts of the document that are no tools."
+    )
+    faults: tuple[DocumentFault, ...] = Field((), description="Faults of the document.")
     offers: dict[ToolName, LockedOffer] = Field(
         default_factory=dict, description="Resources, templates and prompts of the server."
     )
@@ -275,6 +320,9 @@ class ToolLock(StrictModel):
     replaced: dict[ToolName, LockedTool] = Field(
         default_factory=dict,
         description="Accepted definitions that the server has changed since, for comparison.",
+    )
+    replaced_definitions: dict[str, JsonObject] = Field(
+        default_factory=dict, description="Schemas that the schemas of replaced tools share."
     )
 
     @property

@@ -142,6 +142,11 @@ class McpServer(StrictModel):
         return self
 
     @property
+    def lock_kind(self) -> str:
+        """The kind of its lock."""
+        return "mcp"
+
+    @property
     def server_type(self) -> str:
         """The effective transport."""
         return self.transport or ("stdio" if self.command is not None else "streamable-http")
@@ -166,6 +171,11 @@ class Source(StrictModel):
     schema_file: str | None = Field(
         None, alias="schema", description="GraphQL schema, relative to the toolset."
     )
+    url: str | None = Field(
+        None,
+        pattern=HTTP_URL,
+        description="URL that the document was fetched from, from which relative servers begin.",
+    )
     endpoint: str | None = Field(None, description="URL of a GraphQL API.")
     base_url: str | None = Field(None, description="URL that replaces that of the document.")
     server: Id | None = Field(None, description="MCP server that has these tools.")
@@ -176,8 +186,27 @@ class Source(StrictModel):
     auth: SourceAuth | None = Field(None, description="Authentication of its requests.")
     include: tuple[str, ...] = Field((), description="Patterns of tools to include; empty: all.")
     exclude: tuple[str, ...] = Field((), description="Patterns of tools to leave out.")
+    fields: dict[ToolName, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="The parts of the answers of tools that callers get: items[].id.",
+    )
     requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
     enabled: Bool = Field(default=True, description="Whether its tools are enabled.")
+
+    @property
+    def is_document(self) -> bool:
+        """Whether its tools come from a document in the toolset."""
+        return self.type in {"openapi", "graphql"}
+
+    @property
+    def lock_kind(self) -> str:
+        """The kind of its lock."""
+        return self.type
+
+    @property
+    def document(self) -> str | None:
+        """The path of its document in the toolset."""
+        return self.spec if self.type == "openapi" else self.schema_file
 
 
 class Auth(StrictModel):
@@ -227,3 +256,8 @@ class ToolsetManifest(StrictModel):
     extensions: JsonObject = Field(
         default_factory=dict, description="Keys of other systems, which covalt-git ignores."
     )
+
+    @property
+    def tool_sources(self) -> tuple[McpServer | Source, ...]:
+        """The MCP servers and the documents whose tools are in locks."""
+        return (*self.mcp_servers, *(source for source in self.sources if source.is_document))

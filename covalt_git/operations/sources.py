@@ -1,4 +1,4 @@
-"""Operations on sources: the MCP servers of toolsets, their tools, and which of these are accepted."""
+"""Operations on sources: the MCP servers and documents of toolsets, their tools, and which of these are accepted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from covalt_git.operations.registry import Request, Result, ToolsetRequest, inva
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.sources import refresh
+from covalt_git.sources.adding import OpenedDocument, new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,34 +28,54 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_TOOLS = 10_000
-_ACCEPTING = "tools are accepted"
+ACCEPTING = "tools are accepted"
 
 
 class ListSources(Request):
     """Request: a toolset or a source; without one, all sources."""
 
     toolset_id: str | None = Field(
-        None, max_length=200, description="A toolset, or the namespace of one server's tools."
+        None, max_length=200, description="A toolset, or the namespace of one source's tools."
     )
     namespace: str = Field(
-        "", max_length=200, description="Only the server of the toolset with this namespace."
+        "", max_length=200, description="Only the source of the toolset with this namespace."
+    )
+
+
+class SourceDocument(Request):
+    """A document, with the files in its folder that it refers to."""
+
+    name: str = Field(max_length=300, description="Its name among the files.")
+    kind: Literal["openapi", "graphql"] = Field("openapi", description="Kind of document.")
+    files: dict[str, str] = Field(
+        min_length=1,
+        max_length=500,
+        description="Texts by paths relative to the document's folder.",
+    )
+    url: str | None = Field(
+        None,
+        max_length=2000,
+        description="Where it was fetched from; relative servers begin there.",
     )
 
 
 class RefreshSource(ToolsetRequest):
-    """Request: the MCP server to list, by the namespace of its tools; with ``check`` nothing is written."""
+    """Request: the source to list, by the namespace of its tools; with ``check`` nothing is written."""
 
     namespace: str = Field(max_length=200)
     check: bool = False
+    document: SourceDocument | None = Field(
+        None, description="A new version of the source's document."
+    )
 
 
 class RefreshSources(Request):
-    """Request: the MCP servers to list; with ``check`` nothing is written."""
+    """Request: the sources to list; with ``check`` nothing is written."""
 
     sources: tuple[str, ...] = Field(
         (),
         max_length=1000,
-        description="Such as gear, a toolset, or gear/disk, one server; empty: all enabled servers.",
+        description="Such as gear, a toolset, or gear/disk, one source; empty: all enabled sources.",
     )
     check: bool = False
     accept: bool = Field(default=False, description="Accept all tools that they have now.")
@@ -105,13 +126,16 @@ class ConnectionRow(Result):
 
 
 class SourceRow(Result):
-    """An MCP server of a toolset, and the state of its tools."""
+    """An MCP server or a document of a toolset, and the state of its tools."""
 
     toolset_id: str
     namespace: str = Field(description="The first part of the ids of its tools.")
     server: str = Field(description="Its id in the manifest.")
+    kind: Literal["mcp", "openapi", "graphql"] = Field(
+        description="An MCP server, or the kind of document."
+    )
     enabled: bool
-    reference: str = Field(description="Its command or URL, as in the manifest.")
+    reference: str = Field(description="Its command, URL or document, as in the manifest.")
     asked: bool = Field(description="Whether its tools were listed.")
     tools: int
     offers: int = Field(0, description="Number of its resources, resource templates and prompts.")
@@ -120,6 +144,10 @@ class SourceRow(Result):
     )
     accepted: int
     to_accept: tuple[DifferingTool, ...]
+    definitions: tuple[DifferingPart, ...] = Field(
+        (), description="Definitions that differing tools share, and that have changed."
+    )
+    left_out: int = Field(0, description="Number of parts of its document that are no tools.")
     tasks: tuple[str, ...] = Field(
         (), description="Tools that cannot be accepted yet, because they run only as tasks of MCP."
     )
@@ -151,7 +179,7 @@ class ToolsAccepted(SourceRow):
 
 
 class SourceList(Result):
-    """The MCP servers that toolsets declare."""
+    """The MCP servers and documents that toolsets declare."""
 
     sources: tuple[SourceRow, ...]
 
@@ -167,7 +195,7 @@ class SourceRefreshed(Result):
 
 
 class RefreshOutcome(Result):
-    """The outcome of one server; either ``refreshed`` or ``failure`` is null."""
+    """The outcome of one source; either ``refreshed`` or ``failure`` is null."""
 
     source: str = Field(description="Such as gear/disk.")
     failed: bool = Field(
@@ -178,28 +206,31 @@ class RefreshOutcome(Result):
 
 
 class SourcesRefreshed(Result):
-    """The outcome of each server."""
+    """The outcome of each source."""
 
     sources: tuple[RefreshOutcome, ...]
 
 
 @operation(errors=(404,), admin="see sources")
 def list_sources(context: Context, request: ListSources) -> SourceList:
-    """List the MCP servers of all toolsets or of one, with their tools that are not accepted."""
+    """List the MCP servers and documents of all toolsets or of one, with their tools that are not accepted."""
     root = context.project.root
     name = "/".join(filter(None, (request.toolset_id, request.namespace)))
     sources = refresh.find_sources(root, name) if name else refresh.sources(root)
-    return SourceList(sources=tuple(_row(context, source) for source in sources))
+    return SourceList(sources=tuple(source_row(context, source) for source in sources))
 
 
 @operation(changes=True, errors=(404, 409, 502), admin="refresh sources")
 def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
-    """List the tools of an MCP server and write them to its lock, without accepting them.
+    """List the tools of a source and write them to its lock, without accepting them.
 
-    If the server is not granted, it is not contacted, and the error is ``grant_needed``.
+    A document of the request replaces that of the source.  If an MCP server is not granted, it is not contacted, and the error is ``grant_needed``.
     """
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
-    result = _refresh(context, source, check=request.check)
+    files = None
+    if request.document is not None:
+        files = new_files(source, opened_document(request.document))
+    result = _refresh(context, source, check=request.check, files=files)
     context.update_toolset_index()
     return result
 
@@ -208,10 +239,10 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     changes=True,
     errors=(404,),
     admin="refresh sources",
-    decides=lambda _, request: _ACCEPTING if request.accept else "",
+    decides=lambda _, request: ACCEPTING if request.accept else "",
 )
 def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
-    """List the tools of several MCP servers, one after the other; a failure does not stop the others."""
+    """List the tools of several sources, one after the other; a failure does not stop the others."""
     if request.check and request.accept:
         raise invalid_field("accept", "it cannot be combined with check")
     root = context.project.root
@@ -228,10 +259,10 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     changes=True,
     errors=(404, 409),
     admin="accept tools",
-    decides=lambda _, request: _ACCEPTING if request.tools else "",
+    decides=lambda _, request: ACCEPTING if request.tools else "",
 )
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
-    """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
+    """Accept definitions of a source's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
     # Before the change: users have these names in the allow lists of hosts, and a further tool with a similar name
     # changes them.
@@ -241,7 +272,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     )
     context.update_toolset_index()
     return ToolsAccepted.of(
-        _row(context, source),
+        source_row(context, source),
         changed=tuple(sorted(request.tools)),
         renamed=_renamed(context, old_names),
     )
@@ -295,6 +326,7 @@ def _refresh(
     *,
     check: bool,
     accept: bool = False,
+    files: Mapping[str, bytes] | None = None,
     pinned: bool = False,
 ) -> SourceRefreshed:
     root = context.project.root
@@ -303,7 +335,7 @@ def _refresh(
     # A tool that the server no longer lists is not called by its name any more, so others may get it at once.
     old_names = {} if check else _host_names(context)
     pins = _locked_program(source) if pinned else partial(pin, report=context.report)
-    result = refresh.refresh(root, source, ask, pin=pins, write=not check)
+    result = refresh.refresh(root, source, ask, pin=pins, write=not check, files=files)
     new_source = result.source
     while accept and new_source.to_accept:
         digests = {tool.name: tool.digest for tool in new_source.to_accept}
@@ -317,8 +349,8 @@ def _refresh(
         result = refresh.refresh(root, new_source, ask, pin=_locked_program(new_source))
         new_source = result.source
     return SourceRefreshed(
-        source=_row(context, new_source),
-        drift=_differing(result.drift),
+        source=source_row(context, new_source),
+        drift=differing(result.drift),
         renamed=() if check else _renamed(context, old_names),
     )
 
@@ -349,25 +381,41 @@ def _renamed(context: Context, old_names: Mapping[str, str]) -> tuple[RenamedToo
     )
 
 
-def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
-    toolset, server = source.toolset, source.server
+def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
+    """Return a source with the differences from its accepted definitions."""
+    toolset, declared = source.toolset, source.declared
+    lock = source.lock
+    definitions = source.changed_definitions
     tools = source.lock.tools if source.lock else {}
     return SourceRow.of(
         source,
         toolset_id=toolset.id,
-        server=server.id,
-        reference=refresh.reference_of(server),
+        server=declared.id,
+        kind=declared.lock_kind,
+        reference=refresh.reference_of(declared),
         asked=source.lock is not None,
         tools=len(tools),
         offers=len(source.lock.offers) if source.lock else 0,
         tool_names=tuple(sorted(source.lock.entries if source.lock else {})),
-        to_accept=_differing(source.to_accept),
+        to_accept=differing(source.to_accept),
+        definitions=tuple(
+            DifferingPart.model_validate({"name": name, "before": old, "after": new})
+            for name, (old, new) in definitions.items()
+        ),
+        left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
-        connections=tuple(connections(context.project.root, toolset.id, server.id)),
+        connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
 
 
-def _differing(differences: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:
+def opened_document(document: SourceDocument) -> OpenedDocument:
+    """Return a document of a request."""
+    files = {name: text.encode() for name, text in document.files.items()}
+    return OpenedDocument(document.name, document.kind, files, document.url)
+
+
+def differing(differences: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:
+    """Return differences with their changed parts."""
     return tuple(
         DifferingTool.of(
             difference,

@@ -1,4 +1,4 @@
-"""Refreshing the tool definitions of MCP servers, and accepting them.
+"""Refreshing the tool definitions of MCP servers and documents, and accepting them.
 
 A refresh writes the definitions to the lock; accepting writes their digests to the toolset's state.  The
 user accepts exactly the reviewed definitions, by their digests.
@@ -6,16 +6,20 @@ user accepts exactly the reviewed definitions, by their digests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.json_values.shared_definitions import Definitions, Shared, Types
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock
+from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
+from covalt_git.sources.document_files import replaced_files
+from covalt_git.sources.documents import compile_source, toolset_reader
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import Listed, Locked, LockedFile, LockedPackages
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
@@ -41,7 +46,7 @@ Kind = Literal["new", "changed", "gone"]
 
 
 class NoLockError(CovaltError):
-    """A server whose tools were never listed, or whose lock is unreadable."""
+    """A source whose tools were never listed, or whose lock is unreadable."""
 
     code = "no_lock"
     http_status = 409
@@ -58,7 +63,7 @@ class TaskOnlyError(CovaltError):
 
 
 class ToolDifference(NamedTuple):
-    """Difference of a tool between the accepted or locked definition and the server's current one.
+    """Difference of a tool between the accepted or locked definition and the source's current one.
 
     Attributes:
         name: its name within its namespace.
@@ -89,10 +94,10 @@ class ToolDifference(NamedTuple):
 
 
 class ToolSource(NamedTuple):
-    """An MCP server of a toolset, with its namespace and its lock."""
+    """An MCP server or a document of a toolset, with its namespace and its lock."""
 
     toolset: Toolset
-    server: McpServer
+    declared: McpServer | Source
     namespace: str
     lock: ToolLock | None
 
@@ -127,14 +132,28 @@ class ToolSource(NamedTuple):
     @property
     def enabled(self) -> bool:
         """Whether it and its toolset are enabled."""
-        return self.toolset.enabled and self.server.enabled
+        return self.toolset.enabled and self.declared.enabled
 
+    @property
+    def what(self) -> str:
+        """Its kind and its id, for messages."""
+        kind = "source" if isinstance(self.declared, Source) else "MCP server"
+        return f"the {kind} {self.declared.id!r}"
 
-class ServerListing(NamedTuple):
-    """What a server listed, None if it was not started, and what it is started from."""
-
-    tools: dict[str, Listed] | None
-    program: LockedPackages | LockedFile | None
+    @property
+    def changed_definitions(self) -> dict[str, tuple[object, object]]:
+        """The old and the new value of each definition that differing tools of a document share."""
+        if self.lock is None or not self.to_accept:
+            return {}
+        old, new = self.lock.replaced_definitions, self.lock.definitions
+        after = [entry.after for entry in self.to_accept if isinstance(entry.after, LockedTool)]
+        schemas = [schema for tool in after for schema in (tool.input_schema, tool.output_schema)]
+        reached = Definitions(new).reached(*schemas)
+        return {
+            name: (old.get(name), schema)
+            for name, schema in reached.items()
+            if old.get(name) != schema
+        }
 
 
 class Refreshed(NamedTuple):
@@ -145,7 +164,7 @@ class Refreshed(NamedTuple):
 
 
 def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
-    """Return the MCP servers with a valid namespace, of one toolset or of all, in the order of the manifests.
+    """Return the MCP servers and documents with a valid namespace, of one toolset or of all, in the order of the manifests.
 
     Raises:
         UnknownNameError: if the toolset does not exist; the hint has the most similar one.
@@ -154,21 +173,23 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
         toolsets = [read_toolset(root, name) for name in toolset_ids(root / "toolsets")]
     else:
         toolsets = [find_toolset(root, toolset_id)]
-    servers = []
+    declared_sources = []
     for toolset in toolsets:
         if toolset.manifest is None:
             continue
         namespaces = lock_namespaces(root, toolset.id, toolset.manifest, toolset.state)
-        for server in toolset.manifest.mcp_servers:
-            if server.id in namespaces:
-                reading = toolset.locks.get(server.id)
+        for declared in toolset.manifest.tool_sources:
+            if declared.id in namespaces:
+                reading = toolset.locks.get(declared.id)
                 lock = reading.value if reading else None
-                servers.append(ToolSource(toolset, server, namespaces[server.id], lock))
-    return servers
+                declared_sources.append(
+                    ToolSource(toolset, declared, namespaces[declared.id], lock)
+                )
+    return declared_sources
 
 
 def find_sources(root: Path, name: str) -> list[ToolSource]:
-    """Return the MCP servers with the name ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE``.
+    """Return the MCP servers and documents with the name ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE``.
 
     Raises:
         UnknownNameError: with the nearest toolset or namespace.
@@ -184,7 +205,7 @@ def find_sources(root: Path, name: str) -> list[ToolSource]:
 
 
 def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
-    """Return an MCP server of a toolset by the namespace of its tools.
+    """Return an MCP server or a document of a toolset by the namespace of its tools.
 
     Raises:
         UnknownNameError: with the nearest toolset or namespace.
@@ -197,11 +218,27 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
     return by_namespace[namespace]
 
 
-def reference_of(server: McpServer) -> str:
-    """Return the command of a server on one line, or the server's URL."""
-    if server.command is None:
-        return server.url or ""
-    return command_line((server.command, *server.args))
+def reference_of(source: McpServer | Source) -> str:
+    """Return the command of a server on one line, the server's URL, or the path of a document."""
+    if isinstance(source, Source):
+        return source.document or ""
+    if source.command is None:
+        return source.url or ""
+    return command_line((source.command, *source.args))
+
+
+class Listing(NamedTuple):
+    """What a source lists now.
+
+    Attributes:
+        entries: its tools and offers; None if it is a server that was not started.
+        lock_fields: the fields of the lock that only documents have.
+        program: what a server is started from.
+    """
+
+    entries: dict[str, Listed] | None
+    lock_fields: Mapping[str, Any] = {}
+    program: LockedPackages | LockedFile | None = None
 
 
 def refresh(
@@ -211,32 +248,56 @@ def refresh(
     *,
     pin: Pin = lambda *_: None,
     write: bool = True,
+    files: Mapping[str, bytes] | None = None,
 ) -> Refreshed:
-    """Pin what a server is started from, list its tools, and write both to its lock, without accepting them.
+    """List the tools of a server or a document and write them to its lock, without accepting them.
 
-    A program that is not accepted is not started, so the lock then has the tools as before.  Without ``write``, nothing is written.  The toolsets lock is not held during the request, which may
-    take minutes the first time.
+    What a server is started from is pinned first.  A program that is not accepted is not started, so the lock then has
+    the tools as before.  Without ``write``, nothing is written.  The toolsets lock is not held during the request, which
+    may take minutes the first time.  ``files`` replace files of the toolset, for a new version of a document.
 
     Raises:
-        CovaltError: if the server is disabled or lists a name twice; and the errors of ``list_tools``.
-        StaleError: if the declaration of the server changed during the request.
+        CovaltError: if the source is disabled or lists a name twice; and the errors of ``list_tools``.
+        StaleError: if the declaration of the source changed during the request.
     """
-    if not source.server.enabled:
+    if not source.declared.enabled:
+        key = "sources" if isinstance(source.declared, Source) else "mcp_servers"
         raise CovaltError(
-            f"the MCP server {source.server.id!r} is disabled",
-            hint=f"set enabled: true for it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
+            f"{source.what} is disabled",
+            hint=f"set enabled: true for it under {key} in toolsets/{source.toolset.id}/toolset.yaml",
         )
-    program = pin(source.toolset, source.server)
-    digest = source.toolset.state.accepted.get(f"{source.namespace}:{PROGRAM}")
-    tools: dict[str, Listed] | None = None
-    if program is None or program.computed_digest == digest:
-        tools = _by_name(source.server, list_tools(source.toolset, source.server))
-    listing = ServerListing(tools, program)
-    return _write_lock(root, source, listing) if write else _compare(source, listing)
+    listing = _listed(source, list_tools, pin, files or {})
+    if not write:
+        return _compare(source, listing)
+    return _write_lock(root, source, listing, files or {})
+
+
+def _listed(
+    source: ToolSource, list_tools: ListTools, pin: Pin, files: Mapping[str, bytes]
+) -> Listing:
+    declared, toolset = source.declared, source.toolset
+    if not isinstance(declared, Source):
+        program = pin(toolset, declared)
+        digest = toolset.state.accepted.get(f"{source.namespace}:{PROGRAM}")
+        may_start = program is None or program.computed_digest == digest
+        entries = _by_name(declared, list_tools(toolset, declared)) if may_start else None
+        return Listing(entries, program=program)
+    assert toolset.manifest is not None
+    stored = toolset_reader(toolset.folder)
+    compiled = compile_source(
+        declared,
+        toolset.manifest,
+        source.namespace,
+        lambda path: files[path] if path in files else stored(path),
+        source.lock,
+    )
+    return Listing(dict(compiled.tools), compiled.lock_fields)
 
 
 @locks_toolsets
-def _write_lock(root: Path, source: ToolSource, listing: ServerListing) -> Refreshed:
+def _write_lock(
+    root: Path, source: ToolSource, listing: Listing, files: Mapping[str, bytes]
+) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
@@ -245,52 +306,93 @@ def _write_lock(root: Path, source: ToolSource, listing: ServerListing) -> Refre
         raise CovaltError(
             f"the toolset {existing.toolset_id!r} already uses the namespace {source.namespace!r}",
             hint=f"write in toolsets/state/{source.toolset.id}.yaml: "
-            f"aliases: {{{source.server.id}: {source.toolset.id}-{source.server.id}}}",
+            f"aliases: {{{source.declared.id}: {source.toolset.id}-{source.declared.id}}}",
         )
     # Read again under the lock: the request may have taken minutes, in which a pull or the user changed the
     # server.
     current = find_source(root, source.toolset.id, source.namespace)
-    if current.server != source.server:
-        raise StaleError(f"the declaration of the MCP server {source.server.id!r} has changed")
+    if current.declared != source.declared:
+        raise StaleError(f"the declaration of {source.what} has changed")
     refreshed = _compare(current, listing)
-    assert refreshed.source.lock is not None
-    # An equal lock is not written: watchers of the project would report a change.
-    if refreshed.source.lock != current.lock:
-        write_lock(lock_file(root, current.namespace), refreshed.source.lock)
+    new_lock = refreshed.source.lock
+    assert new_lock is not None
+    with replaced_files(current.toolset.folder, files):
+        # An equal lock is not written: watchers of the project would report a change.
+        if new_lock != current.lock:
+            write_lock(lock_file(root, current.namespace), new_lock)
     return refreshed
 
 
-def _compare(source: ToolSource, listing: ServerListing) -> Refreshed:
+def _compare(source: ToolSource, listing: Listing) -> Refreshed:
     old_lock, state = source.lock, source.toolset.state
     old = old_lock.entries if old_lock else {}
-    tools = listing.tools
+    tools = listing.entries
     if tools is None:
         tools = {**old_lock.tools, **old_lock.offers} if old_lock else {}
     program = listing.program
     # The accepted one is started until another is accepted.
     accepted = old_lock.accepted_program(state.accepted) if old_lock else None
-    replaced = accepted if accepted != program and program is not None else None
+    replaced_program = accepted if accepted != program and program is not None else None
     previous = [*old_lock.replaced.items(), *old_lock.tools.items()] if old_lock else []
-    lock = ToolLock(
-        namespace=source.namespace,
-        toolset_id=source.toolset.id,
-        kind="mcp",
-        reference=reference_of(source.server),
-        tools={name: tool for name, tool in tools.items() if isinstance(tool, LockedTool)},
-        offers={name: tool for name, tool in tools.items() if isinstance(tool, LockedOffer)},
-        program=program,
-        replaced_program=replaced,
-        # The accepted definition is kept until another is accepted, so that its difference can be reviewed
-        # later.
-        replaced={
-            name: tool
-            for name, tool in previous
-            if _is_accepted(state, source.namespace, name, tool)
-            and not (name in tools and _is_accepted(state, source.namespace, name, tools[name]))
-        },
+    # The accepted definition is kept until another is accepted, so that its difference can be reviewed
+    # later.
+    replaced = {
+        name: tool
+        for name, tool in previous
+        if _is_accepted(state, source.namespace, name, tool)
+        and not (name in tools and _is_accepted(state, source.namespace, name, tools[name]))
+    }
+    replaced, replaced_definitions = _with_definitions(replaced, old_lock)
+    stored = {
+        "replaced": replaced,
+        "replaced_definitions": replaced_definitions,
+        "program": program,
+        "replaced_program": replaced_program,
+    }
+    lock = lock_of_listing(source, tools, {**listing.lock_fields, **stored})
+    return Refreshed(source._replace(lock=lock), _differences(old, lock.entries))
+
+
+def lock_of_listing(
+    source: ToolSource, entries: Mapping[str, Locked], more: Mapping[str, Any]
+) -> ToolLock:
+    """Return the lock of a source with these tools and offers, and ``more`` fields."""
+    return ToolLock.model_validate(
+        {
+            "namespace": source.namespace,
+            "toolset_id": source.toolset.id,
+            "kind": source.declared.lock_kind,
+            "reference": reference_of(source.declared),
+            "tools": {name: tool for name, tool in entries.items() if isinstance(tool, LockedTool)},
+            "offers": {
+                name: tool for name, tool in entries.items() if isinstance(tool, LockedOffer)
+            },
+            **more,
+        }
     )
-    drift = _differences(old, lock.entries)
-    return Refreshed(ToolSource(source.toolset, source.server, source.namespace, lock), drift)
+
+
+def _with_definitions(
+    replaced: dict[str, LockedTool], lock: ToolLock | None
+) -> tuple[dict[str, LockedTool], dict[str, JsonObject]]:
+    """Return replaced tools with the definitions that they share.
+
+    A tool that was replaced before, and whose definitions have changed since, is left out: it would be shown with
+    others than the user accepted.
+    """
+    if lock is None or not any(tool.definitions for tool in replaced.values()):
+        return replaced, {}
+    stored = Definitions(lock.replaced_definitions | lock.definitions)
+    shared = Shared(stored, Types(lock.types))
+    complete = {
+        name: tool
+        for name, tool in replaced.items()
+        if shared.digest(tool.request, tool.input_schema, tool.output_schema) == tool.definitions
+    }
+    schemas = [
+        schema for tool in complete.values() for schema in (tool.input_schema, tool.output_schema)
+    ]
+    return complete, stored.reached(*schemas)
 
 
 @locks_toolsets
@@ -344,7 +446,16 @@ def accept(
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
     program = None if PROGRAM in reviewed else lock.replaced_program
     if (replaced, program) != (lock.replaced, lock.replaced_program):
-        changed = {"replaced": replaced, "replaced_program": program}
+        schemas = [
+            schema
+            for tool in replaced.values()
+            for schema in (tool.input_schema, tool.output_schema)
+        ]
+        changed = {
+            "replaced": replaced,
+            "replaced_definitions": Definitions(lock.replaced_definitions).reached(*schemas),
+            "replaced_program": program,
+        }
         write_lock(lock_file(root, namespace), lock.model_copy(update=changed))
     return find_source(root, toolset_id, namespace)
 
@@ -370,10 +481,10 @@ def _named_first(state: ToolsetState, accepted: Mapping[str, str]) -> tuple[str,
 def _lock_of(source: ToolSource) -> ToolLock:
     if source.lock is not None:
         return source.lock
-    reading = source.toolset.locks.get(source.server.id)
+    reading = source.toolset.locks.get(source.declared.id)
     if reading is None:
         raise NoLockError(
-            f"the tools of the MCP server {source.server.id!r} have not been listed yet",
+            f"the tools of {source.what} have not been listed yet",
             hint=f"covalt-git source refresh {source.shown_id}",
         )
     raise NoLockError(

@@ -5,8 +5,8 @@ the Python source.  Approval is different: each of these can require it, and onl
 waive it.  A destructive tool requires it by default, which the manifest of a toolset of the project
 can waive too.
 
-A tool of an MCP server is an entry in the lock of the server's namespace.  It is disabled until the
-project accepts exactly that definition.  A server's own statements never relax a check.
+A tool of an MCP server or of a document is an entry in the lock of its namespace.  It is disabled until the
+project accepts exactly that definition.  A server's or a document's own statements never relax a check.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.checks.effects import asks_by_default
+from covalt_git.checks.effects import WRITES, asks_by_default
 from covalt_git.checks.http_requests import inferred_schema
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.shared_definitions import Definitions
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
 from covalt_git.models.server_definition import grant_facts
@@ -28,6 +29,7 @@ from covalt_git.models.tool import (
     Tool,
 )
 from covalt_git.models.tool_properties import Example
+from covalt_git.models.toolset_manifest import Source
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.tool_lock import LockedTool, ToolLock
-    from covalt_git.models.tool_properties import LegacyRenderer
+    from covalt_git.models.tool_properties import HttpRequest, LegacyRenderer
     from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.python_reader.source import ToolDefinition
@@ -62,7 +64,7 @@ class Overrides(NamedTuple):
         return _first(getattr(self.project, field), getattr(self.toolset, field), *others)
 
     def enabled(self, manifest: ToolsetManifest, declared: ToolDeclaration | None) -> bool:
-        """Return whether a tool is enabled; ``declared`` is None for tools of MCP servers."""
+        """Return whether a tool is enabled; ``declared`` is None for tools of locks."""
         own = declared.enabled if declared else None
         return bool(self.value("enabled", own, manifest.defaults.enabled))
 
@@ -122,14 +124,15 @@ def effective_tools(
     return tuple(tools)
 
 
-class ServerLock(NamedTuple):
-    """The lock of a server, and the names of its tools that cannot be enabled.
+class SourceLock(NamedTuple):
+    """The lock of a server or a document, and the names of its tools that cannot be enabled.
 
     The digests of tools in ``untrue`` do not match their definitions.  The input schemas of tools in
-    ``unusable`` are invalid.
+    ``unusable`` are invalid.  Tools of documents have their request in ``requests``.
     """
 
     lock: ToolLock
+    requests: Mapping[str, HttpRequest] = {}
     untrue: frozenset[str] = frozenset()
     unusable: frozenset[str] = frozenset()
 
@@ -147,48 +150,61 @@ class ServerLock(NamedTuple):
         return "schema" if name in self.unusable else None
 
 
-def effective_server_tools(
+def effective_locked_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
-    locks: Mapping[str, ServerLock],
+    locks: Mapping[str, SourceLock],
     hashes: Mapping[str, str],
 ) -> tuple[Tool, ...]:
-    """Return the tools of the toolset's MCP servers, including those that are held back.
+    """Return the tools of the toolset's MCP servers and documents, including those that are held back.
 
-    ``locks`` are by server id; ``hashes`` are the hexadecimal SHA-256 digests of the toolset's files.
+    ``locks`` are by the id of the server or source; ``hashes`` are the hexadecimal SHA-256 digests of the toolset's
+    files.
     """
     return tuple(
         tool
-        for server in manifest.mcp_servers
-        if server.id in locks
-        for tool in _server_tools(manifest, state, server, locks[server.id], hashes)
+        for source in manifest.tool_sources
+        if source.id in locks and locks[source.id].lock.kind == source.lock_kind
+        for tool in _locked_tools(manifest, state, source, locks[source.id], hashes)
     )
 
 
-def _server_tools(
+def _locked_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
-    server: McpServer,
-    server_lock: ServerLock,
+    source: McpServer | Source,
+    source_lock: SourceLock,
     hashes: Mapping[str, str],
 ) -> Iterator[Tool]:
     overrides = {
         overridden_tool(manifest.id, override.tool_id, state): override
         for override in manifest.tool_overrides
     }
-    lock = server_lock.lock
+    lock = source_lock.lock
     own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
-    facts = grant_facts(server, hashes)
+    definitions = Definitions(lock.definitions)
     for name, locked in sorted(lock.tools.items()):
         if name in own:  # check_lock reports this error
             continue
         tool_id = str(ToolId(lock.namespace, name))
         both = Overrides(overrides.get(tool_id, _NONE), state.overrides.get(tool_id, _NONE))
-        # The server's definition is a part of it: the same tool of another program or URL needs a new approval
-        # (test_the_definition_digest_covers_the_server_and_not_the_rest_of_the_toolset).
-        digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
-        tool = _server_tool(manifest, server, tool_id, locked, both)
-        reason = server_lock.held_back(name, state)
+        if isinstance(source, Source):
+            request = source_lock.requests.get(name)
+            if request is None:  # check_lock reports this error
+                continue
+            tool = _document_tool(manifest, source, tool_id, locked, request, both, definitions)
+            # The definition has the request, so the rest of the declaration decides nothing.
+            facts: JsonObject = {"source": source.id, "definition": locked.digest}
+            own_words = not state.imported
+            tool = tool.model_copy(update={"annotations_are_own": own_words})
+        else:
+            tool = _server_tool(manifest, source, tool_id, locked, both)
+            # The server's definition is a part of it: the same tool of another program or URL needs a new approval
+            # (test_the_definition_digest_covers_the_server_and_not_the_rest_of_the_toolset).
+            server = grant_facts(source, hashes)["digest"]
+            facts = {"server": server, "definition": locked.digest}
+        digest = canonical_json.digest(facts)
+        reason = source_lock.held_back(name, state)
         on = tool.enabled and is_on(state) and reason is None
         yield tool.model_copy(update={"enabled": on, "held_back": reason, "toolset_digest": digest})
 
@@ -226,6 +242,52 @@ def _server_tool(
             destructive=locked.annotations.destructive is True,
         ),
     )
+
+
+def _document_tool(
+    manifest: ToolsetManifest,
+    source: Source,
+    tool_id: str,
+    locked: LockedTool,
+    request: HttpRequest,
+    overrides: Overrides,
+    definitions: Definitions,
+) -> Tool:
+    """Return a tool of a document after all overrides, as if its definition were accepted."""
+    # The schema is of the whole answer, and a projection would not match it.
+    output = None if locked.fields else locked.output_schema
+    default = manifest.defaults.requires_confirmation
+    return Tool(
+        tool_id=tool_id,
+        toolset_id=manifest.id,
+        name=overrides.value("name_override", locked.title or locked.upstream),
+        description=overrides.value("description_override", locked.description),
+        kind="http",
+        version=manifest.version,
+        http=request,
+        source=source.id,
+        upstream=locked.upstream,
+        fields=locked.fields,
+        input_schema=definitions.within(locked.input_schema),
+        schema_is_declared=True,
+        output_schema=None if output is None else definitions.within(definitions.opened(output)),
+        annotations=locked.annotations,
+        renderer=overrides.renderer(),
+        enabled=source.enabled and overrides.enabled(manifest, None),
+        tags=(locked.upstream,),  # an operationId is searchable
+        **overrides.confirmation(
+            None,
+            by_toolset=_first(source.requires_confirmation, default),
+            destructive=_may_write(source, locked, request),
+        ),
+    )
+
+
+def _may_write(source: Source, locked: LockedTool, request: HttpRequest) -> bool:
+    """Return whether a request of a document may change something at the server, whatever the document says."""
+    if source.type == "graphql":  # queries are sent by POST too
+        return locked.annotations.read_only is not True
+    return request.method in WRITES
 
 
 def _annotated_title(locked: LockedTool) -> str:

@@ -215,7 +215,7 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
     if tool.confirmation:
         return False
     name = tool.id.name
-    manifest = toolset.manifest if tool.kind != "mcp" else None
+    manifest = toolset.manifest if not tool.is_locked else None
     declarations = manifest.tools if manifest is not None else []
     declared = next((entry for entry in declarations if entry.id == name), None)
     override = toolset.state.overrides.get(name) or toolset.state.overrides.get(tool.tool_id)

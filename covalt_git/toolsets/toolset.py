@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git import __version__
-from covalt_git.checks.effects import check_effects, check_server_effects
+from covalt_git.checks.effects import check_effects, check_locked_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
@@ -47,15 +47,22 @@ from covalt_git.manifests.toolset_files import (
     read_bundle,
     toolset_folder,
 )
+from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_id, suggest_id
 from covalt_git.problems import codes
 from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
-from covalt_git.toolsets.effective_tools import effective_server_tools, effective_tools, is_on
+from covalt_git.toolsets.effective_tools import effective_locked_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
 from covalt_git.toolsets.registered_tools import read_registry
-from covalt_git.toolsets.tool_locks import check_lock, read_server_locks, usable_locks
+from covalt_git.toolsets.tool_locks import (
+    check_documents,
+    check_lock,
+    lock_namespaces,
+    read_source_locks,
+    usable_locks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,9 +90,9 @@ class Toolset:
         files: its files and their digests.
         sources: the Python functions of its tools, by the tools' ids in the manifest.
         skills: the headers of its valid skills.
-        locks: the locks of its MCP servers, by server id.
+        locks: the locks of its MCP servers and documents, by their ids.
         stored_schemas: the file with the schemas of its Python tools as they ran.
-        server_tools: the tools of its MCP servers, including those that are not accepted; for the toolset
+        server_tools: the tools of its MCP servers and documents, including those that are not accepted; for the toolset
             ``registered``, the registered tools.
         problems: all problems of the files above.
     """
@@ -143,8 +150,8 @@ class Toolset:
     def related_files(self) -> tuple[str, ...]:
         """The paths below ``toolsets/`` that also affect its tools: locks, and folders with the names of namespaces."""
         paths: list[str] = []
-        for server in self.manifest.mcp_servers if self.manifest else ():
-            namespace = namespace_of(server.id, self.state)
+        for source in self.manifest.tool_sources if self.manifest else ():
+            namespace = namespace_of(source.id, self.state)
             paths += [f"{LOCK_FOLDER}/{namespace}.yaml"] + [namespace] * (namespace != self.id)
         return tuple(paths)
 
@@ -180,6 +187,18 @@ class Toolset:
             return ()
         own = effective_tools(self.manifest, self.state, self.sources, self.digest)
         return own + self.server_tools
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that it can use: those that it declares, and those of accepted requests of documents."""
+        declared = self.manifest.secrets if self.manifest else ()
+        sent = {
+            secret.name
+            for tool in self.server_tools
+            if tool.source is not None and tool.held_back is None and tool.http is not None
+            for secret in secrets_of(tool.http)
+        }
+        return (*declared, *sorted(sent - set(declared)))
 
     @property
     def has_python_tools(self) -> bool:
@@ -260,13 +279,15 @@ def read_toolset(
         problems += check_docstrings(manifest, sources)
         declared = manifest.valid
         if declared.id == toolset_id:
-            locks = read_server_locks(root, toolset_id, declared, effective_state)
-            server_tools = effective_server_tools(
+            locks = read_source_locks(root, toolset_id, declared, effective_state)
+            server_tools = effective_locked_tools(
                 declared, effective_state, usable_locks(locks), files.hashes
             )
-            problems += check_server_effects(manifest, server_tools)
+            problems += check_locked_effects(manifest, server_tools)
             for lock in locks.values():
                 problems += check_lock(lock, declared)
+            namespaces = lock_namespaces(root, toolset_id, declared, effective_state)
+            problems += check_documents(manifest, locks, namespaces, files.hashes, display_path)
         problems += check_program_code(manifest, effective_state, root, folder)
         problems += check_aliases(state)
         problems += check_program_grants(state, toolset_id)

@@ -103,6 +103,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "args": {"text": "hello"},
         "result": {"text": "hello"},
         "links": (),
+        "fields": (),
         "render_plan": None,
         "status": "success",
         "error": None,

@@ -90,6 +90,26 @@ def test_these_are_allowed(tmp_path: Path, more: str) -> None:
     assert found(tmp_path, more) == []
 
 
+def test_the_variables_of_a_graphql_query_are_arguments(tmp_path: Path) -> None:
+    query = "query ($a: ID!, $b: Int, $c: [In!]! = [], $d: Boolean!) { x(a: $a) { $select } }"
+    body = f"{{graphql: {{query: '{query}', select: {{default: y}}}}}}"
+    http = f"{{method: POST, url: 'https://a.example/', body: {body}, parameters: {{e: {{in: body, name: d}}}}}}"
+    put_hello(tmp_path, f"{HEAD}\ntools:\n  - {{id: ask, http: {http}}}\n")
+
+    assert read_toolset(tmp_path, "hello").tools[0].input_schema == {
+        "type": "object",
+        "properties": {
+            "a": {"type": ["string", "integer"]},
+            "b": {"type": ["integer", "null"]},
+            "c": {},
+            "select": {"type": ["string", "null"]},
+            "e": {},
+        },
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+
+
 def test_the_schema_of_a_request_without_one_has_the_arguments_that_it_names(
     tmp_path: Path,
 ) -> None:

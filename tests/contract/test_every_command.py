@@ -44,6 +44,8 @@ MAY_WRITE = {
     "toolset new": "toolsets/fresh/",
     "bundle import": "toolsets/theirs/",
     "toolset update": "toolsets/theirs/",
+    "source add": "toolsets/demo/",
+    "source remove": "toolsets/demo/",
     "toolset uninstall": "toolsets/theirs/",
 }
 """Where a command writes, unless it is a ``--dry-run``."""
@@ -86,6 +88,9 @@ THEIRS = 'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoi
 ENTRY = """\
 {"tool_id": "forecast", "name": "Forecast",
  "protocol_meta": {"http": {"url": "https://api.example/{city}"}}}"""
+PETS = """\
+{"openapi": "3.0.3", "info": {"title": "Pets", "version": "1"}, "servers": [{"url": "https://pets.example"}],
+ "paths": {"/pets": {"get": {"description": "List the pets.", "responses": {}}}}}"""
 CONFIG = """version: 1\r
 # a comment   \n
 workspace:   {durability: fast}
@@ -156,6 +161,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "newer/toolset.yaml": THEIRS.replace('"1"', '"2"'),
         "newer/a.py": TOOL,
         "entry.json": ENTRY,
+        "pets.json": PETS,
         "batch.jsonl": '{"tool": "demo:add", "args": {"a": 1, "b": 2}}\n',
     }
     for path, text in files.items():

@@ -29,6 +29,12 @@ approvals:
 secret_command: [/bin/echo, "{name}"]
 """
 SERVERS = Path(__file__).parents[2] / "fixtures/servers"
+PETS = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pets", "version": "1"},
+    "servers": [{"url": "https://pets.example"}],
+    "paths": {"/pets": {"get": {"description": "List the pets.", "responses": {}}}},
+}
 DEMO = f"""\
 id: demo
 name: Demo
@@ -67,6 +73,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):
         api.post("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
     api.post("refresh_source", toolset_id="demo", namespace="given")
+    pets = {"name": "pets.json", "files": {"pets.json": json.dumps(PETS)}}
+    api.post("add_source", toolset_id="demo", namespace="pets", document=pets)
     api.post("create_chat", chat_id="c1", title="First")
     api.post("register_tool", entry=ENTRY)
     message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]
@@ -88,6 +96,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (folder / "forecast.json").write_text(json.dumps({**ENTRY, "name": "Newer"}))
     (folder / "entry.json").write_text('{"tool_id": "other", "name": "Other"}')
     (folder / "new.csv").write_text("a,b\n")
+    (folder / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
     (folder / ".mcp.json").write_text('{"mcpServers": {"disk": {"command": "npx"}}}')
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}

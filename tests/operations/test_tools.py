@@ -119,7 +119,8 @@ def test_a_hidden_tool_is_reported_as_unknown(operate: Operations) -> None:
 
 def test_a_server_is_listed_where_one_of_its_tools_would_be_visible(operate: Operations) -> None:
     configure(
-        operate.root, 'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**"]}}'
+        operate.root,
+        'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**", "pets.**"]}}',
     )
 
     assert [group["id"] for group in operate("list_tools")["groups"]] == ["demo", "far"]

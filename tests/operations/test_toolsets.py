@@ -51,7 +51,8 @@ def test_grants_of_a_hidden_server_are_not_shown(operate: Operations) -> None:
     operate("add_grant", toolset_id="demo", kind="server", name="far")
     operate("add_grant", toolset_id="demo", kind="process", name="started")
     configure(
-        operate.root, 'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**"]}}'
+        operate.root,
+        'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**", "pets.**"]}}',
     )
     told = operate("get_toolset", toolset_id="demo")
 

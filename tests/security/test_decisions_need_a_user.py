@@ -48,6 +48,12 @@ ENTRY = {
     "protocols": ["http"],
     "protocol_meta": {"http": {"url": "https://a.example/1", "method": "GET"}},
 }
+PETS = {
+    "openapi": "3.0.3",
+    "info": {"title": "Pets", "version": "1"},
+    "servers": [{"url": "https://pets.example"}],
+    "paths": {"/pets": {"get": {"description": "List the pets.", "responses": {}}}},
+}
 CONFIG = """\
 version: 1
 default_role: owner
@@ -71,6 +77,7 @@ DECISIONS = (
     ("(another tool)", ""),
     ("source refresh gear", ""),
     ("source accept gear", "accept_tools"),
+    ("source add gear pets.json", "add_source"),
     ("tool override gear:get --confirm", ""),
     ("tool override gear:get --no-confirm", "override_tool"),
     ("tool override gear:get --confirm", ""),
@@ -114,6 +121,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (root / "covalt.yaml").write_text(CONFIG)
     (root / "entry.json").write_text(json.dumps(ENTRY))
+    (root / "pets.json").write_text(json.dumps(PETS))
     use_config(monkeypatch, tmp_path / "author", trusts=False)
     Operations(root)("add_grant", toolset_id="gear", kind="network", hosts=["c.example"])
     (root / "toolsets/gear/README.md").write_text("changed")

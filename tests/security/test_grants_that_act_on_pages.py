@@ -43,6 +43,7 @@ READERS = {
     "covalt_git/authority/overview.py": "shows them",
     "covalt_git/authority/toolset_facts.py": "shows and compares them",
     "covalt_git/calls/tool_grants.py": "refuses a call; check_trusted comes after it",
+    "covalt_git/checks/program_code.py": "reports code that may change; a grant without a sandbox means more of it",
     "covalt_git/grants/grants.py": "adds and revokes them",
     "covalt_git/grants/plans.py": "plans and renews them",
     "covalt_git/grants/status.py": "acting_grants: those that are valid and trusted",

@@ -14,7 +14,7 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.toolsets.effective_tools import ServerLock, effective_server_tools
+from covalt_git.toolsets.effective_tools import SourceLock, effective_locked_tools
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.models.test_tool_lock import DEFINITION, mutated
@@ -284,7 +284,7 @@ def decided(locked: LockedTool) -> tuple[object, ...]:
     """Return all that is decided about a tool whose definition was accepted."""
     given = ToolLock(namespace="web", toolset_id="demo", kind="mcp", tools={"a": locked})
     state = ToolsetState(accepted={"web:a": locked.digest})
-    (one,) = effective_server_tools(MANIFEST_OF_ONE, state, {"web": ServerLock(given)}, {})
+    (one,) = effective_locked_tools(MANIFEST_OF_ONE, state, {"web": SourceLock(given)}, {})
     actions: tuple[Action, ...] = ("see", "call", "approve")
     roles = [decide(CONFIG, Principal("x", "some"), action, one) for action in actions]
     return one.tool_id, one.enabled, roles, confirmation(CONFIG, one, {})

@@ -123,9 +123,10 @@ URL = re.compile(r"[A-Za-z][\w+.:-]*://")
 IN_BRACES = re.compile(rf"\$?\$?{BRACES}")
 HTTP = re.compile(r"https?://", re.IGNORECASE)
 WHOLE_LOGIN = re.compile(
-    rf"\A(?P<before>https?://)(?P<value>(?!\$?{BRACES}@)[^\s/?#]+)@{HOST}", re.IGNORECASE
+    rf"\A(?P<before>https?://)(?P<value>(?!\$?{BRACES}@)(?=[^\s/?#]*:)[^\s/?#]+)@{HOST}",
+    re.IGNORECASE,
 )
-"""All of the login of an MCP server's URL, which toolset.yaml sends as a header."""
+"""All of the login of an MCP server's URL, which toolset.yaml sends as a header; a user without a password is none."""
 
 PATH_SEGMENT = re.compile(r"(?P<before>(?<=[^/])/)(?P<value>[A-Za-z0-9._~%:=-]{20,})(?=[/?#]|\Z)")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

@@ -332,6 +332,8 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
     update: JsonObject = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    if outcome.call.fields:
+        update["result"] = outcome.call.returned
     # A restore notes what is lost after its commit, so the record of the commit lacks it.
     if outcome.notes.lost:
         update["notes"] = Notes.of(outcome.notes)

@@ -135,7 +135,7 @@ def _requested(project: Project) -> Iterator[SecretRow]:
             acting_grants(toolset),
             *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
         ]
-        for name in toolset.manifest.secrets if toolset.manifest else ():
+        for name in toolset.secrets:
             source = store.source(name) or ("command" if command else None)
             reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
             yield SecretRow(

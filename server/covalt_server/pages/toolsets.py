@@ -305,7 +305,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     may_grant = context.is_admin and detail.sound and bool(detail.files)
 
     def connections(source: ToolSource) -> list[sources.ConnectionRow]:
-        return sources.connections(root, toolset_id, source.server.id)
+        return sources.connections(root, toolset_id, source.declared.id)
 
     return render_template(
         "toolset.html",

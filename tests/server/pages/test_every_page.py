@@ -23,7 +23,8 @@ PAGES = [
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
-    *("/toolsets/data-lab/uninstall", "/toolsets/broken", "/registry"),
+    *("/toolsets/data-lab/uninstall", "/toolsets/data-lab/sources/new"),
+    *("/toolsets/broken", "/registry"),
     *("/imports", "/imports/{staged}"),
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
 ]

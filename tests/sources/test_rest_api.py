@@ -1,0 +1,405 @@
+"""An OpenAPI document becomes tools: added, accepted, granted and called through each interface."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+import covalt_git
+from tests.sources.pets_api import KEY, document, served, write_document
+from tests.wsgi_server import listening
+
+MANIFEST = 'id: shop\nname: Shop\nversion: "1"\n\n# The end.\n'
+Cli = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served() as address:
+        yield address
+
+
+@pytest.fixture
+def file(root: Path, url: str) -> Path:
+    """The document of the API, and an empty toolset ``shop``."""
+    (root / "toolsets/shop").mkdir()
+    (root / "toolsets/shop/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    return write_document(root.parent / "shelter.json", url)
+
+
+def add(cli: Cli, file: Path | str, *more: str) -> str:
+    code, text = cli("source", "add", "shop", str(file), *more, "--no-terminal", "test")
+    assert code == 0, text
+    return text
+
+
+def granted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELTER_APIKEY", KEY)
+    code, text = cli("grant", "add", "shop", "--requested", "--no-terminal", "test")
+    assert code == 0, text
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    files = (root / "toolsets").rglob("*")
+    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.is_file()}
+
+
+class DocumentHost:
+    """A WSGI app that serves a document, and counts its requests."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.requests = 0
+
+    def __call__(self, _: Any, start: Any) -> list[bytes]:
+        self.requests += 1
+        start("200 OK", [("Content-Type", "application/json")])
+        return [self._content]
+
+
+def call(cli: Cli, tool: str, *more: str, **args: Any) -> Any:
+    code, text = cli("call", "c1", f"shelter:{tool}", json.dumps(args), *more, "--json")
+    assert code == 0, text
+    return json.loads(text)["result"]
+
+
+@pytest.mark.requirement("toolshed-sources")
+@pytest.mark.requirement("toolshed-sources.openapi")
+def test_pets_are_created_read_updated_and_deleted_by_commands_an_agent_and_python(
+    root: Path,
+    cli: Cli,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mcp: Callable[..., Any],
+) -> None:
+    text = add(cli, file)
+    assert "5 tools, 3 of them writing" in text
+    assert "SHELTER_APIKEY" in text
+    granted(cli, monkeypatch)
+    cli("chat", "new", "--id", "c1")
+    assert cli("validate")[0] == 0
+    for tool in ("create", "update", "delete"):
+        # A writing call needs approval until the project says otherwise.
+        code, answer = cli("call", "c1", f"shelter:pets.{tool}", '{"petId": 1, "name": "x"}')
+        assert code != 0, answer
+        command = ("tool", "override", f"shelter:pets.{tool}", "--no-confirm")
+        assert cli(*command, "--no-terminal", "test")[0] == 0
+
+    assert call(cli, "pets.create", name="Ada", tag="cat") == {"id": 1, "name": "Ada", "tag": "cat"}
+    assert call(cli, "pets.get", petId=1)["name"] == "Ada"
+    assert [pet["id"] for pet in call(cli, "pets.list", tag="cat")] == [1]
+
+    async def say(client: Client) -> list[Any]:
+        answers = []
+        for name, args in (
+            ("update", {"petId": 1, "name": "Bob"}),
+            ("get", {"petId": 1}),
+        ):
+            result = await client.call_tool(f"shelter.pets.{name}", args)
+            assert not result.is_error, result
+            answers.append(result.structured_content)
+        return answers
+
+    assert [answer["name"] for answer in mcp(say)] == ["Bob", "Bob"]
+
+    with covalt_git.open_project(root) as project:
+        chat = project.chat("c1")
+        created: Any = chat.call("shelter:pets.create", {"name": "Cid"})
+        assert created.value["id"] == 2
+        assert chat.call("shelter:pets.delete", {"petId": 2}).status == "success"
+        listed: Any = chat.call("shelter:pets.list", {})
+        assert len(listed.value) == 1
+
+
+def test_a_document_is_copied_and_declared_and_the_rest_of_the_manifest_stays(
+    root: Path, cli: Cli, file: Path
+) -> None:
+    add(cli, file, "--id", "pets", "--include", "pets.*", "--exclude", "*.delete")
+
+    manifest = (root / "toolsets/shop/toolset.yaml").read_text(encoding="utf-8")
+    assert manifest.startswith(MANIFEST)
+    assert (root / "toolsets/shop/specs/shelter.json").read_bytes() == file.read_bytes()
+    _, text = cli("source", "show", "shop/pets", "--json")
+    detail = json.loads(text)
+    assert [tool["name"] for tool in detail["tools"]] == [
+        "pets.create",
+        "pets.get",
+        "pets.list",
+        "pets.update",
+    ]
+    assert {tool["state"] for tool in detail["tools"]} == {"accepted"}
+
+
+def test_files_beside_the_document_are_copied_and_files_elsewhere_are_not(
+    root: Path, cli: Cli, file: Path, url: str
+) -> None:
+    file.unlink()
+    schema = {"$ref": "parts/pet.json#/Pet"}
+    broken = {"$ref": "../outside.json#/Pet"}
+    paths = {
+        f"/{name}": {
+            "get": {
+                "operationId": name,
+                "description": name,
+                "responses": {
+                    "200": {
+                        "description": "-",
+                        "content": {"application/json": {"schema": reference}},
+                    }
+                },
+            }
+        }
+        for name, reference in (("inside", schema), ("outside", broken))
+    }
+    folder = root.parent / "documents"
+    (folder / "parts").mkdir(parents=True)
+    (folder / "parts/pet.json").write_text('{"Pet": {"type": "object"}}', encoding="utf-8")
+    (root.parent / "outside.json").write_text('{"Pet": {"type": "object"}}', encoding="utf-8")
+    write_document(folder / "api.json", url, paths=paths)
+
+    text = add(cli, folder / "api.json")
+
+    specs = root / "toolsets/shop/specs"
+    assert sorted(str(path.relative_to(specs)) for path in specs.rglob("*") if path.is_file()) == [
+        "api.json",
+        "parts/pet.json",
+    ]
+    assert "specs/api.json" in text
+    problems = [line for line in cli("validate")[1].splitlines() if "api.json:" in line]
+    assert len(problems) == 1
+    assert "outside" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "fault", ["not a document", "no operation", "manifest", "namespace", "fields", "lock"]
+)
+def test_a_source_that_cannot_be_added_changes_no_file(
+    root: Path, cli: Cli, file: Path, url: str, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    more: tuple[str, ...] = ()
+    match fault:
+        case "not a document":
+            file.write_text("[1, 2", encoding="utf-8")
+        case "no operation":
+            write_document(file, url, paths={})
+        case "manifest":
+            text = 'id: shop\nname: Shop\nversion: "1"\nsources: []\n'
+            (root / "toolsets/shop/toolset.yaml").write_text(text, encoding="utf-8")
+        case "namespace":
+            more = ("--id", "app-builder")
+        case "fields":
+            more = ("--fields", "pets.list=[].nmae")
+        case "lock":
+
+            def fails(*_: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr("covalt_git.sources.adding.find_source", fails)
+    before = snapshot(root)
+
+    code, _ = cli("source", "add", "shop", str(file), *more, "--no-terminal", "test")
+
+    assert code != 0
+    assert snapshot(root) == before
+
+
+def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
+    cli: Cli, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(cli, file)
+    granted(cli, monkeypatch)
+    cli("chat", "new", "--id", "c1")
+    call(cli, "pets.list")
+    changed = document(url)
+    del changed["paths"]["/pets/{petId}"]["delete"]
+    (parameter,) = changed["paths"]["/pets"]["get"]["parameters"]
+    parameter["required"] = True
+    changed["paths"]["/toys"] = {"get": {"description": "Toys.", "responses": {}}}
+    file.write_text(json.dumps(changed), encoding="utf-8")
+
+    code, _ = cli("source", "refresh", "shop", "--from", str(file), "--no-terminal", "test")
+
+    assert code == 1
+    code, text = cli("source", "diff", "shop", "--fail-on-breaking", "--json")
+    assert code == 1
+    (source,) = json.loads(text)["sources"]
+    tools = {tool["name"]: tool for tool in source["to_accept"]}
+    assert {name: tool["kind"] for name, tool in tools.items()} == {
+        "pets.delete": "gone",
+        "pets.list": "changed",
+        "toys.list": "new",
+    }
+    assert tools["pets.delete"]["breaking"]
+    assert tools["pets.list"]["breaking"]
+    assert (tools["pets.list"]["recorded_calls"], tools["pets.list"]["refused_calls"]) == (1, 1)
+    assert tools["toys.list"]["breaking"] == []
+    assert cli("call", "c1", "shelter:pets.list", '{"tag": "cat"}')[0] != 0
+    assert cli("source", "accept", "shop", "--no-terminal", "test")[0] == 0
+    assert call(cli, "pets.list", tag="cat") == []
+
+
+def test_validate_reports_an_include_that_matches_nothing(cli: Cli, file: Path) -> None:
+    add(cli, file, "--include", "pets.*", "--include", "store.*")
+
+    (line,) = [line for line in cli("validate")[1].splitlines() if "store.*" in line]
+    assert "toolsets/shop/specs/shelter.json:1:1: CG222 warning" in line
+
+
+def test_an_unchanged_document_gives_an_equal_lock(root: Path, cli: Cli, file: Path) -> None:
+    add(cli, file)
+    before = snapshot(root)
+
+    assert cli("source", "refresh", "shop", "--check")[0] == 0
+    assert cli("source", "refresh", "shop")[0] == 0
+    assert snapshot(root) == before
+
+
+def test_a_removed_source_leaves_nothing(root: Path, cli: Cli, file: Path) -> None:
+    before = snapshot(root)
+    add(cli, file)
+
+    assert cli("source", "remove", "shop/shelter")[0] == 0
+
+    after = snapshot(root)
+    # The empty line before the list stays, as the rest of a hand-written file.
+    manifest = after.pop("toolsets/shop/toolset.yaml")
+    assert manifest.split() == before.pop("toolsets/shop/toolset.yaml").split()
+    assert after == before
+
+
+def test_fields_are_what_callers_get_and_the_record_has_the_whole_answer(
+    cli: Cli,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mcp: Callable[..., Any],
+) -> None:
+    add(cli, file, "--fields", "pets.get=id,owner.city")
+    granted(cli, monkeypatch)
+    cli("chat", "new", "--id", "c1")
+    cli("tool", "override", "shelter:pets.create", "--no-confirm", "--no-terminal", "test")
+    pet = call(cli, "pets.create", name="Eve", owner={"city": "Oslo", "zip": "1"})
+
+    assert call(cli, "pets.get", petId=pet["id"]) == {"id": pet["id"], "owner": {"city": "Oslo"}}
+
+    async def say(client: Client) -> Any:
+        result = await client.call_tool("shelter.pets.get", {"petId": pet["id"]})
+        texts: list[str] = [getattr(part, "text", "") for part in result.content]
+        (link,) = [text for text in texts if "read_result" in text]
+        arguments = json.loads(link.partition("read_result ")[2])
+        whole = await client.call_tool("read_result", arguments)
+        return result.structured_content, getattr(whole.content[0], "text", "")
+
+    short, whole = mcp(say)
+    assert short == {"id": pet["id"], "owner": {"city": "Oslo"}}
+    assert json.loads(whole)["owner"] == {"city": "Oslo", "zip": "1"}
+
+
+def test_an_answer_that_does_not_fit_its_schema_is_returned_whole_with_a_note(
+    cli: Cli, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = document(url)
+    other["components"]["schemas"]["Pet"]["properties"]["id"] = {"type": "string", "readOnly": True}
+    file.write_text(json.dumps(other), encoding="utf-8")
+    add(cli, file)
+    granted(cli, monkeypatch)
+    cli("chat", "new", "--id", "c1")
+    cli("tool", "override", "shelter:pets.create", "--no-confirm", "--no-terminal", "test")
+
+    code, text = cli("call", "c1", "shelter:pets.create", '{"name": "Fay"}', "--json")
+
+    answer = json.loads(text)
+    assert (code, answer["status"], answer["result"]["name"]) == (0, "success", "Fay")
+    assert "does not match output_schema" in answer["output"]
+
+
+def test_the_doctor_reports_what_agents_miss_with_its_place(cli: Cli, file: Path) -> None:
+    code, text = cli("source", "doctor", str(file), "--strict", "--json")
+
+    assert code == 1
+    result = json.loads(text)
+    kinds = {(finding["upstream"], finding["kind"]) for finding in result["findings"]}
+    assert ("getPet", "no_description") in kinds
+    assert ("listPets", "argument_without_description") in kinds
+    assert all(finding["line"] > 0 for finding in result["findings"])
+    assert result["list_tokens"] > result["search_tokens"] // 2 > 0
+
+
+def test_a_url_is_fetched_once_after_its_host_is_confirmed(
+    root: Path, cli: Cli, file: Path
+) -> None:
+    with listening(host := DocumentHost(file.read_bytes())) as port:
+        location = f"http://127.0.0.1:{port}/shelter.json"
+        code, text = cli("source", "add", "shop", location)
+        assert code != 0
+        assert f"127.0.0.1:{port}" in text
+        assert host.requests == 0  # without a terminal there is no answer
+
+        add(cli, location)
+        assert host.requests == 1
+        assert cli("source", "refresh", "shop", "--check")[0] == 0
+        cli("validate")
+        cli("tool", "list")
+        assert host.requests == 1
+    assert location in (root / "toolsets/shop/toolset.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "location", ["http://example.com/a.json", "https://10.0.0.1/a.json", "https://169.254.169.254/"]
+)
+def test_no_document_is_fetched_from_a_private_address_or_without_tls(
+    cli: Cli, location: str
+) -> None:
+    assert cli("source", "add", "shop", location, "--no-terminal", "test")[0] != 0
+
+
+SCHEMA = """\
+type Query { film(id: ID!): Film }
+type Mutation { addFilm(title: String!): Film }
+type Film { id: ID! title: String director: Person }
+type Person { name: String }
+"""
+
+
+class FilmHost:
+    """A WSGI app that answers each GraphQL operation with one film, and has the last operation."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def __call__(self, environ: Any, start: Any) -> list[bytes]:
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        self.last = json.loads(environ["wsgi.input"].read(size))
+        start("200 OK", [("Content-Type", "application/json")])
+        return [b'{"data": {"film": {"id": "1", "title": "Alien"}}}']
+
+
+@pytest.mark.requirement("toolshed-sources.graphql")
+def test_the_fields_of_a_graphql_schema_are_tools(
+    root: Path, cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("graphql")
+    schema = file.with_name("films.graphql")
+    schema.write_text(SCHEMA, encoding="utf-8")
+    with listening(host := FilmHost()) as port:
+        text = add(cli, schema, "--endpoint", f"http://127.0.0.1:{port}/graphql")
+        assert "2 tools, 1 of them writing" in text
+        granted(cli, monkeypatch)
+        cli("chat", "new", "--id", "c1")
+        code, text = cli("call", "c1", "films:film", '{"id": "1", "select": "title"}', "--json")
+        assert code == 0, text
+        assert json.loads(text)["result"]["data"]["film"]["title"] == "Alien"
+        assert "title" in host.last["query"]
+        assert host.last["variables"] == {"id": "1"}
+        # The types of the lock decide which fields callers can select.
+        code, text = cli("call", "c1", "films:film", '{"id": "1", "select": "titel"}')
+        assert code != 0
+        assert "titel" in text
+        assert cli("call", "c1", "films:add_film", '{"title": "Alien"}')[0] != 0  # it asks
+    lock = root / "toolsets/locks/films.yaml"
+    changed = lock.read_text(encoding="utf-8").replace("director:", "producer:")
+    assert changed != lock.read_text(encoding="utf-8")
+    lock.write_text(changed, encoding="utf-8")
+    assert "CG403" in cli("validate")[1]
