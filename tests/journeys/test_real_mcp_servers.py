@@ -26,7 +26,6 @@ from tests.connections.conftest import processes
 from tests.mcp_client import read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.settling import until
-from tests.taking_servers import take
 
 pytestmark = pytest.mark.servers
 
@@ -94,7 +93,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         # In the sandbox. Their packages are outside of the toolset, and these two use the workspace without naming it.
         folders = (str(SERVERS), *["$workspace"] * (name in {"git", "everything"}))
         operate("add_grant", toolset_id="real", kind="server", name=name, folders=folders)
-        take(made.root, "real", name)
+    # What they are started from is pinned and accepted first, then their tools.
+    operate("refresh_sources", sources=[f"real/{name}" for name in NAMES], accept=True)
     for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):
         operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
     yield made
