@@ -63,7 +63,7 @@ def account(
     toolsets = [_Target((), [part.value for part in imported.parts({}, with_settings=True)])]
     stored_at = reading.carried.places
     # Not written again: the document itself is the output, so no value can be lost.
-    if target is reading.format and reading.is_complete:
+    if target is reading.format and reading.is_complete and not used:
         return {
             loc: None if any(loc[:end] in stored_at for end in range(len(loc) + 1)) else CONSUMED
             for loc in leaves(reading.document.value)
@@ -89,9 +89,9 @@ def account(
             result = [functools.reduce(inner, item, toolsets) for item in imported.places[loc]]
             parts = [part for item in result for part in item]
         lost = imported.lost.get(loc, lost)
-        is_stored = stored or loc in stored_at
+        is_carried = (stored or loc in stored_at) and target is reading.format
         # One line for the part, not one for each value in it, unless a part of it was imported.
-        if loc in imported.lost and loc not in above and not is_stored:
+        if loc in imported.lost and loc not in above and not is_carried:
             fates[loc] = lost
             return
         stored = stored or loc in stored_at
@@ -105,7 +105,7 @@ def account(
         is_implied = reading.is_complete and not parts and not stored
         if is_implied or any(item.fate == CONSUMED for item in parts):
             fates[loc] = CONSUMED
-        elif stored and target.name == "toolset":
+        elif stored and (target.name == "toolset" or target is reading.format):
             fates[loc] = None
         else:
             reasons = [item.fate for item in parts if item.fate]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
@@ -24,7 +26,7 @@ from covalt_git.formats.documents import (
     refuse,
     toml_text,
 )
-from covalt_git.formats.model import Format, Imported, Note, pointer_text, with_values
+from covalt_git.formats.model import Format, Imported, Note, changed, pointer_text, with_values
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
@@ -34,12 +36,13 @@ from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _MAX_SHOWN: Final = 200
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -172,12 +175,17 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     problems = value_problems(source.schema, value) if source.schema else []
     if not problems:
         problems = [item for path in source.unique for item in duplicates(value, path)]
-    if problems:
+    problems += source.check(value)
+    elsewhere = source.elsewhere(value)
+    if problems or elsewhere:
         places = {loc: document.problem(loc, masked(message)) for loc, message in problems}
-        clean = _without_parts(clean, source, places, skip_bad=skip_bad)
+        clean = _without_parts(clean, source, places, elsewhere, skip_bad=skip_bad)
     earlier = [*notes, *corrected]
     imported = Imported(notes=[*earlier])
     source.read(clean, imported)
+    if elsewhere and isinstance(_at(clean.value, source.parts or ()), dict):
+        left = {(*(source.parts or ()), name): why for name, why in elsewhere.items()}
+        imported.lost |= {loc: _left_out(document.problem(loc, why)) for loc, why in left.items()}
     own = imported.notes[len(earlier) :]
     imported.notes = [*earlier, *(note._replace(loc=clean.written_loc(note.loc)) for note in own)]
     for manifest in imported.toolsets:
@@ -185,48 +193,86 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     if source.write is None or source.kind == "folder":
         reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
         return reading if source.write else reading._replace(carried=_rest(reading))
-    plain = source.write(imported.parts({}), imported)
-    edits = carried.difference(clean.value, plain)
+    edits = _edits(clean, source, imported, {note.secret for note in notes})
     return DocumentReading(source, clean, imported, edits, is_complete=True)
 
 
+def _edits(document: Document, source: Format, imported: Imported, secrets: set[str]) -> Carried:
+    """Return what turns the document that is written of the toolsets into the original one.
+
+    A reference to one of the ``secrets``, which replace credentials, has the form of ``toolset.yaml``: carried, it would
+    come back in place of the form that the format has, and its program would take it for the value.
+    """
+    assert source.read is not None
+    assert source.write is not None
+    value = document.value
+    if secrets:
+        value = changed(value, lambda text: _REFERENCE.sub(partial(_as_word, secrets), text))
+        imported = Imported()
+        source.read(replace(document, value=value), imported)
+    return carried.difference(value, source.write(imported.parts({}), imported))
+
+
+def _as_word(secrets: set[str], reference: re.Match[str]) -> str:
+    return reference[1] if reference[1] in secrets else reference[0]
+
+
 def _without_parts(
-    document: Document, source: Format, problems: dict[Loc, Problem], *, skip_bad: bool
+    document: Document,
+    source: Format,
+    problems: dict[Loc, Problem],
+    elsewhere: Mapping[str | int, str],
+    *,
+    skip_bad: bool,
 ) -> Document:
     """Return a document without the parts that have problems.
 
+    Those of ``elsewhere`` are not wrong: an object keeps them, for a conversion back, and a list, whose items have no
+    names, does not.
+
     Raises:
-        BadPartsError: if the caller does not skip these parts.
-        FormatError: if a problem is in no part, or no part has none.
+        BadPartsError: if the caller does not skip the parts with problems.
+        FormatError: if a problem is in no part, or all parts would be left out.
     """
     path = source.parts or ()
-    are_parts = [source.parts is not None and loc[: len(path)] == path and len(loc) > len(path) for loc in problems]  # fmt: skip
-    if not all(are_parts):
+    own = {name: document.problem((*path, name), masked(why)) for name, why in elsewhere.items()}
+    is_part = {loc: source.parts is not None and loc[: len(path)] == path and len(loc) > len(path) for loc in problems}  # fmt: skip
+    # The schema is that of the other parts.
+    problems = {
+        loc: problem
+        for loc, problem in problems.items()
+        if not (is_part[loc] and loc[len(path)] in own)
+    }
+    if not all(is_part[loc] for loc in problems):
         raise refuse(document.path, problems.values())
     names = {loc[len(path)] for loc in problems}
     parts: JsonObject | list[Any] = _at(document.value, path)
     # Without any part, the output would be empty, and look like a success.
-    if len(names) == len(parts):
-        raise refuse(document.path, problems.values())
-    pointers = {name: pointer_text((*path, name)) for name in names}
+    if len(names) + len(own) == len(parts):
+        raise refuse(document.path, [*problems.values(), *own.values()])
+    left = {loc[len(path)]: problem for loc, problem in problems.items()}
+    left |= own if isinstance(parts, list) else {}
+    pointers = {name: pointer_text((*path, name)) for name in left}
     # One wrong server must not stop the others, but the user decides whether it is left out.
-    if not skip_bad:
-        raise BadPartsError(document.path, pointers.values(), problems.values())
+    if names and not skip_bad:
+        bad = [pointers[name] for name in names]
+        raise BadPartsError(document.path, bad, problems.values())
     rest: Any
     positions: dict[Loc, list[int]] = {}
     if isinstance(parts, list):
-        places_left = [at for at in range(len(parts)) if at not in names]
+        places_left = [at for at in range(len(parts)) if at not in pointers]
         rest = [parts[at] for at in places_left]
         positions[path] = places_left
     else:
-        rest = {name: item for name, item in parts.items() if name not in names}
-    reasons = {
-        pointers[loc[len(path)]]: f"left out: {problem.line}:{problem.col} {problem.message}"
-        for loc, problem in problems.items()
-    }
+        rest = {name: item for name, item in parts.items() if name not in pointers}
+    reasons = {pointers[name]: _left_out(problem) for name, problem in left.items()}
     value = with_values(document.value, {path: rest})
     left_out = {**document.left_out, **reasons}
     return replace(document, value=value, left_out=left_out, positions=positions)
+
+
+def _left_out(problem: Problem) -> str:
+    return f"left out: {problem.line}:{problem.col} {problem.message}"
 
 
 def _rest(reading: DocumentReading) -> Carried:
@@ -292,7 +338,12 @@ def convert(
     used: dict[Loc, str] = {}
     value = reading.document.value
     written_loc = reading.document.written_loc
-    if target is not source or not reading.is_complete:
+    if target is source and reading.is_complete:
+        # The document itself, unless its credentials have become references, which have the form of toolset.yaml.
+        if any(note.secret for note in imported.notes):
+            plain = target.write(imported.parts(used), imported)
+            value, _ = carried.restore(copy.deepcopy(plain), reading.carried)
+    else:
         # A toolset has these settings as its reader's extension, because they are unlike in each client.
         with_settings = target.is_host_config
         value = target.write(imported.parts(used, with_settings=with_settings), imported)

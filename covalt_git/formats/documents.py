@@ -67,7 +67,8 @@ class Document:
 
     ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
     that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.  ``positions`` are the
-    places of lists without some of their items, and the positions that the others have in the text.
+    places of lists without some of their items, and the positions that the others have in the text.  ``name`` is that of
+    the part of a file that this document is.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Document:
     executable: Collection[str] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     positions: Mapping[Loc, Sequence[int]] = field(default_factory=dict)
+    name: str = ""
 
     def written_loc(self, loc: Loc) -> Loc:
         """Return the place that a value has in the text, which can have items that were left out."""
@@ -90,6 +92,8 @@ class Document:
     @property
     def stem(self) -> str:
         """The file's name without its extensions, which is the default id of a toolset."""
+        if self.name:
+            return self.name
         name = self.path.rstrip("/").rpartition("/")[2].strip(".")
         return name.partition(".")[0] or "tools"
 
@@ -97,6 +101,7 @@ class Document:
         self, loc: Loc, message: str, hint: str = "", code: str = codes.BAD_VALUE
     ) -> Problem:
         """Return a problem at a place of the document."""
+        loc = self.written_loc(loc)
         line, col = self._place(loc)
         pointer = "/".join(str(part) for part in loc)
         return Problem(

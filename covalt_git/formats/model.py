@@ -275,6 +275,8 @@ class Format:
         is_host_config: whether its files also have other settings of a program.
         other_form: the path of the object that a document of this name can have instead, and the format with it.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
+        check: returns the problems of a value that its schema does not find.
+        elsewhere: returns the keys of the parts that only the format's own program can have, and why.
     """
 
     name: str
@@ -290,6 +292,8 @@ class Format:
     experimental: bool = False
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
+    check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
+    elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}
     other_form: tuple[str, str] | None = None
 
 

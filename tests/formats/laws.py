@@ -57,9 +57,14 @@ def check_identity(content: bytes, source: Format, path: str = "input.json") -> 
     again = converted(content, source, source, path)
     (text,) = again.files.values()
 
-    assert again.lost == ()
+    # A reference in place of a credential comes back in the form of the format, if it has any.
+    has_credentials = any(note.secret for note in before.imported.notes)
+    assert has_credentials or again.lost == ()
     check_account(again, before.document.value)
     after = reading(text, source, path)
+    if has_credentials:
+        check_through_toolsets(content, source, before, path, again.files)
+        return
     assert same(after.document.value, before.document.value)
     assert source.kind == "toml" or ordered(after.document.value) == ordered(before.document.value)
     assert after.imported.toolsets == before.imported.toolsets
@@ -85,14 +90,16 @@ def check_through_toolsets(
         return
     stored = converted(content, source, TOOLSET, path)
     check_account(stored, before.document.value)
-    assert stored.lost == ()
+    # A server that only the format's own program can start is lost, and comes back all the same.
+    assert all(one.reason.startswith("left out: ") for one in stored.lost)
     packed = pack_files((name, one, False) for name, one in sorted(stored.files.items()))
     folder = folder_document("t", {one.path: one.content for one in unpack(packed, "t")})
     back = conversion.convert(folder, TOOLSET, source)
     check_account(back, folder.value)
     (text,) = back.files.values()
 
-    assert same(parse(text, path).value, before.document.value)
+    if not any(note.secret for note in before.imported.notes):
+        assert same(parse(text, path).value, before.document.value)
     assert back.files == direct
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.formats.documents import Document
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
+    from covalt_git.formats.documents import Document
     from covalt_git.formats.mcp_clients.mcp_configs import Host
     from covalt_git.json_values import JsonObject
 
@@ -176,4 +176,11 @@ def only_server(document: Document, host: Host, name: str) -> Document:
     around = host.around(document.value)
     if isinstance(around.get("inputs"), list):
         host.around(value)["inputs"] = around["inputs"]
-    return Document(f"{name.replace('.', '-')}.json", document.kind, value)
+    # The text is only for the places of problems: `mcp import` names the user's own file.
+    at = list(entries).index(name)
+    return replace(
+        document,
+        value=value,
+        positions={host.path: [at]} if host.lists_servers else {},
+        name=name.replace(".", "-"),
+    )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.access.loaded_code import code_words, loaded_by
 from covalt_git.credentials.named_values import is_secret
+from covalt_git.errors import nearest_name
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, is_server_url, login_message, without_login
 from covalt_git.formats.model import (
@@ -107,6 +108,8 @@ class Host(NamedTuple):
             time; 0 for lists of tools.
         top: What each written file has.
         older_command: The keys that an object in place of the program has in older files, and those of the server.
+        elsewhere: The keys, and the values if only some count, by which a server without a command and a URL is one that
+            only this host can start; and the reason.
     """
 
     name: str
@@ -134,6 +137,7 @@ class Host(NamedTuple):
     top: Mapping[str, str] = MappingProxyType({})
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
     older_command: Mapping[str, str] = MappingProxyType({})
+    elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
 
     def document(self, servers: Any) -> Any:
         """Return a document with these servers by name, or with another value in their place."""
@@ -184,6 +188,35 @@ class Host(NamedTuple):
             return self.command in server
         return self.command not in server and is_server_url(server[key])
 
+    def why_elsewhere(self, server: Any) -> str:
+        """Return why only this host can start a server that has no command and no URL; empty if it has one, or is wrong."""
+        keys, reason = self.elsewhere
+        if not isinstance(server, dict) or self.command in server or self.url_key(server):
+            return ""
+        is_own = any(
+            key in server and (not values or str(server[key]) in values)
+            for key, values in keys.items()
+        )
+        return reason if is_own else ""
+
+    def why_wrong(self, server: JsonObject) -> str:
+        """Return why an entry is not an MCP server; empty if it is one."""
+        key = self.url_key(server)
+        if self.has_server(server):
+            return ""
+        if key is None:
+            keys = [self.command, *self.urls]
+            similar = [
+                f"; did you mean {near!r} instead of {other!r}?"
+                for other in server
+                if (near := nearest_name(other, keys, cutoff=0.6)) is not None
+            ]
+            names = " and no ".join(map(repr, keys))
+            return f"the server has no {names}" + "".join(similar[:1])
+        if self.command in server:
+            return f"the server has both {self.command!r} and {key!r}"
+        return f"{key!r} is not a URL of http or https, or has a login"
+
 
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
@@ -194,13 +227,13 @@ HOSTS: Final = (
     Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
-    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}),
-    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}),
+    Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": _HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": _HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
     Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
@@ -301,6 +334,31 @@ def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
     return with_values(document, values), notes
 
 
+def _keyed(host: Host, document: Any) -> list[tuple[str | int, Any]]:
+    """Return the servers of a document by their keys or positions."""
+    servers = host.servers(document) if isinstance(document, dict) else None
+    items = (servers or {}).items()
+    return [*enumerate(servers.values())] if host.lists_servers and servers else [*items]
+
+
+def _check(host: Host, document: Any) -> list[tuple[Loc, str]]:
+    """Return the servers without a command and a URL, which would vanish from the output."""
+    return [
+        ((*host.path, name), host.why_wrong(server))
+        for name, server in _keyed(host, document)
+        # A value of another type is a problem of the schema.
+        if isinstance(server, dict)
+        and isinstance(server.get(host.url_key(server) or "", ""), str)
+        and host.why_wrong(server)
+    ]
+
+
+def _elsewhere(host: Host, document: Any) -> dict[str | int, str]:
+    """Return the servers that only their host can start, and why."""
+    reasons = {name: host.why_elsewhere(server) for name, server in _keyed(host, document)}
+    return {name: why for name, why in reasons.items() if why}
+
+
 def _with_login_as_header(host: Host, server: JsonObject) -> tuple[JsonObject, str] | None:
     """Return a server with the login of its URL as the header that a client makes of it, and a note; None without one."""
     key = host.url_key(server)
@@ -333,9 +391,6 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
             _read_server(host, output, server, inputs)
             _read_settings(host, output, server, imported)
             imported.notes += _notes(host, server)
-        else:
-            message = "it has no command and no URL that a server can have: it is not a server of the output"
-            imported.notes.append(Note(server.loc, message))
     # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
@@ -739,6 +794,8 @@ def _format(host: Host) -> Format:
         write=partial(_write, host),
         correct=partial(_correct, host),
         schema=_schema(host),
+        check=partial(_check, host),
+        elsewhere=partial(_elsewhere, host),
         is_host_config=True,
         parts=host.path,
         # A plugin's file can have the form of a project's.

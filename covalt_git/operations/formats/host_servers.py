@@ -102,9 +102,10 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     names = request.servers or host_files.servers(document, host)
     if not request.servers:
         others = [name for name in host.servers(document.value) or {} if name not in names]
-        reason = "it has no command and no URL of a server"
-        left_out += [ServerLeftOut(server=name, reason=reason) for name in others]
         entries = host.servers(document.value) or {}
+        left_out += [
+            ServerLeftOut(server=name, reason=_why_not(document, host, name)) for name in others
+        ]
         own = [name for name in names if host_files.is_own(host, entries[name])]
         left_out += [ServerLeftOut(server=name, reason="it is covalt-git itself") for name in own]
         names = [name for name in names if name not in own]
@@ -120,7 +121,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
             # A server that the user named has to be imported; of all servers, a wrong one stops no other.
             if request.servers:
                 raise
-            left_out.append(ServerLeftOut(server=name, reason=error.message))
+            left_out.append(ServerLeftOut(server=name, reason=_reason(error)))
             continue
         bundles.append(bundle)
     return HostServersImported(
@@ -129,6 +130,26 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
         lost=tuple(value for bundle in bundles for value in bundle.lost),
         notes=tuple(note for bundle in bundles for note in bundle.notes),
         left_out=tuple(left_out),
+    )
+
+
+def _why_not(document: Document, host: Host, name: str) -> str:
+    """Return why an entry of a file is not a server that can be imported, with its place."""
+    try:
+        bundle_of(host_files.only_server(document, host, name), host.name, name, "")
+    except CovaltError as error:
+        return _reason(error)
+    return "it has no command and no URL of a server"
+
+
+def _reason(error: CovaltError) -> str:
+    """Return the message of an error, or the first of its problems with its place, for one server of several."""
+    problem = next(iter(error.problems), None)
+    # Of the file, "nothing was written" would be wrong: its other servers are imported.
+    return (
+        f"{problem.path}:{problem.line}:{problem.col} {problem.message}"
+        if problem
+        else error.message
     )
 
 

@@ -1,4 +1,6 @@
+import functools
 import json
+import re
 import tomllib
 from typing import Any
 
@@ -123,6 +125,11 @@ def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
         ('"npx"', 45),
         ('{"command": "a", "env": {"B": 1}}', 75),
         ("null", 45),
+        ('{"comand": "npx"}', 45),
+        ('{"type": "http", "uri": "https://a.example/mcp"}', 45),
+        ('{"type": "http"}', 45),
+        ('{"type": "ws", "url": "wss://a.example/mcp"}', 45),
+        ('{"command": "a", "url": "https://a.example/mcp"}', 45),
     ],
 )
 def test_one_wrong_server_in_a_file_has_its_place(server: str, column: int) -> None:
@@ -298,11 +305,86 @@ def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
     assert "/mcp_servers/0/args/0" not in reasons
 
 
+@pytest.mark.parametrize(
+    ("name", "server", "reason"),
+    [
+        ("continue", {"uses": "acme/memory-mcp"}, "a block of the hub of Continue"),
+        ("zed", {"settings": {"port": 1}}, "an extension of Zed"),
+        ("zed", {"source": "extension"}, "an extension of Zed"),
+        ("goose", {"name": "b", "type": "builtin"}, "runs in Goose itself"),
+        ("opencode", {"enabled": True}, "another configuration of OpenCode"),
+    ],
+)
+def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_converted(
+    name: str, server: dict[str, Any], reason: str
+) -> None:
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    source = conversion.find_format(name)
+    near: dict[str, Any] = {"name": "a", host.command: "npx", "type": "stdio"}
+    near |= {"command": ["npx"], "type": "local"} if host.lists_command else {}
+    entries: Any = [server, near] if host.lists_servers else {"b": server, "a": near}
+    content = json.dumps(
+        functools.reduce(lambda value, key: {key: value}, host.path[::-1], entries)
+    )
+    result = laws.converted(content.encode(), source, TOOLSET)
+    (lost,) = result.lost
+
+    assert lost.pointer == f"/{host.path[0]}/{0 if host.lists_servers else 'b'}"
+    assert lost.reason.startswith("left out: 1:")
+    assert reason in lost.reason
+    alone: Any = [server] if host.lists_servers else {"b": server}
+    with pytest.raises(CovaltError) as caught:
+        laws.converted(
+            json.dumps(host.document(alone) | {host.path[0]: alone}).encode(), source, TOOLSET
+        )
+    assert reason in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize("host", mcp_configs.HOSTS, ids=lambda host: host.name)
+def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
+    host: mcp_configs.Host,
+) -> None:
+    token = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
+    near: dict[str, Any] = {host.command: "npx", host.env: {"SHOP_KEY": token}, "type": "stdio"}
+    near["args"] = ["--api-key", token[::-1]]
+    if host.lists_command:
+        near |= {"command": ["npx", *near.pop("args")], "type": "local"}
+    (url, *_) = host.urls or [""]
+    kind = next((theirs for theirs, ours in host.types.items() if ours != "stdio"), "http")
+    headers: dict[str, Any] = {host.headers: {"Authorization": f"Bearer {token[1:]}x"}}
+    headers = {host.around_headers: headers} if host.around_headers else headers
+    far = {url: "https://far.example/mcp", "type": kind, **headers}
+    servers = {"near": near, "far": far} if url else {"near": near}
+    content = json.dumps(host.document(servers)).encode()
+    source = conversion.find_format(host.name)
+    path = f"x.{host.kind}"
+    if host.kind == "toml":
+        content = documents.toml_text(host.document(servers)).encode()
+    stored = laws.converted(content, source, TOOLSET, path).files["toolset.yaml"]
+    for result in (
+        laws.converted(stored, TOOLSET, source, "toolset.yaml"),
+        laws.converted(content, source, source, path),
+    ):
+        (written,) = result.files.values()
+        value = documents.parse(written, path).value
+        named = sorted(
+            note for item in result.lost for note in re.findall("[A-Z_]{5,}", item.reason)
+        )
+        references = sorted(re.findall(r"\$\{([A-Z_]+)\}", json.dumps(value)))
+
+        if host.style not in {"${NAME}", "$NAME"} and not host.header_style:
+            assert references == named
+        assert host.servers(value).keys() == servers.keys()  # type: ignore[union-attr]
+        assert {item.reason.partition(" here: ")[0] for item in result.lost} <= {
+            f"{host.title} does not replace variables"
+        }
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
 mcpServers:
-  - uses: acme/memory-mcp
+  - {command: npx}
   - {name: files, command: npx, args: [-y, files-mcp], faster: true}
 """
 
