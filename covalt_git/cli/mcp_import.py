@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 @click.option(
     "--from", "source", metavar="HOST|FILE", help="Host, such as cursor, or configuration file."
 )
+@click.option(
+    "--host", metavar="HOST", help="The host that FILE is of, if its content does not show it."
+)
 @click.option("--server", "servers", metavar="NAME", multiple=True, help="Import this server.")
 @click.option(
     "--all",
@@ -34,7 +37,13 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Import without asking.")
 @click.option("--dry-run", is_flag=True, help="Print what would be imported; change nothing.")
 def command(
-    source: str | None, servers: tuple[str, ...], *, all_servers: bool, yes: bool, dry_run: bool
+    source: str | None,
+    host: str | None,
+    servers: tuple[str, ...],
+    *,
+    all_servers: bool,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
     """Import MCP servers from the configuration file of another MCP client.
 
@@ -61,7 +70,8 @@ def command(
     selected = _file(source, servers, asks=asks)
     if selected is None:
         return
-    path, host = selected
+    path, host_of_file = selected
+    host = host or host_of_file
     if not all_servers:
         names = ask(host_servers.list_host_servers, path=path, host=host).servers
         servers = servers or _chosen(path, names, asks=asks)

@@ -60,7 +60,11 @@ def account(
     extension or an example that the writer does not read is one value.
     """
     imported = reading.imported
-    toolsets = [_Target((), [part.value for part in imported.parts({}, with_settings=True)])]
+    toolsets = [
+        _Target(
+            (), [part.value for part in imported.parts({}, with_settings=target.is_host_config)]
+        )
+    ]
     stored_at = reading.carried.places
     # Not written again: the document itself is the output, so no value can be lost.
     if target is reading.format and reading.is_complete and not used:

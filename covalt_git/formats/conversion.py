@@ -54,6 +54,10 @@ class LostValue:
     reason: str
 
 
+class AmbiguousFormatError(FormatError):
+    """A document that has another meaning in some of the formats that it can have."""
+
+
 class Conversion(NamedTuple):
     """The files of the output by path, and what became of each value of the input.
 
@@ -116,6 +120,8 @@ def recognize(document: Document, name: str | None = None) -> Format:
     path = document.path
     # Files of several clients look alike; the content must fit first, because names can be of anything.
     named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
+    last = path.rstrip("/").rpartition("/")[2]
+    named = named or [item for item in formats if item.file_name.rpartition("/")[2] == last]
     if len(formats) > 1 and len(named) == 1:
         formats = named
     # A user cannot choose between formats that make no difference for this file.
@@ -123,7 +129,11 @@ def recognize(document: Document, name: str | None = None) -> Format:
         return formats[0]
     if formats:
         names = ", ".join(candidate.name for candidate in formats)
-        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {formats[0].name}")
+        hint = f"add --from, with one of: {names}"
+        raise AmbiguousFormatError(f"{path!r} can be any of: {names}", hint=hint)
+    for candidate in FORMATS:
+        if candidate.read is None and candidate.recognize(document):
+            _named(document, candidate)
     hint = f"add --from, with one of: {', '.join(_names())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
 
@@ -148,8 +158,9 @@ def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
 def _named(document: Document, named: Format) -> Format:
     """Return a format if the document can have it; JSON and YAML can replace each other, and a folder."""
     if named.read is None:
-        hint = f"use one of: {', '.join(_names())}"
-        raise FormatError(f"{named.title} cannot be read", hint=hint)
+        hint = named.other_source or f"use one of: {', '.join(_names())}"
+        message = f"covalt-git writes the format {named.name!r}, but does not read it"
+        raise FormatError(message, hint=hint)
     key, other = named.other_form or ("", "")
     if key and isinstance(document.value, dict) and isinstance(document.value.get(key), dict):
         return find_format(other)
@@ -353,8 +364,20 @@ def convert(
     if target is TOOLSET:
         # Otherwise the user would learn only from `validate` that the output is refused.
         imported.notes += _hidden_characters(imported.toolsets)
+        imported.notes += [
+            note._replace(loc=written_loc(note.loc)) for note in imported.without_effect
+        ]
     else:
         imported.notes += imported.doubts  # no source is beside the schemas
+    files = _files(value, target)
+    # Nothing reads a reference in extensions.
+    contents = [*files.values()]
+    if target is TOOLSET:
+        contents = [
+            canonical_json.dumps({**item, "extensions": None, "secrets": None})
+            for item in imported.toolsets
+        ]
+    imported.notes = [_needed(note, contents) for note in imported.notes]
     fates = account(reading, used, target)
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
@@ -365,7 +388,7 @@ def convert(
     return Conversion(
         source,
         target,
-        _files(value, target),
+        files,
         tuple(imported.notes),
         tuple(sorted(lost)),
         tuple(written_loc(loc) for loc, why in fates.items() if why == CONSUMED),
@@ -375,6 +398,15 @@ def convert(
         sum(map(_destructive_tools, imported.toolsets)),
         _executable(imported) if target is TOOLSET else frozenset(),
     )
+
+
+def _needed(note: Note, contents: list[bytes]) -> Note:
+    """Return a note about a credential that says whether the output refers to its secret."""
+    name = note.secret.encode()
+    if not name or any(re.search(rb"\b%s\b" % name, content) for content in contents):
+        return note
+    message = "the credential is not copied, and no tool or server of the output needs it"
+    return note._replace(message=message, secret="")
 
 
 def _executable(imported: Imported) -> frozenset[str]:

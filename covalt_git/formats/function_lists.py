@@ -14,12 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.model import Format, Part
+from covalt_git.formats.shapes import are_objects
 from covalt_git.json_values import pointer
 from covalt_git.json_values.keywords import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Imported
     from covalt_git.json_values import JsonObject
 
@@ -350,6 +352,24 @@ def function_name(tool_id: str, toolset_id: str, existing: set[str]) -> str:
     return f"{plain[: MAX_NAME - 1 - _HASH_DIGITS]}_{digest[:_HASH_DIGITS]}"
 
 
+def _recognize(name: str, document: Document) -> bool:
+    """Return whether a document is the function list of a provider, of the present form or without its wrapper."""
+    value = document.value
+    items = value.get("tools") if isinstance(value, dict) else value
+    if not items or not are_objects(items):
+        return False
+    # Tools of the provider itself, such as a web search, can be among them.
+    if name == "gemini":
+        return any(
+            {"functionDeclarations", "function_declarations"} & item.keys() for item in items
+        )
+    if name == "anthropic":
+        return any({"name", "input_schema"} <= item.keys() for item in items)
+    functions = [item for item in items if item.get("type") == "function"]
+    has_wrapper = any("function" in item for item in functions)
+    return bool(functions) and has_wrapper == (name == "openai")
+
+
 def _write(provider: _Provider, toolsets: Sequence[Part], _imported: Imported) -> Any:
     functions: list[JsonObject] = []
     names: set[str] = set()
@@ -380,7 +400,9 @@ FORMATS: Final = tuple(
         title=provider.title,
         kind="json",
         file_name=f"{provider.name}.json",
+        recognize=partial(_recognize, provider.name),
         write=partial(_write, provider),
+        other_source="a list of functions has no requests and no code: convert the toolset, or the MCP server, that has them",
     )
     for provider in _PROVIDERS
 )

@@ -186,6 +186,7 @@ class Imported:
         settings: limits and choices of tools of MCP servers, which only clients have, by the place of the server.
         implied: the places of values that mean the same as their absence, so that no output needs them.
         notes: corrected values, and literal credentials that became references.
+        without_effect: settings that only the input's program obeys, and that a toolset carries at most.
         doubts: schemas of Python that may not be what calls check.
         lost: the places that cannot be imported, and the reason of each.
         lost_files: the same for files of a folder.
@@ -200,6 +201,7 @@ class Imported:
     settings: dict[Loc, JsonObject] = field(default_factory=dict)
     implied: set[Loc] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
+    without_effect: list[Note] = field(default_factory=list)
     doubts: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
     lost_files: dict[str, str] = field(default_factory=dict)
@@ -274,6 +276,7 @@ class Format:
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
         other_form: the path of the object that a document of this name can have instead, and the format with it.
+        other_source: what to convert in place of a document that cannot be read.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
         check: returns the problems of a value that its schema does not find.
         elsewhere: returns the keys of the parts that only the format's own program can have, and why.
@@ -292,6 +295,7 @@ class Format:
     experimental: bool = False
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
+    other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}
     other_form: tuple[str, str] | None = None

@@ -100,7 +100,7 @@ def check_through_toolsets(
 
     if not any(note.secret for note in before.imported.notes):
         assert same(parse(text, path).value, before.document.value)
-    assert back.files == direct
+        assert back.files == direct
 
 
 def ordered(value: Any) -> str:

@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import FormatError, parse
+from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
 CANARY = "Zq8vN3kT7wLp2RxB5mYc"
@@ -50,7 +51,7 @@ def test_no_output_has_the_credential(name: str) -> None:
             continue
 
         assert CANARY not in repr(done)
-        assert any(note.secret for note in done.notes)
+        assert any("credential" in note.message for note in done.notes)
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH makes the key")
@@ -92,3 +93,28 @@ def test_no_error_has_the_credential() -> None:
 
 def with_canary(value: Any) -> Any:
     return json.loads(re.sub("CANARY", CANARY, json.dumps(value)))
+
+
+def test_a_note_names_a_secret_only_if_the_output_refers_to_it() -> None:
+    servers = {
+        "name": "io.example/a",
+        "packages": [
+            {
+                "registryType": "npm",
+                "identifier": "a",
+                "environmentVariables": [
+                    {"name": "SD", "isSecret": True, "default": "s3cretPass9"}
+                ],
+            }
+        ],
+    }
+    sources = b"sources: {db: {kind: postgres, password: s3cretPass9}, web: {kind: http, baseUrl: 'https://a.example'}}\n"
+    tools = b"tools: {t: {kind: http, source: web, method: GET, path: /x, description: A tool.}}\n"
+    for content, name, path in (
+        (json.dumps(servers).encode(), "mcp-server-json", "server.json"),
+        (sources + tools, "genai-toolbox", "tools.yaml"),
+    ):
+        result = laws.converted(content, conversion.find_format(name), TOOLSET, path)
+        (note,) = [item for item in result.notes if "credential" in item.message]
+        assert note.secret == ""
+        assert "no tool or server of the output needs it" in note.message

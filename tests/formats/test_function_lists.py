@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.formats import conversion, function_lists
+from covalt_git.errors import CovaltError
+from covalt_git.formats import conversion, documents, function_lists
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
 from tests.examples import examples
@@ -238,3 +239,14 @@ def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:
 
     lost = {one.pointer: one.reason for one in done.lost}
     assert lost["/tools/0/input_schema/properties/value"].endswith("the type string")
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic", "gemini"])
+def test_a_function_list_is_known_and_only_written(provider: str) -> None:
+    content = b'{"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}'
+    source, target = map(conversion.find_format, ("mcp-tools", provider))
+    (written,) = laws.converted(content, source, target).files.values()
+    document = documents.parse(written, "functions.json")
+    for name in (None, provider):
+        with pytest.raises(CovaltError, match=f"writes the format '{provider}', but does not read"):
+            conversion.recognize(document, name)

@@ -43,6 +43,9 @@ _NAMING = ("name", "id", "tool_id")
 _DISTINCT = 8
 """The length from which a value is not a part of another word by chance."""
 
+_WITH_DEFAULT = re.compile(r"\$\{(?:env:|secret:)?(?P<name>[A-Za-z_]\w*):?-[^{}$]*\}")
+"""A reference whose value is its default."""
+
 _AUTHORIZATIONS = frozenset({"authorization", "proxy-authorization"})
 """Names of headers that say nothing about the token in them."""
 
@@ -358,6 +361,10 @@ class _Replacer:
 
     def _reference(self, literal: str, name: str, place: _Place) -> str:
         """Return the reference to a credential; equal credentials have one name."""
+        own = _WITH_DEFAULT.fullmatch(literal)
+        # The user's own variable stays, without the credential that is its default.
+        if own is not None:
+            self._names[literal] = own["name"]
         if literal not in self._names:
             place = place._replace(owners=tuple(map(self._without_tokens, place.owners)))
             name = _secret_name(self._without_tokens(name), place)

@@ -30,12 +30,13 @@ from covalt_git.formats.model import (
     with_values,
 )
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
-from covalt_git.names import suggest_id
+from covalt_git.json_values import canonical_json
+from covalt_git.names import local_names, suggest_id
 from covalt_git.templating.references import Reference, malformed, references, split, texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.formats.model import Node
@@ -49,6 +50,15 @@ _TRANSPORTS: Final = {
     "sse": "sse",
 }
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
+
+_DISABLED: Final = "disabled_tools"
+_ENABLED: Final = "enabled_tools"
+_LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
+_WITHOUT_EFFECT: Final = {
+    **dict.fromkeys(("auth", "oauth", "authProviderType", "scopes"), _LOGIN),
+    "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
+}
+"""The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
@@ -71,6 +81,7 @@ _OF_EDITOR = re.compile(
 Source: code.visualstudio.com/docs/reference/variables-reference.
 """
 
+_NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
 _FOLDERS_OUTSIDE: Final = {
     "userHome": "${env:HOME}",
     **dict.fromkeys(("pathSeparator", "/"), "/"),
@@ -103,6 +114,7 @@ class Host(NamedTuple):
         header_style: How a header refers to a variable, if not as other texts do.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
+        loose_env: Whether variables of the environment can be numbers, or null to unset them.
         defaults: What each written server has.
         settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
             time; 0 for lists of tools.
@@ -135,6 +147,7 @@ class Host(NamedTuple):
     own_folder: str = ""
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
+    loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
     older_command: Mapping[str, str] = MappingProxyType({})
     elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
@@ -223,8 +236,8 @@ HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
     Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", settings={"timeout": ("call_timeout", 1)}),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
-    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
-    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}"),
+    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
+    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
@@ -314,10 +327,14 @@ def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
     servers = host.servers(document) if isinstance(document, dict) else None
     values: dict[Loc, Any] = {}
     notes = []
-    for at, (name, server) in enumerate((servers or {}).items()):
-        if not isinstance(server, dict):
+    for at, (name, entry) in enumerate((servers or {}).items()):
+        if not isinstance(entry, dict):
             continue
         loc = (*host.path, at if host.lists_servers else name)
+        server, odd = _with_texts(host, entry)
+        if odd:
+            values[loc] = server
+            notes += [Note((*loc, host.env, key), message) for key, message in odd.items()]
         older = server.get(host.command) if host.older_command else None
         if isinstance(older, dict) and older.keys() <= host.older_command.keys():
             rest = {key: value for key, value in server.items() if key != host.command}
@@ -359,6 +376,24 @@ def _elsewhere(host: Host, document: Any) -> dict[str | int, str]:
     return {name: why for name, why in reasons.items() if why}
 
 
+def _with_texts(host: Host, server: JsonObject) -> tuple[JsonObject, dict[str, str]]:
+    """Return a server whose variables are texts, as VS Code sets them, and a message for each that was none."""
+    variables = server.get(host.env)
+    if not host.loose_env or not isinstance(variables, dict):
+        return server, {}
+    texts_of_variables: JsonObject = {}
+    messages: dict[str, str] = {}
+    for key, value in variables.items():
+        if value is None:
+            messages[key] = "null unsets the variable: the output does not set it"
+        elif type(value) in {int, float}:
+            messages[key] = "the number is written as text"
+            texts_of_variables[key] = canonical_json.dumps(value).decode()
+        else:
+            texts_of_variables[key] = value
+    return {**server, host.env: texts_of_variables}, messages
+
+
 def _with_login_as_header(host: Host, server: JsonObject) -> tuple[JsonObject, str] | None:
     """Return a server with the login of its URL as the header that a client makes of it, and a note; None without one."""
     key = host.url_key(server)
@@ -382,15 +417,19 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
     # Other clients read files of VS Code too, and people copy its entries to them.
     around: Part = host.around(source)
     inputs = _read_inputs(toolset, around) if isinstance(around.peek("inputs"), list) else {}
+    credentials = {note.secret for note in imported.notes}
     names: dict[str, str] = {}
     for name, server in servers:
         if host.has_server(server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             output = toolset.item("mcp_servers", id=server_id)
-            _read_server(host, output, server, inputs)
+            _read_server(host, output, server, inputs, credentials)
             _read_settings(host, output, server, imported)
+            _read_disabled_tools(host, toolset, server_id, server)
             imported.notes += _notes(host, server)
+            if host.folder and _starts_in_folder(server.peek("cwd")) and "command" in output.value:
+                imported.lost[server["cwd"].loc] = _NO_FOLDER
     # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
@@ -431,9 +470,9 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
     for loc, text in texts(server.value) if host.folder else ():
         for variable in _OF_EDITOR.finditer(text):
             other = _FOLDERS_OF_EDITOR.get(variable["name"])
-            if loc == ("cwd",) and other == "${workspace}":
-                message = f"{variable[0]} is left out: no server starts in the folder of the chat, which is $workspace in arguments"
-            elif loc[0] == "envFile" or other not in {"${workspace}", None}:
+            # A working directory in the editor's folder is lost.
+            is_cwd = loc == ("cwd",) and other == "${workspace}"
+            if is_cwd or loc[0] == "envFile" or other not in {"${workspace}", None}:
                 continue
             elif other is None:
                 message = f"{variable[0]} has a value in {host.title} only, and stays as text"
@@ -458,7 +497,13 @@ def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
     )
 
 
-def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
+def _read_server(
+    host: Host,
+    output: Node,
+    server: Part,
+    inputs: Mapping[str, str],
+    credentials: Collection[str],
+) -> None:
     to_reference = partial(_to_reference, host, inputs)
     code = _code_places(host, server.value) if host.folder else frozenset()
     key = host.url_key(server)
@@ -483,7 +528,11 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
         if not (host.folder and _starts_in_folder(server.peek("cwd"))):
             output.copy(server, {"cwd": "cwd"}, to_reference)
     else:
-        output.copy(server, {key: "url"}, to_reference)
+        output.copy(
+            server,
+            {key: "url"},
+            lambda text: _plain_variables(host, to_reference(text), credentials),
+        )
         around = server.get(host.around_headers) if host.around_headers else server
         if around is not None:
             to_header = partial(to_reference, style=host.header_style)
@@ -517,15 +566,61 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
     kind = server.get("transport")
     if kind is not None and isinstance(kind.value, dict) and kind.peek("type") == "stdio":
         imported.implied.add(kind["type"].loc)
+    imported.without_effect += [
+        Note(server[key].loc, message)
+        for key, message in _WITHOUT_EFFECT.items()
+        if _says(server.peek(key)) and server.peek(key) is not False
+    ]
+    imported.without_effect += [
+        Note(server[key].loc, f"{key} has no effect in a toolset: disable these tools there")
+        for key in _KEYS_OF_DISABLED - host.settings.keys()
+        if _says(server.peek(key))
+    ]
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
         if unit and isinstance(value, int | float) and not isinstance(value, bool):
             value = value * unit
-        elif unit or not is_list or not value:
+        elif unit or not is_list or not value or name == _DISABLED:
             continue
+        if name == _ENABLED:
+            tools = ", ".join(map(repr, value))
+            message = (
+                f"{key} has no effect in a toolset: accept only the tools {shorten(tools, 200)}"
+            )
+            imported.without_effect.append(Note(server[key].loc, message))
         imported.settings.setdefault(output.loc, {})[name] = value
         output.trace((name,), server[key].loc)
+
+
+def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
+    """Add an override for each tool that the host does not offer."""
+    for key in (key for key, (name, _) in host.settings.items() if name == _DISABLED):
+        value = server.peek(key)
+        names = value if isinstance(value, list) else []
+        ids = local_names(item for item in names if isinstance(item, str))
+        for at, item in enumerate(names):
+            if isinstance(item, str) and item and item not in names[:at]:
+                override = toolset.item("tool_overrides")
+                override.set("tool_id", server[key][at], f"{server_id}:{ids[item]}")
+                override.value["enabled"] = False
+
+
+def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: JsonObject) -> None:
+    """Add the tools of a server that the toolset disables, if the host has a key for them."""
+    keys = [key for key, (name, _) in host.settings.items() if name == _DISABLED]
+    for override in manifest.parts("tool_overrides"):
+        namespace, _, name = override.peek("tool_id").rpartition(":")
+        if namespace != server_id or override.peek("enabled") is not False:
+            continue
+        if keys:
+            override.take("enabled")
+            output.setdefault(keys[0], []).append(override["tool_id"].use().rpartition(":")[2])
+        else:
+            override.drop_keys(
+                f"{host.title} has no list of disabled tools: disable {name!r} there",
+                *override.value,
+            )
 
 
 def _says(value: Any) -> bool:
@@ -582,6 +677,27 @@ def _to_reference(
         pieces += [_escaped(text[end : variable.start()]), other]
         end = variable.end()
     return "".join([*pieces, _escaped(text[end:])])
+
+
+def _plain_variables(host: Host, url: str, credentials: Collection[str]) -> str:
+    """Return a URL in which a variable without the name of a credential is no secret, so that its host is reviewable.
+
+    The host has one form for variables and secrets; ``credentials`` are names that replace literal ones.
+    """
+    if host.style not in {"${NAME}", "$NAME"}:
+        return url
+    pieces = [
+        piece if isinstance(piece, str) else _plain_variable(piece, credentials)
+        for piece in split(url)
+    ]
+    return "".join(pieces)
+
+
+def _plain_variable(reference: Reference, credentials: Collection[str]) -> str:
+    name = reference.name
+    if reference.place != "any" or name in credentials or is_secret(name):
+        return reference.text
+    return reference.text.replace("${", "${env:", 1)
 
 
 def _escaped(text: str) -> str:
@@ -668,6 +784,7 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
             server_id = server.take("id")
             written = written_server(host, server)
             if written is not None:
+                _write_disabled_tools(host, manifest, server_id, written)
                 servers[names.get(server_id, server_id)] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
             if reference.default is None:
@@ -802,6 +919,11 @@ def _format(host: Host) -> Format:
         other_form=None if host.path else ("mcpServers", "claude-code"),
     )
 
+
+_KEYS_OF_DISABLED: Final = frozenset(
+    key for host in HOSTS for key, (name, _) in host.settings.items() if name == _DISABLED
+)
+"""The keys of the disabled tools in any host, because people copy entries."""
 
 _URLS: Final = frozenset(key for host in HOSTS for key in host.urls)
 

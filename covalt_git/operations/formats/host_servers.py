@@ -9,7 +9,7 @@ from pydantic import Field
 
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.formats import conversion
-from covalt_git.formats.conversion import LostValue
+from covalt_git.formats.conversion import AmbiguousFormatError, LostValue
 from covalt_git.formats.mcp_clients import host_files
 from covalt_git.formats.mcp_clients.host_files import HostFileRow
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
@@ -167,7 +167,11 @@ def _document(context: Context, path: Path, name: str | None) -> tuple[Document,
     if name is not None and name not in hosts:
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
     document = host_files.with_local_servers(document_at(path), context.project.root)
-    file_format = conversion.recognize(document, name)
+    try:
+        file_format = conversion.recognize(document, name)
+    except AmbiguousFormatError as error:
+        error.hint = error.hint.replace("--from", "--host")
+        raise
     if file_format.name not in hosts:
         raise WrongCallError(
             f"{str(path)!r} is {file_format.title}, not a file of an MCP client",

@@ -115,7 +115,9 @@ def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
         conversion.recognize(documents.parse(content, "other.json"))
     for name in ("claude-code", "gemini-cli", "lm-studio"):
         assert name in caught.value.message
-    assert caught.value.hint == "add --from claude-code"
+    assert caught.value.hint == "add --from, with one of: claude-code, gemini-cli, cline, lm-studio"
+    named = conversion.recognize(documents.parse(content, "copy/mcp.json"))
+    assert named.name == "lm-studio"
 
 
 @pytest.mark.parametrize(
@@ -479,18 +481,100 @@ def imported(servers: dict[str, Any], **others: Any) -> tuple[dict[str, Any], li
 
 def test_predefined_variables_of_vscode_are_no_secrets() -> None:
     args = ["${workspaceFolder}/db", "${userHome}/x", "${env:FOO}", "a${/}b", "${file}"]
-    cwd = "${workspaceFolder}/server"
-    toolset, notes = imported({"a": {"command": "x", "args": args, "cwd": cwd, "envFile": ".env"}})
+    toolset, notes = imported({"a": {"command": "x", "args": args, "envFile": ".env"}})
     (server,) = toolset["mcp_servers"]
 
     assert server["args"] == [
         *("${workspace}/db", "${env:HOME}/x", "${env:FOO}", "a/b", "$${file}")
     ]
-    assert "cwd" not in server
     assert "secrets" not in toolset
     assert any("'.env' are not read" in one for one in notes)
     assert any("$workspace, the folder of the chat" in one for one in notes)
-    assert any(one.startswith("${workspaceFolder} is left out") for one in notes)
+
+
+def test_a_working_directory_in_the_folder_of_the_editor_is_lost() -> None:
+    server = {"command": "x", "cwd": "${workspaceFolder}/server"}
+    content = json.dumps({"servers": {"a": server}}).encode()
+    result = laws.converted(content, conversion.find_format("vscode"), TOOLSET)
+
+    assert b"cwd: " not in result.files["toolset.yaml"]
+    assert [(lost.pointer, lost.reason[:16]) for lost in result.lost] == [
+        ("/servers/a/cwd", "no server starts")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "message"),
+    [
+        (5, "5", "written as text"),
+        (0.5, "0.5", "written as text"),
+        (None, None, "null unsets the variable"),
+    ],
+)
+def test_numbers_and_null_are_variables_of_vscode(
+    value: Any, text: str | None, message: str
+) -> None:
+    toolset, notes = imported({"a": {"command": "x", "env": {"A": value, "B": "b"}}})
+    env = {"B": "b"} if text is None else {"A": text, "B": "b"}
+
+    assert toolset["mcp_servers"][0]["env"] == env
+    assert message in notes[0]
+    assert "extensions" not in toolset
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "overrides", "message"),
+    [
+        ("windsurf", "disabledTools", True, ""),
+        ("codex", "disabled_tools", True, ""),
+        ("gemini-cli", "excludeTools", True, ""),
+        ("claude-code", "disabledTools", False, "disable these tools"),
+        ("codex", "enabled_tools", False, "accept only the tools 'a.b', 'c'"),
+        ("gemini-cli", "includeTools", False, "accept only the tools 'a.b', 'c'"),
+        ("goose", "available_tools", False, "accept only the tools 'a.b', 'c'"),
+        ("claude-code", "headersHelper", False, "no toolset starts this program"),
+        ("cursor", "auth", False, "the login of the client"),
+        ("gemini-cli", "oauth", False, "the login of the client"),
+        ("codex", "scopes", False, "the login of the client"),
+    ],
+)
+def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
+    name: str, key: str, *, overrides: bool, message: str
+) -> None:
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    setting = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
+    server = {next(iter(host.urls)): "https://a.example/mcp", "type": "http", key: setting}
+    value = host.document({"far": server})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    path = f"x.{host.kind}"
+    source = conversion.find_format(name)
+    result = laws.converted(text.encode(), source, TOOLSET, path)
+    content = result.files["toolset.yaml"]
+    toolset = yaml_text.load(content, "t").data
+
+    tools = [item["tool_id"] for item in toolset.get("tool_overrides", ())]
+    assert ("far:c" in tools, len(tools)) == (overrides, 2 if overrides else 0)
+    notes = [note for note in result.notes if note.pointer.endswith(f"/far/{key}")]
+    assert [message in note.message for note in notes] == ([True] if message else [])
+    # What only extensions have is not converted.
+    assert any(key in loc for loc in (result.consumed if overrides else result.carried))
+    (written,) = laws.converted(content, TOOLSET, source, "toolset.yaml").files.values()
+    assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
+
+
+def test_the_host_of_a_url_and_a_variable_with_a_default_stay() -> None:
+    server = {
+        "url": "${API_BASE_URL:-https://api.example.com}/mcp?key=${TOKEN}",
+        "headers": {"X-Api-Key": "${KEY:-def}", "X-Token": "${env:LONG_KEY:-Zq8vN3kT7wLp2RxB5mYc}"},
+    }
+    content = json.dumps({"mcpServers": {"a": server}}).encode()
+    result = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+    toolset = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    (output,) = toolset["mcp_servers"]
+    assert output["url"] == "${env:API_BASE_URL:-https://api.example.com}/mcp?key=${TOKEN}"
+    assert output["headers"] == {"X-Api-Key": "${KEY}", "X-Token": "${LONG_KEY}"}
+    assert toolset["secrets"] == ["KEY", "LONG_KEY", "TOKEN"]
 
 
 def test_code_in_the_folder_of_the_editor_is_not_read_from_the_workspace() -> None:
