@@ -224,6 +224,9 @@ def few_suggestions() -> Iterator[None]:
         _COMPARISONS.reset(token)
 
 
+_NAMESPACE = re.compile(r"[.:/]|__")
+
+
 def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
     """Return the known name most similar to ``name``, or None if the similarity of all is below ``cutoff``.
 
@@ -237,8 +240,16 @@ def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
         return None
     if left is not None:
         left[0] -= len(names)
-    similar = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
-    return similar[0] if similar else None
+    similar = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
+    return next((near for near in similar if _has_similar_end(name, near, cutoff)), None)
+
+
+def _has_similar_end(name: str, near: str, cutoff: float) -> bool:
+    """Return whether two names are similar after the namespace or folder that they share."""
+    end = max((match.end() for match in _NAMESPACE.finditer(name)), default=0)
+    if not end or not near.startswith(name[:end]):
+        return True
+    return bool(difflib.get_close_matches(name[end:], [near[end:]], cutoff=cutoff))
 
 
 def nearest_harmless(

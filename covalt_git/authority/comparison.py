@@ -211,7 +211,7 @@ def _ended_grants(
         is_same = definition == _definition(server, base) and _has_same_grant(fact, head)
         if fact.kind == "process" and definition and is_same:
             place = next(other.place for other in head if other.subject == server)
-            message = f"{server} has changed code, so its grant ends"
+            message = f"{server} has a grant for all files of {fact.subject}: some have changed, so it ends"
             yield FactChange(
                 *("widening", False, fact.subject, fact.kind, message, place, fact.place),
                 item=fact.item,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,7 +32,7 @@ from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
-from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
+from covalt_git.manifests.skills import SKILL, SKILLS, names_of_skills, skill_path
 from covalt_git.templating.references import references
 from covalt_git.text.display import shorten
 
@@ -131,6 +132,15 @@ def recognize(document: Document, name: str | None = None) -> Format:
         names = ", ".join(candidate.name for candidate in formats)
         hint = f"add --from, with one of: {names}"
         raise AmbiguousFormatError(f"{path!r} can be any of: {names}", hint=hint)
+    parents = {
+        item.rpartition("/")[0].rpartition("/")[0]
+        for item in document.files
+        if item.endswith(f"/{SKILL}")
+    }
+    if document.kind == "folder" and len(parents) == 1:
+        folder = f"{path.rstrip('/')}/{min(parents)}"
+        message = f"{path!r} has no tools; the skills in it are below {folder!r}"
+        raise FormatError(message, hint=f"convert that folder: {shlex.quote(folder)}")
     for candidate in FORMATS:
         if candidate.read is None and candidate.recognize(document):
             _named(document, candidate)

@@ -174,8 +174,10 @@ class _GeminiSchema:
                 output["enum"] = [inner.use()]
             elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
                 output[key] = inner.use()
-            else:
+            elif key in _GEMINI_KEYS or key in _GEMINI_KINDS or key in {"anyOf", "oneOf", "const"}:
                 inner.drop(f"Gemini does not support {key} with this value")
+            else:
+                inner.drop(f"schemas of Gemini have no {key}")
         if "type" in output and "anyOf" in output and not part.value.keys() & {"anyOf", "oneOf"}:
             del output["type"]  # each range of a choice has it
         if "type" not in output and "anyOf" not in output:

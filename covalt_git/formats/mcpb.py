@@ -17,7 +17,7 @@ from covalt_git.formats.http_texts import escaped, with_references
 from covalt_git.formats.model import Imported, Note, Part, changed, owned_variable, variable_name
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 from covalt_git.manifests.toolset_files import BYTECODE, PYCACHE, is_bytecode
-from covalt_git.templating.references import references
+from covalt_git.templating.references import references, texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from covalt_git.templating.references import Reference
 
 MANIFEST: Final = "manifest.json"
+_PROJECT: Final = "pyproject.toml"
+_OWN_FILE: Final = re.compile(r"\$(?:toolset|\{toolset\})/([^\s:;,=$]+)")
+"""A file of the toolset in a text."""
+
 EXTENSIONS: Final = frozenset({".mcpb", ".dxt"})
 
 _SIGNATURE, _SIGNATURE_END = b"MCPB_SIG_V1", b"MCPB_SIG_END"
@@ -125,6 +129,30 @@ def read_manifest(document: Document, imported: Imported) -> None:
         _Settings(server, source, imported).read(config)
     elif source["server"].peek("type") in _PROGRAMS and "entry_point" in source["server"]:
         _read_entry_point(toolset, source["server"], document.files)
+    _note_missing_files(toolset, source["server"], imported)
+
+
+def _note_missing_files(toolset: Node, source: Part, imported: Imported) -> None:
+    """Note the files of the server that the input does not have, as a manifest alone has none."""
+    files = imported.files[0]
+    named = [
+        match[1].rstrip("/")
+        for server in toolset.value.get("mcp_servers", ())
+        for _, text in texts([server.get("command", ""), server.get("args", [])])
+        for match in _OWN_FILE.finditer(text)
+    ]
+    missing = [
+        name
+        for name in dict.fromkeys(named)
+        if not any(path == name or path.startswith(f"{name}/") for path in files)
+    ]
+    if missing:
+        listed = ", ".join(map(repr, missing))
+        message = f"the input does not have {listed}: convert the bundle or its folder, or put it beside the toolset.yaml"
+        imported.notes.append(Note(source.loc, message))
+    if source.peek("type") == "uv" and "mcp_config" not in source and _PROJECT not in files:
+        message = f"the input does not have {_PROJECT!r}: add the dependencies of the server to args, as --with NAME"
+        imported.notes.append(Note(source.loc, message))
 
 
 def _add_files(document: Document, imported: Imported) -> None:
@@ -160,7 +188,7 @@ def _uv_options(files: Mapping[str, bytes]) -> list[str]:
     # With a project, uv writes its environment into the folder, which is a read-only copy here.
     args = ["run", "--no-project"]
     try:
-        project = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("project", {})
+        project = tomllib.loads(files.get(_PROJECT, b"").decode()).get("project", {})
     except (ValueError, RecursionError):
         project = {}
     project = project if isinstance(project, dict) else {}

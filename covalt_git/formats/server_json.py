@@ -135,8 +135,19 @@ def _read_server(source: Part, imported: Imported) -> None:
     toolset.copy_texts(details if details and is_nested else source, {"version": "version"})
     for package in source.parts("packages"):
         _read_package(toolset, package, imported)
+        _disable_alternative(toolset, package, imported)
     for remote in source.parts("remotes"):
         _read_remote(toolset, remote, imported)
+        _disable_alternative(toolset, remote, imported)
+
+
+def _disable_alternative(toolset: Node, origin: Part, imported: Imported) -> None:
+    """Disable the last server unless it is the first: packages and remotes are ways to reach the same server."""
+    servers = toolset.value.get("mcp_servers", [])
+    if len(servers) > 1 and "enabled" not in servers[-1] and origin.loc not in imported.lost:
+        servers[-1]["enabled"] = False
+        message = f"another way to reach the same server: {servers[-1]['id']!r} is disabled, and {servers[0]['id']!r} is not"
+        imported.notes.append(Note(origin.loc, message))
 
 
 def _read_remote(toolset: Node, remote: Part, imported: Imported) -> None:
@@ -146,6 +157,11 @@ def _read_remote(toolset: Node, remote: Part, imported: Imported) -> None:
     server = toolset.item("mcp_servers", id=_server_id(toolset))
     inputs = _Inputs(toolset.value["id"])
     _set(server, "url", inputs.filled(remote["url"], remote))
+    for name, variable in remote.entries("variables"):
+        default = variable.peek("value", variable.peek("default"))
+        if f"{{{name}}}" in remote.peek("url") and isinstance(default, str | int):
+            message = f"the URL has the default {str(default)!r} for {{{name}}}; write another value into it"
+            imported.notes.append(Note(variable.loc, message))
     for key in ("transport_type", "type"):
         transport = _TRANSPORTS.get(str(remote.peek(key)))
         if transport:
@@ -215,9 +231,29 @@ def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
     kind = transport.get("type") if isinstance(transport, dict) else None
     # The client of such a package would wait for messages on a stdout that has none.
     if kind in _TRANSPORTS:
-        url = transport.get("url", "a URL")
+        url = _own_url(package, str(transport.get("url", "a URL")))
         return f"the program serves {url} itself: start it, and add a server with this URL"
     return ""
+
+
+def _own_url(package: Part, url: str) -> str:
+    """Return the URL that a package serves, in which arguments and variables have their values or defaults."""
+    keys = ("package_arguments", "runtime_arguments", "environment_variables")
+    inputs = [item for key in keys for item in _items(package, key)]
+    values = {
+        str(name).lstrip("-").lower(): _peek(item, "value", "default")
+        for item in reversed(inputs)
+        for name in (item.peek("name"), _peek(item, "value_hint"))
+        if name and not _is_secret(item, str(name))
+    }
+    for name, variable in package["transport"].entries("variables"):
+        values[name.lower()] = _peek(variable, "value", "default")
+
+    def filled(braces: re.Match[str]) -> str:
+        value = values.get(braces[1].lower())
+        return str(value) if isinstance(value, str | int | float) else f"<{braces[1]}>"
+
+    return _BRACES.sub(filled, url)
 
 
 class _Word(NamedTuple):
@@ -317,10 +353,16 @@ class _CommandLine:
             if not is_named and not (self._is_image and _TAG.search(name)):
                 name += self._runner.version + version.value
         if at is None:
-            self.words.append(_Word(escaped(name), origins))
+            self.words.append(_Word(_template(name), origins))
             self.words += map(_Word, self._runner.after)
         else:
-            self.words[at] = _Word(self.words[at].text, (*self.words[at].origins, *origins))
+            text = self.words[at].text
+            tag = _TAG.search(name)
+            # An argument with a version of its own wins; without it, the runner would take the latest one.
+            text += (
+                _template(tag[0]) if tag and self._runner.version and not _TAG.search(text) else ""
+            )
+            self.words[at] = _Word(text, (*self.words[at].origins, *origins))
 
     def _read_argument(self, argument: Part) -> None:
         """Add an argument of the document: its name if it has one, and its value."""
@@ -352,6 +394,11 @@ class _CommandLine:
             self.words.append(_Word(f"{flag}=false", origins))
         else:  # it is off unless a user wants it
             self.implied += origins
+
+
+def _template(text: str) -> str:
+    """Return a text in which ``${VERSION}``, which a publisher's script did not fill, is a variable of the user."""
+    return re.sub(r"(?<!\$)\$\{(\w+)\}", r"${env:\1}", escaped(text))
 
 
 def _is_switch(argument: Part) -> bool:

@@ -250,3 +250,14 @@ def test_a_function_list_is_known_and_only_written(provider: str) -> None:
     for name in (None, provider):
         with pytest.raises(CovaltError, match=f"writes the format '{provider}', but does not read"):
             conversion.recognize(document, name)
+
+
+def test_the_reason_of_a_lost_keyword_says_whether_gemini_has_it() -> None:
+    limits = {"type": "string", "default": None}
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": limits}}
+    schema |= {"type": "object"}
+    content = laws.as_json({"tools": [{"name": "a", "inputSchema": schema}]})
+    lost = laws.converted(content, TOOLS, conversion.find_format("gemini")).lost
+    reasons = {loss.pointer.rpartition("/")[2]: loss.reason for loss in lost}
+
+    assert reasons["$schema"] == "schemas of Gemini have no $schema"

@@ -168,3 +168,34 @@ def test_a_bundle_for_uv_gets_the_packages_of_its_project(
     (found,) = yaml.safe_load((made / "toolset.yaml").read_text())["mcp_servers"]
     words = ["run", "--no-project", "--python", ">=3.11", "--with", "mcp>=1.2"]
     assert (found["command"], found["args"]) == ("uv", [*words, "$toolset/src/server.py"])
+
+
+@pytest.mark.parametrize(
+    ("server", "missing"),
+    [
+        ({"type": "node", "entry_point": "server/a.js"}, ["server/a.js"]),
+        ({"type": "uv", "entry_point": "src/a.py"}, ["src/a.py", "pyproject.toml"]),
+        (
+            {"mcp_config": {"command": "${__dirname}/a", "args": ["${__dirname}/lib"]}},
+            ["a', 'lib"],
+        ),
+        ({"mcp_config": {"command": "node", "args": ["--here=${__dirname}"]}}, []),
+    ],
+)
+def test_files_that_a_manifest_alone_does_not_have_are_noted(
+    server: dict[str, Any], missing: list[str]
+) -> None:
+    content = laws.as_json({**MANIFEST, "server": server})
+    done = laws.converted(content, conversion.find_format("mcpb"), TOOLSET, "manifest.json")
+    notes = [note.message for note in done.notes if note.pointer == "/server"]
+
+    assert [message.partition(":")[0] for message in notes] == [
+        f"the input does not have '{name}'" for name in missing
+    ]
+
+
+def test_a_bundle_that_is_no_archive_is_named_so(operate: Operations, tmp_path: Path) -> None:
+    for name in ("x.mcpb", "x.dxt", "x.zip"):
+        (tmp_path / name).write_text("hello")
+        error = operate.error("convert_file", path=tmp_path / name, target_format="toolset")
+        assert "is not a ZIP archive" in error.message

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 import yaml
 
 from covalt_git.formats import conversion
@@ -42,7 +43,9 @@ def test_an_image_and_a_remote_get_their_arguments_variables_and_headers() -> No
     assert manifest["secrets"] == ["HARBOR_TOKEN"]
     lost = {one.pointer: one.reason for one in done.lost}
     assert [*lost] == ["/packages/1"]
-    (note,) = done.notes
+    note, default, alternative = done.notes
+    assert "has the default 'eu'" in default.message
+    assert (alternative.pointer, remote["enabled"]) == ("/remotes/0", False)
     assert note.pointer == "/packages/0"
     assert "--berths" in note.message
     assert "bundle import https://harbor.example/harbor.mcpb" in lost["/packages/1"]
@@ -127,3 +130,63 @@ def test_each_server_of_an_answer_of_the_registry_becomes_a_toolset() -> None:
         assert not done.lost
     assert servers[1][0]["url"] == "https://two.example/mcp"
     assert servers[1][0]["headers"] == {"Authorization": "Basic ${EXAMPLE_TWO_LOGIN}"}
+
+
+@pytest.mark.parametrize(
+    ("identifier", "argument", "image"),
+    [
+        ("example/a:${VERSION}", "example/a", "example/a:${env:VERSION}"),
+        ("example/a:1.2.3", "example/a", "example/a:1.2.3"),
+        ("example/a:1.2.3", "example/a:2.0.0", "example/a:2.0.0"),
+        ("example/a:${VERSION}", "", "example/a:${env:VERSION}"),
+    ],
+)
+def test_an_image_in_an_argument_has_the_version_of_the_package(
+    identifier: str, argument: str, image: str
+) -> None:
+    arguments = [{"type": "positional", "value": argument}] if argument else []
+    package = {"registryType": "oci", "identifier": identifier, "runtimeArguments": arguments}
+    content = laws.as_json({"name": "a", "version": "${VERSION}", "packages": [package]})
+    manifest = yaml.safe_load(laws.converted(content, SERVER_JSON, TOOLSET).files["toolset.yaml"])
+
+    assert manifest["mcp_servers"][0]["args"][-1] == image
+    assert "secrets" not in manifest
+
+
+def test_alternatives_of_a_server_are_disabled_and_the_default_in_a_url_is_noted() -> None:
+    variables = {"tenant": {"default": "main", "isRequired": True}}
+    remote = {
+        "type": "streamable-http",
+        "url": "https://{tenant}.example.com/mcp",
+        "variables": variables,
+    }
+    package = {"registryType": "npm", "identifier": "a", "version": "1.0.0"}
+    content = laws.as_json({"name": "a", "packages": [package], "remotes": [remote]})
+    done = laws.converted(content, SERVER_JSON, TOOLSET)
+    servers = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    assert [server.get("enabled", True) for server in servers] == [True, False]
+    assert servers[1]["url"] == "https://main.example.com/mcp"
+    notes = {note.pointer: note.message for note in done.notes}
+    assert "the default 'main' for {tenant}" in notes["/remotes/0/variables/tenant"]
+    assert "'a-2' is disabled" in notes["/remotes/0"]
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ({"packageArguments": [{"type": "named", "name": "--port", "default": "3000"}]}, "3000"),
+        ({"environmentVariables": [{"name": "PORT", "value": "80"}]}, "80"),
+        ({}, "<port>"),
+    ],
+)
+def test_the_url_of_a_program_that_serves_itself_has_the_defaults(
+    named: dict[str, Any], shown: str
+) -> None:
+    transport = {"type": "streamable-http", "url": "http://localhost:{port}/mcp"}
+    package = {"registryType": "npm", "identifier": "a", "transport": transport, **named}
+    remote = {"type": "sse", "url": "https://a.example/sse"}
+    content = laws.as_json({"name": "a", "packages": [package], "remotes": [remote]})
+    (loss,) = laws.converted(content, SERVER_JSON, TOOLSET).lost
+
+    assert f"http://localhost:{shown}/mcp" in loss.reason

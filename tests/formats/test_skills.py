@@ -55,6 +55,15 @@ def test_files_outside_of_skills_are_reported() -> None:
     assert [one.pointer for one in stored.lost] == ["/README.md"]
 
 
+def test_a_folder_above_skills_names_their_folder() -> None:
+    document = folder_document(
+        "mine", {"skills/pdf-tools/SKILL.md": ONE, "skills/mail/SKILL.md": TWO}
+    )
+    with pytest.raises(CovaltError, match="below 'mine/skills'") as caught:
+        conversion.recognize(document)
+    assert caught.value.hint == "convert that folder: mine/skills"
+
+
 def test_a_format_without_skills_reports_them() -> None:
     stored, _ = through_toolset({"mail/SKILL.md": TWO})
     folder = folder_document("t", stored.files)

@@ -95,7 +95,8 @@ def test_an_ambiguous_document_is_imported_in_the_format_that_is_named(
     file.write_text(json.dumps(servers), encoding="utf-8")
     sent = {"file": [RequestFile("servers.json", BytesIO(file.read_bytes()))]}
 
-    assert ours.error("import_toolset_from", source=str(file)).hint == "add --from claude-code"
+    hint = ours.error("import_toolset_from", source=str(file)).hint
+    assert hint == "add --from, with one of: claude-code, gemini-cli, cline, lm-studio"
     named = {"source_format": "claude-code", "dry_run": True}
     assert ours("import_toolset_from", source=str(file), **named)["mcp_servers"]
     assert ours("import_toolset", **sent, **named)["mcp_servers"]

@@ -266,6 +266,8 @@ def _document(content: bytes, path: str, *, skip_bad: bool = False) -> Document:
         content = mcpb.without_signature(content) if is_bundle else content
         entries = unpack(content, path, allow_bytecode=is_bundle)
         return _folder(entries, path, skip_bad=skip_bad)
+    if Path(path).suffix in mcpb.EXTENSIONS | {".zip"}:
+        raise FormatError(f"{path!r} is not a ZIP archive", hint="download or build it again")
     return documents.parse(content, path)
 
 
