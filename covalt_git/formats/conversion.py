@@ -364,6 +364,7 @@ def convert(
         if any(note.secret for note in imported.notes):
             plain = target.write(imported.parts(used), imported)
             value, _ = carried.restore(copy.deepcopy(plain), reading.carried)
+            value = target.complete(value, plain)
     else:
         # A toolset has these settings as its reader's extension, because they are unlike in each client.
         with_settings = target.is_host_config
@@ -449,7 +450,9 @@ def _implied(target: Format, imported: Imported) -> Iterator[Loc]:
 def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:
     """Restore what the toolsets carry from an earlier document of the target's format."""
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
-    value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
+    plain = value
+    value, missing = carried.restore(copy.deepcopy(plain), Carried(stored))  # it shares parts
+    value = target.complete(value, plain)
     for position, item in enumerate(stored):
         if item:
             used[position, "extensions", target.name] = CONSUMED

@@ -815,6 +815,27 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     return value
 
 
+def _complete(host: Host, value: Any, plain: Any) -> Any:
+    """Return a restored document with the inputs that its servers refer to: the list of inputs is carried as a whole."""
+    servers = host.servers(value)
+    if host.style != "${input:name}" or servers is None:
+        return value
+    around = host.around(value)
+    inputs = around.get("inputs", [])
+    if not isinstance(inputs, list):
+        return value
+    defined = [item.get("id") for item in inputs if isinstance(item, dict)]
+    named = {match[1] for _, text in texts(servers) for match in _INPUT.finditer(text)}
+    more = [
+        item
+        for item in host.around(plain).get("inputs", ())
+        if item["id"] in named and item["id"] not in defined
+    ]
+    if more:
+        around["inputs"] = [*inputs, *more]
+    return value
+
+
 def _names(manifest: Part) -> dict[str, str]:
     """Return the names in the input of servers whose name differs from their id."""
     original: dict[str, str] = {}
@@ -912,6 +933,7 @@ def _format(host: Host) -> Format:
         correct=partial(_correct, host),
         schema=_schema(host),
         check=partial(_check, host),
+        complete=partial(_complete, host),
         elsewhere=partial(_elsewhere, host),
         is_host_config=True,
         parts=host.path,

@@ -562,6 +562,24 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
 
 
+def test_a_credential_has_an_input_beside_the_inputs_of_the_file() -> None:
+    inputs = [{"type": "promptString", "id": name, "password": True} for name in ("unused", "own")]
+    env = {"API_KEY": "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g", "O": "${input:own}"}
+    value = {"inputs": inputs, "servers": {"a": {"command": "x", "env": env}}}
+    vscode = conversion.find_format("vscode")
+    content = json.dumps(value).encode()
+    stored = laws.converted(content, vscode, TOOLSET).files["toolset.yaml"]
+    for result in (
+        laws.converted(stored, TOOLSET, vscode, "toolset.yaml"),
+        laws.converted(content, vscode, vscode),
+    ):
+        (written,) = result.files.values()
+        output = json.loads(written)
+        assert output["servers"]["a"]["env"]["API_KEY"] == "${input:api_key}"
+        assert output["inputs"][:2] == inputs
+        assert [item["id"] for item in output["inputs"][2:]] == ["api_key"]
+
+
 def test_the_host_of_a_url_and_a_variable_with_a_default_stay() -> None:
     server = {
         "url": "${API_BASE_URL:-https://api.example.com}/mcp?key=${TOKEN}",
