@@ -60,6 +60,8 @@ _WITHOUT_EFFECT: Final = {
 }
 """The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
 
+_NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
+
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -81,7 +83,6 @@ _OF_EDITOR = re.compile(
 Source: code.visualstudio.com/docs/reference/variables-reference.
 """
 
-_NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
 _FOLDERS_OUTSIDE: Final = {
     "userHome": "${env:HOME}",
     **dict.fromkeys(("pathSeparator", "/"), "/"),
@@ -424,7 +425,10 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             output = toolset.item("mcp_servers", id=server_id)
-            _read_server(host, output, server, inputs, credentials)
+            _read_server(host, output, server, inputs)
+            if "url" in output.value:
+                url = _plain_variables(host, output.value["url"], credentials)
+                output.value["url"] = url
             _read_settings(host, output, server, imported)
             _read_disabled_tools(host, toolset, server_id, server)
             imported.notes += _notes(host, server)
@@ -497,13 +501,7 @@ def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
     )
 
 
-def _read_server(
-    host: Host,
-    output: Node,
-    server: Part,
-    inputs: Mapping[str, str],
-    credentials: Collection[str],
-) -> None:
+def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
     to_reference = partial(_to_reference, host, inputs)
     code = _code_places(host, server.value) if host.folder else frozenset()
     key = host.url_key(server)
@@ -528,11 +526,7 @@ def _read_server(
         if not (host.folder and _starts_in_folder(server.peek("cwd"))):
             output.copy(server, {"cwd": "cwd"}, to_reference)
     else:
-        output.copy(
-            server,
-            {key: "url"},
-            lambda text: _plain_variables(host, to_reference(text), credentials),
-        )
+        output.copy(server, {key: "url"}, to_reference)
         around = server.get(host.around_headers) if host.around_headers else server
         if around is not None:
             to_header = partial(to_reference, style=host.header_style)
