@@ -226,12 +226,20 @@ def _edits(document: Document, source: Format, imported: Imported, secrets: set[
     """
     assert source.read is not None
     assert source.write is not None
-    value = document.value
-    if secrets:
-        value = changed(value, lambda text: _REFERENCE.sub(partial(_as_word, secrets), text))
-        imported = Imported()
-        source.read(replace(document, value=value), imported)
-    return carried.difference(value, source.write(imported.parts({}), imported))
+    if not secrets:
+        return carried.difference(document.value, source.write(imported.parts({}), imported))
+    value = changed(document.value, lambda text: _REFERENCE.sub(partial(_as_word, secrets), text))
+    without = Imported()
+    source.read(replace(document, value=value), without)
+    edits = carried.difference(value, source.write(without.parts({}), without))
+    plain = source.write(imported.parts({}), imported)
+    restored, _ = carried.restore(copy.deepcopy(plain), edits)
+    completed = source.complete(restored, plain, secrets)
+    if completed is restored:
+        return edits
+    more = carried.difference(completed, plain)
+    more.places |= edits.places
+    return more
 
 
 def _as_word(secrets: set[str], reference: re.Match[str]) -> str:
@@ -364,7 +372,6 @@ def convert(
         if any(note.secret for note in imported.notes):
             plain = target.write(imported.parts(used), imported)
             value, _ = carried.restore(copy.deepcopy(plain), reading.carried)
-            value = target.complete(value, plain)
     else:
         # A toolset has these settings as its reader's extension, because they are unlike in each client.
         with_settings = target.is_host_config
@@ -450,9 +457,7 @@ def _implied(target: Format, imported: Imported) -> Iterator[Loc]:
 def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:
     """Restore what the toolsets carry from an earlier document of the target's format."""
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
-    plain = value
-    value, missing = carried.restore(copy.deepcopy(plain), Carried(stored))  # it shares parts
-    value = target.complete(value, plain)
+    value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
     for position, item in enumerate(stored):
         if item:
             used[position, "extensions", target.name] = CONSUMED

@@ -276,7 +276,8 @@ class Format:
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
         other_form: the path of the object that a document of this name can have instead, and the format with it.
-        complete: returns a document with restored values, in which they miss nothing that the writer's document has.
+        complete: returns a document with restored values and what the writer's document defines for some secrets; the
+            same object if it has that.
         other_source: what to convert in place of a document that cannot be read.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
         check: returns the problems of a value that its schema does not find.
@@ -296,7 +297,7 @@ class Format:
     experimental: bool = False
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
-    complete: Callable[[Any, Any], Any] = lambda value, _: value
+    complete: Callable[[Any, Any, Collection[str]], Any] = lambda value, *_: value
     other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}

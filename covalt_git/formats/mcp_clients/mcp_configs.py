@@ -7,6 +7,7 @@ Continue and Goose also the schemas in their source code (``McpHub``, ``config-y
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import re
@@ -809,25 +810,20 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     return value
 
 
-def _complete(host: Host, value: Any, plain: Any) -> Any:
-    """Return a restored document with the inputs that its servers refer to: the list of inputs is carried as a whole."""
-    servers = host.servers(value)
-    if host.style != "${input:name}" or servers is None:
+def _complete(host: Host, value: Any, plain: Any, secrets: Collection[str]) -> Any:
+    """Return a restored document with the inputs of these secrets: a list of inputs is carried as a whole."""
+    if host.style != "${input:name}":
         return value
-    around = host.around(value)
+    completed = copy.deepcopy(value)
+    around = host.around(completed)
     inputs = around.get("inputs", [])
     if not isinstance(inputs, list):
         return value
     defined = [item.get("id") for item in inputs if isinstance(item, dict)]
-    named = {match[1] for _, text in texts(servers) for match in _INPUT.finditer(text)}
-    more = [
-        item
-        for item in host.around(plain).get("inputs", ())
-        if item["id"] in named and item["id"] not in defined
-    ]
-    if more:
-        around["inputs"] = [*inputs, *more]
-    return value
+    named = {name.lower() for name in secrets}.difference(map(str, defined))
+    more = [item for item in host.around(plain).get("inputs", ()) if item["id"] in named]
+    around["inputs"] = [*inputs, *more]
+    return completed if more else value
 
 
 def _names(manifest: Part) -> dict[str, str]:
