@@ -149,7 +149,7 @@ def check_document(name: str, *, strict: bool) -> None:
 
     Example: covalt-git source doctor openapi.yaml
     """
-    if Path(name).is_file():
+    if Path(name).suffix or Path(name).is_file():  # names of sources have no dot
         result = ask(documents.check_document, document=_opened(name, yes=False))
     else:
         source = _single(name)
@@ -383,7 +383,8 @@ def _print_detail(
         )
     if not every and len(listed) > _MOST_LINES:
         output.say(
-            f"    and {len(listed) - _MOST_LINES} more: covalt-git source show --all", dim=True
+            f"    and {len(listed) - _MOST_LINES} more: covalt-git source show {source.shown_id} --all",
+            dim=True,
         )
     if source.left_out:
         output.say(f"  {output.plural(len(source.left_out), 'part')} left out:", dim=True)

@@ -327,7 +327,11 @@ def check_document(context: Context, request: CheckDocument) -> DocumentChecked:
     if request.document is not None:
         opened = opened_document(request.document)
         key = "spec" if opened.kind == "openapi" else "schema"
-        declared = Source.model_validate({"id": "x", "type": opened.kind, key: opened.name})
+        entry = {"id": "x", "type": opened.kind, key: opened.name, "url": opened.url}
+        if opened.kind == "graphql":
+            # A schema does not state its endpoint, and no finding depends on it.
+            entry["endpoint"] = "https://api.example.com/graphql"
+        declared = Source.model_validate(entry)
         from covalt_git.models.toolset_manifest import ToolsetManifest  # noqa: PLC0415
 
         manifest = ToolsetManifest(id="x", name="x", version="1", sources=(declared,))

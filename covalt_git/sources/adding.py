@@ -24,6 +24,7 @@ from covalt_git.sources.documents import (
     SPECS,
     BadSourceError,
     CompiledSource,
+    check_tools,
     compile_source,
     toolset_reader,
 )
@@ -216,11 +217,7 @@ def plan(
         source_id,
         lambda path: files[path] if path in files else stored(path),
     )
-    if not compiled.tools:
-        raise BadSourceError(
-            f"{document.name} has no operation that can be a tool",
-            hint="check --include and --exclude" if options.include or options.exclude else "",
-        )
+    check_tools(source, compiled)
     text = with_entry(
         (toolset.folder / MANIFEST).read_bytes(),
         f"toolsets/{toolset_id}/{MANIFEST}",

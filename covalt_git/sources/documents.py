@@ -161,6 +161,19 @@ def compile_source(
     )
 
 
+def check_tools(source: Source, compiled: CompiledSource) -> None:
+    """Check that a source has a tool: one without tools is declared by mistake, or has the wrong document.
+
+    Raises:
+        BadSourceError: if it has none.
+    """
+    if not compiled.tools:
+        raise BadSourceError(
+            f"{posixpath.basename(source.document or source.id)} has no operation that can be a tool",
+            hint="check include and exclude" if source.include or source.exclude else "",
+        )
+
+
 def _locked_tools(
     source: Source, manifest: ToolsetManifest, compilation: Compilation
 ) -> dict[str, LockedTool]:

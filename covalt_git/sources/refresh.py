@@ -19,7 +19,7 @@ from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLo
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
 from covalt_git.sources.document_files import replaced_files
-from covalt_git.sources.documents import compile_source, toolset_reader
+from covalt_git.sources.documents import check_tools, compile_source, toolset_reader
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
@@ -291,6 +291,7 @@ def _listed(
         lambda path: files[path] if path in files else stored(path),
         source.lock,
     )
+    check_tools(declared, compiled)
     return Listing(dict(compiled.tools), compiled.lock_fields)
 
 

@@ -346,13 +346,61 @@ def test_a_url_is_fetched_once_after_its_host_is_confirmed(
     assert location in (root / "toolsets/shop/toolset.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "location", ["http://example.com/a.json", "https://10.0.0.1/a.json", "https://169.254.169.254/"]
-)
-def test_no_document_is_fetched_from_a_private_address_or_without_tls(
-    cli: Cli, location: str
+def test_no_document_is_fetched_without_tls_or_from_a_redirect_to_this_machine(cli: Cli) -> None:
+    code, text = cli("source", "add", "shop", "http://example.com/a.json", "--no-terminal", "test")
+    assert code != 0
+    assert "not https" in text
+
+    def redirects(_: Any, start: Any) -> list[bytes]:
+        start("302 Found", [("Location", f"http://127.0.0.1:{other}/a.json")])
+        return []
+
+    with listening(host := DocumentHost(b"{}")) as other, listening(redirects) as port:
+        location = f"http://127.0.0.1:{port}/a.json"
+        assert cli("source", "add", "shop", location, "--no-terminal", "test")[0] != 0
+        assert host.requests == 0
+
+
+def test_the_doctor_checks_a_schema_without_an_endpoint(cli: Cli, file: Path) -> None:
+    pytest.importorskip("graphql")
+    schema = file.with_name("films.graphql")
+    schema.write_text(SCHEMA, encoding="utf-8")
+
+    code, text = cli("source", "doctor", str(schema), "--json")
+
+    assert code == 0, text
+    assert json.loads(text)["tools"] == 2
+
+
+def test_a_document_that_does_not_exist_is_reported_as_a_file(cli: Cli) -> None:
+    code, text = cli("source", "doctor", "nothere.yaml")
+    assert code != 0
+    assert "'nothere.yaml' cannot be read" in text
+
+
+def test_a_long_list_of_tools_names_the_command_that_prints_the_rest(
+    cli: Cli, file: Path, url: str
 ) -> None:
-    assert cli("source", "add", "shop", location, "--no-terminal", "test")[0] != 0
+    answers = {"200": {"description": "-"}}
+    paths = {f"/p{number}": {"post": {"responses": answers}} for number in range(25)}
+    write_document(file, url, paths=paths)
+
+    assert "and 5 more: covalt-git source show shop/shelter --all" in add(cli, file)
+
+
+def test_a_refresh_that_leaves_no_tool_changes_no_file(
+    root: Path, cli: Cli, file: Path, url: str
+) -> None:
+    add(cli, file, "--include", "pets.*")
+    before = snapshot(root)
+    toys = {"/toys": {"get": {"description": "Toys.", "responses": {}}}}
+    write_document(file, url, paths=toys)
+
+    code, text = cli("source", "refresh", "shop", "--from", str(file), "--no-terminal", "test")
+
+    assert code != 0
+    assert "no operation that can be a tool" in text
+    assert snapshot(root) == before
 
 
 SCHEMA = """\

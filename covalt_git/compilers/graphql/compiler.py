@@ -80,7 +80,7 @@ def compile_graphql(
 def _checked_endpoint(endpoint: str | None) -> tuple[str, str]:
     """Return the template of a URL, and its host."""
     if not endpoint:
-        hint = "add endpoint: https://api.example.com/graphql"
+        hint = "add --endpoint https://api.example.com/graphql, or endpoint: in toolset.yaml"
         raise NoEndpointError("a GraphQL schema does not say where its API is", hint=hint)
     escaped = endpoint.replace("$", "$$").replace("{", "%7B").replace("}", "%7D")
     try:
