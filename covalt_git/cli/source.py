@@ -188,6 +188,9 @@ def list_sources(names: tuple[str, ...]) -> None:
 @click.option(
     "--from", "location", metavar="FILE|URL", help="A new version of the document of one source."
 )
+@click.option(
+    "--introspect", is_flag=True, help="--from is the URL of a GraphQL API: ask it for its schema."
+)
 @reason_option
 def refresh_sources(
     names: tuple[str, ...],
@@ -195,6 +198,7 @@ def refresh_sources(
     accepts: bool,
     check: bool,
     location: str | None,
+    introspect: bool,
     reason: str | None,
 ) -> None:
     """List the tools of sources again, and print the changes.
@@ -210,8 +214,13 @@ def refresh_sources(
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
         check_user(reason, "tools are accepted")
+    if introspect and (location is None or not is_url(location)):
+        raise WrongCallError("--introspect needs --from with the URL of a GraphQL API")
     if location is not None:
-        names = (_refreshed_from(names, location, check=check, reason=reason),)
+        if len(names) != 1:
+            raise WrongCallError("--from needs the one SOURCE whose document it is")
+        document = _opened(location, yes=reason is not None, introspect=introspect)
+        names = (_refreshed_from(names[0], document, check=check),)
         # The document is copied; with --check it was only compared.
         if check:
             return
@@ -340,12 +349,9 @@ def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return fields
 
 
-def _refreshed_from(names: Sequence[str], location: str, *, check: bool, reason: str | None) -> str:
+def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> str:
     """Refresh a source with a new version of its document, and return its name."""
-    if len(names) != 1:
-        raise WrongCallError("--from needs the one SOURCE whose document it is")
-    source = _single(names[0])
-    document = _opened(location, yes=reason is not None)
+    source = _single(name)
     result = ask(
         sources.refresh_source,
         toolset_id=source.toolset_id,

@@ -100,6 +100,7 @@ def open_file(file: Path) -> OpenedDocument:
     Raises:
         BadSourceError: if it cannot be read, or is too large.
     """
+    folder = file.parent.resolve()
     files = {file.name: _content(file)}
     waiting = [file.name]
     size = len(files[file.name])
@@ -107,8 +108,11 @@ def open_file(file: Path) -> OpenedDocument:
         name = waiting.pop()
         for other in _references(name, files[name]):
             path = file.parent / other
-            # A file that does not exist is a broken reference, which the compiler reports with its place.
-            if other in files or not path.is_file() or len(files) >= _MAX_FILES:
+            if other in files or len(files) >= _MAX_FILES:
+                continue
+            # A file that does not exist is a broken reference, which the compiler reports with its place.  A link in
+            # someone else's folder could lead to a private key, which would be copied and committed.
+            if not path.is_file() or not path.resolve().is_relative_to(folder):
                 continue
             files[other] = _content(path)
             size += len(files[other])
