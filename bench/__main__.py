@@ -75,6 +75,13 @@ def _server_pages(found: dict[str, Any]) -> Iterator[Felt]:
     yield _at_most("conversation, 95 % of pages", p95, server_pages.LIMIT_MS, "ms")
 
 
+def _sources(found: dict[str, Any]) -> Iterator[Felt]:
+    for row in found["rows"]:
+        yield _at_most(f"document to lock, {row['row']}", row["figure"], row["must"])
+    wrong = sum(line["ours"] == "wrong" for line in found["requests"])
+    yield _at_most("wrong requests of a document", wrong, 0, "of 16")
+
+
 def _workspaces(rows: list[dict[str, Any]]) -> Iterator[Felt]:
     for row in rows:
         yield Felt(row["row"], row["ratio"], row["must"], "git / ours", row["reached"] != "no")
@@ -86,6 +93,7 @@ BENCHMARKS = (
     Benchmark("start_up", ("--rounds", "11"), _start_up),
     Benchmark("index_sync", ("2000", "--rounds", "3"), _index_sync),
     Benchmark("server_pages", ("--rounds", "5", "--messages", "2000"), _server_pages),
+    Benchmark("sources", (), _sources),
     Benchmark(
         "workspaces",
         ("changed: 1k", "1 file of 1k", "create a branch", "old file", "switch", "--rounds", "11"),
@@ -100,6 +108,8 @@ def measured(benchmark: Benchmark, fastmcp: str | None) -> list[Felt]:
     if benchmark.module == "gateway":
         if fastmcp is None:
             return []
+        arguments += ["--fastmcp", fastmcp]
+    if benchmark.module == "sources" and fastmcp is not None:
         arguments += ["--fastmcp", fastmcp]
     command = [sys.executable, "-m", f"bench.{benchmark.module}", *arguments]
     done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)

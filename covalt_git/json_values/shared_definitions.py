@@ -30,16 +30,13 @@ class Definitions:
     def __init__(self, schemas: Mapping[str, JsonObject]) -> None:
         self._schemas = schemas
         self._references: dict[str, frozenset[str]] = {}
+        self._closures: dict[str, frozenset[str]] = {}
         self._digests: dict[str, str] = {}
+        self._digests_of_sets: dict[frozenset[str], str] = {}
 
     def reached(self, *schemas: JsonObject | None) -> dict[str, JsonObject]:
         """Return the definitions that schemas refer to, directly or through others, sorted by name."""
-        reached: set[str] = set()
-        names = {name for schema in schemas for name in _references(schema)}
-        while names := names & self._schemas.keys() - reached:
-            reached |= names
-            names = {other for name in names for other in self._of(name)}
-        return {name: self._schemas[name] for name in sorted(reached)}
+        return {name: self._schemas[name] for name in sorted(self._reached_names(*schemas))}
 
     def within(self, schema: JsonObject) -> JsonObject:
         """Return a schema with the definitions that it reaches under ``$defs``."""
@@ -63,12 +60,58 @@ class Definitions:
 
     def digest(self, *schemas: JsonObject | None) -> str | None:
         """Return the digest of the definitions that schemas reach, or None for none."""
-        reached = self.reached(*schemas)
-        for name, schema in reached.items():
-            if name not in self._digests:
-                self._digests[name] = canonical_json.digest(schema)
-        digests = {name: self._digests[name] for name in reached}
-        return canonical_json.digest(digests) if digests else None
+        names = self._reached_names(*schemas)
+        if names and names not in self._digests_of_sets:
+            for name in names - self._digests.keys():
+                self._digests[name] = canonical_json.digest(self._schemas[name])
+            digests = {name: self._digests[name] for name in sorted(names)}
+            self._digests_of_sets[names] = canonical_json.digest(digests)
+        return self._digests_of_sets.get(names)
+
+    def _reached_names(self, *schemas: JsonObject | None) -> frozenset[str]:
+        roots = {name for schema in schemas for name in _references(schema)} & self._schemas.keys()
+        for name in roots - self._closures.keys():
+            self._close(name)
+        closures = {self._closures[name] for name in roots}
+        return closures.pop() if len(closures) == 1 else frozenset().union(*closures)
+
+    def _close(self, root: str) -> None:
+        """Store the closure of a definition and of all that it reaches.
+
+        Definitions in a circle have the same closure (Tarjan's algorithm).  In large documents, most are in one
+        circle, and a search from each of their tools would take quadratic time.
+        """
+        index, lowest = {root: 0}, {root: 0}
+        unfinished = [root]
+        path = [(root, iter(self._of(root)))]
+        while path:
+            name, others = path[-1]
+            for other in others:
+                if other in index and other not in self._closures:
+                    lowest[name] = min(lowest[name], index[other])
+                elif other in self._schemas and other not in self._closures:
+                    index[other] = lowest[other] = len(index)
+                    unfinished.append(other)
+                    path.append((other, iter(self._of(other))))
+                    break
+            else:
+                path.pop()
+                if path:
+                    parent = path[-1][0]
+                    lowest[parent] = min(lowest[parent], lowest[name])
+                if lowest[name] == index[name]:
+                    start = len(unfinished) - 1
+                    while unfinished[start] != name:
+                        start -= 1
+                    self._store(unfinished[start:])
+                    del unfinished[start:]
+
+    def _store(self, circle: list[str]) -> None:
+        """Store the closure of a circle whose other references have closures."""
+        others = {other for name in circle for other in self._of(name)}
+        closures = {self._closures[other] for other in others & self._closures.keys()}
+        closure = frozenset(circle).union(*closures)
+        self._closures |= dict.fromkeys(circle, closure)
 
     def _of(self, name: str) -> frozenset[str]:
         if name not in self._references:

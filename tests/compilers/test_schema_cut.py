@@ -105,3 +105,22 @@ def test_the_names_of_arguments_stay_as_long_as_they_fit(texts: int) -> None:
     assert list(cut["properties"]) == list(schema["properties"])
     assert cut["required"] == ["argument1"]
     assert MAX_INPUT / 20 < len(json.dumps(cut)) <= MAX_INPUT
+
+
+def test_a_value_of_an_alternative_is_allowed_where_the_cut_alternatives_overlap() -> None:
+    kinds = [
+        {
+            "type": "object",
+            "required": ["kind"],
+            "properties": {"kind": {"const": {"name": name * 200}}},
+        }
+        for name in "abc"
+    ]
+    whole = {"type": "object", "properties": {"item": {"oneOf": kinds}}}
+    value = {"item": {"kind": {"name": "a" * 200}}}
+
+    cut = cut_schema(whole, {}, 500)
+
+    assert not json_schema.value_problems(whole, value)
+    assert not json_schema.value_problems(cut, value)
+    assert json_schema.value_problems(cut | {"properties": {"item": {"type": "string"}}}, value)
