@@ -45,6 +45,10 @@ _ACCEPT = "application/json, application/yaml, text/yaml, */*"
 _SUCCESS = 200
 _REFERENCE = re.compile(r"""\$ref["']?\s*:\s*["']?([^#"'\s,}][^#"'\s,}]*)""")
 _GRAPHQL_NAMES = (".graphql", ".graphqls", ".gql")
+# A type in SDL; in YAML, a key has a colon before a brace.
+_SDL = re.compile(
+    rb"^(?:extend +)?(?:schema|(?:type|interface|input|enum) +\w+)[^:\n]*\{", re.MULTILINE
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
@@ -172,12 +176,15 @@ def is_url(text: str) -> bool:
 
 
 def kind_of(name: str, content: bytes) -> str:
-    """Return the kind of a document: ``graphql`` for SDL and introspection, else ``openapi``."""
+    """Return the kind of a document: ``graphql`` for SDL and introspection, else ``openapi``.
+
+    A document that was pasted or fetched has no name that ends with the kind.
+    """
     if name.lower().endswith(_GRAPHQL_NAMES):
         return "graphql"
-    if content.lstrip()[:1] == b"{" and b'"__schema"' in content[:4096]:
-        return "graphql"
-    return "openapi"
+    if content.lstrip()[:1] == b"{":
+        return "graphql" if b'"__schema"' in content[:4096] else "openapi"
+    return "graphql" if _SDL.search(content) else "openapi"
 
 
 def plan(

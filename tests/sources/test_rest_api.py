@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 
 import covalt_git
+from covalt_git.sources.adding import kind_of
 from tests.sources.pets_api import KEY, document, served, write_document
 from tests.wsgi_server import listening
 
@@ -370,6 +371,21 @@ def test_the_doctor_checks_a_schema_without_an_endpoint(cli: Cli, file: Path) ->
 
     assert code == 0, text
     assert json.loads(text)["tools"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("schema { query: Q }\ntype Q { a: Int }", "graphql"),
+        ('"""The root."""\ntype Query @key {\n  a: Int\n}', "graphql"),
+        ("# comment\nextend type Query {\n  a: Int\n}", "graphql"),
+        ('{"data": {"__schema": {}}}', "graphql"),
+        ("openapi: 3.0.0\ntype: {a: 1}\nschema: {a: 1}", "openapi"),
+        ('{"openapi": "3.0.0"}', "openapi"),
+    ],
+)
+def test_the_kind_of_a_pasted_document_is_that_of_its_text(text: str, kind: str) -> None:
+    assert kind_of("", text.encode()) == kind
 
 
 def test_a_document_that_does_not_exist_is_reported_as_a_file(cli: Cli) -> None:
