@@ -99,6 +99,24 @@ def test_an_accepted_operation_is_an_http_tool_with_the_definitions_that_it_reac
     assert toolset(tmp_path).tool_ids == ["pets:pets.create"]
 
 
+def test_a_changed_definition_with_its_new_digest_is_another_definition(tmp_path: Path) -> None:
+    pet = PET | {"required": ["name"]}
+    digest = Definitions({"Pet": pet}).digest({"$ref": "#/$defs/Pet"})
+
+    write(tmp_path, locked(definitions=digest), accepted=locked(), definitions={"Pet": pet})
+
+    assert codes(tmp_path) == []
+    assert tool(tmp_path).held_back == "changed"
+
+
+def test_an_operation_that_is_not_accepted_is_held_back(tmp_path: Path) -> None:
+    write(tmp_path, locked())
+    write_state(tmp_path / "toolsets/state/demo.yaml", ToolsetState(accepted={}))
+
+    assert tool(tmp_path).held_back == "new"
+    assert not tool(tmp_path).enabled
+
+
 def test_a_changed_definition_holds_the_operations_back_that_reach_it(tmp_path: Path) -> None:
     write(tmp_path, locked(), definitions={"Pet": PET | {"required": ["name"]}})
 
@@ -108,10 +126,18 @@ def test_a_changed_definition_holds_the_operations_back_that_reach_it(tmp_path: 
     assert toolset(tmp_path).sound
 
 
-def test_another_request_is_another_definition(tmp_path: Path) -> None:
-    other = locked(request=REQUEST | {"url": "https://evil.example.com/"})
-
-    write(tmp_path, other, accepted=locked())
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"request": REQUEST | {"url": "https://evil.example.com/"}},
+        {"fields": ("name",)},
+    ],
+    ids=["request", "fields"],
+)
+def test_another_part_of_a_lock_is_another_definition(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    write(tmp_path, locked(**change), accepted=locked())
 
     assert tool(tmp_path).held_back == "changed"
 
