@@ -77,7 +77,7 @@ DECISIONS = (
     ("(another tool)", ""),
     ("source refresh gear", ""),
     ("source accept gear", "accept_tools"),
-    ("source add gear pets.json", "add_source"),
+    ("source add gear pets.json --yes", "add_source"),
     ("tool override gear:get --confirm", ""),
     ("tool override gear:get --no-confirm", "override_tool"),
     ("tool override gear:get --confirm", ""),
