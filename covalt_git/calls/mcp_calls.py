@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_lock import LockedOffer, LockedTool
     from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import ProgramSandbox
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
 
@@ -60,10 +61,12 @@ def definition(
     config: ProjectConfig | None = None,
     report: Callable[[str], None] = lambda _: None,
     cancel: threading.Event | None = None,
+    confinement: ProgramSandbox | None = None,
 ) -> Definition:
     """Return the definition of a granted server, with the values of its references.
 
-    ``config`` has the limits of a program in the sandbox; without it, it is read.
+    ``config`` has the limits of a program in the sandbox; without it, it is read.  ``confinement`` is what its program
+    may use in the sandbox, in place of its grant.
 
     After ``command`` has printed a value, the server must still be granted and trusted, and pass ``check_again``.
 
@@ -78,8 +81,9 @@ def definition(
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {reference.name for reference in references_of(server)}
     program = may.program(server, toolset.files.hashes)
-    confinement = program.confinement if program is not None else None
-    extra = confinement.secrets if confinement is not None else ()
+    of_grant = program.confinement if program is not None else None
+    sandbox = confinement or of_grant
+    extra = sandbox.secrets if sandbox is not None else ()
 
     # secret_command may wait for its user, who withdraws the trust meanwhile
     # (tests/security/test_rights_that_end_during_a_wait.py). The toolset is read again, because the grant is about
@@ -100,6 +104,7 @@ def definition(
         lookup=Lookup(_declared(toolset, server) | {*extra}, store),
         limits=effective_limits(Limits(), (config or read_config(root)).limits),
         pinned=pinned_program(toolset, server, report=report, cancel=cancel),
+        confinement=confinement,
     )
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
@@ -118,7 +123,7 @@ def prepare(job: ToolRun) -> None:
     follower = job.follower
     server = _server_of_call(job, lambda line: follower.report(Installing(line)))
     handlers = event_handlers.EventHandlers(starting=lambda line: follower.report(Installing(line)))
-    is_granted = _grant_check(job.root, job.found.toolset, server)
+    is_granted = grant_check(job.root, job.found.toolset, server)
     try:
         pool.CONNECTIONS.begin(server, handlers=handlers, wanted=is_granted, cancel=follower.cancel)
     except futures.CancelledError:
@@ -153,7 +158,7 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             digest=target.toolset.state.accepted.get(target.tool.tool_id, ""),
             files=job.files,
             limits=job.limits,
-            wanted=_grant_check(job.root, target.toolset, server),
+            wanted=grant_check(job.root, target.toolset, server),
             report=follower.report,
             ask=ask,
             cancel=follower.cancel,
@@ -249,7 +254,7 @@ class ServerAccess(NamedTuple):
                 config=self.config,
             )
             try:
-                yield server, _grant_check(self.root, self.toolset, server)
+                yield server, grant_check(self.root, self.toolset, server)
             finally:
                 if chat is None:
                     pool.CONNECTIONS.end(server.name)
@@ -305,7 +310,7 @@ def _declared(toolset: Toolset, server: McpServer) -> frozenset[str]:
     )
 
 
-def _grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], bool]:
+def grant_check(root: Path, used: Toolset, server: Definition) -> Callable[[], bool]:
     """Return a function that returns whether a server is still granted, trusted, enabled and unchanged.
 
     ``used`` is the toolset that the server was defined from.  Its files are read only if they have changed.  The server

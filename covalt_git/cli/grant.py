@@ -131,7 +131,7 @@ def add(
         if kind == "network" and not named_hosts:
             raise WrongCallError("name at least one HOST after network")
         check_user(reason)
-        _print_grant(
+        print_grant(
             ask_to_print(
                 grants.add_grant,
                 toolset_id=toolset_id,
@@ -285,11 +285,12 @@ def _grant_all(
         result = grants.GrantList(grants=())
     print_json(result)
     for row in result.grants:
-        _print_grant(row)
+        print_grant(row)
     return {row.key for row in result.grants}
 
 
-def _print_grant(row: grants.GrantRow) -> None:
+def print_grant(row: grants.GrantRow) -> None:
+    """Print what a grant permits, and what ends it."""
     may, lines = _in_words(row)
     ends = "any of this changes:" if lines else "a file of it changes"
     if isinstance(row.grant, ToolGrant):

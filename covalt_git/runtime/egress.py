@@ -65,7 +65,7 @@ class Egress:
     """Proxy of one sandbox, until it is closed.
 
     ``descriptor`` is for ``Policy.egress``; after it was sent to the sandbox, ``hand_over`` closes our copy.
-    ``report`` gets the message of each connection that was refused, in a thread of the proxy.
+    ``report`` gets the message and the destination of each connection that was refused, in a thread of the proxy.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Egress:
         hosts: Sequence[str],
         *,
         resolve: Callable[[str, int], Sequence[str]] = resolve,
-        report: Callable[[str], None] = lambda _: None,
+        report: Callable[[str, WebOrigin], None] = lambda *_: None,
     ) -> None:
         self._reach = Reach.of(*hosts)
         self._resolve = resolve
@@ -145,10 +145,14 @@ class Egress:
     def _pass_on(self, end: socket.socket) -> None:
         try:
             destination = _read_destination(end)
+        except CovaltError as error:
+            _answer(end, error)
+            return
+        try:
             other = self._reach_out(destination.origin)
         except CovaltError as error:
             if error.code == EgressRefusedError.code:
-                self._report(error.message)
+                self._report(error.message, destination.origin)
             _answer(end, error)
             return
         with self._opened(other):

@@ -15,6 +15,9 @@ _VERSIONS = ("versions", "installs")
 
 _MOST_LINKS = 8
 
+PACKAGES = "node_modules"
+"""Folder of npm packages, which load each other."""
+
 
 def installation(program: Path) -> tuple[Path, ...]:
     """Return the paths of a program, of its interpreter, and of what is installed beside them.

@@ -22,6 +22,7 @@ from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
 from covalt_git.runtime import sandbox_levels
+from covalt_git.runtime.installations import PACKAGES
 from covalt_git.runtime.pool import ProgramSpec
 from covalt_git.runtime.sandbox.system_files import FOLDERS
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
@@ -67,10 +68,12 @@ def definition(
     lookup: Lookup,
     limits: Limits | None = None,
     pinned: PinnedProgram | None = None,
+    confinement: ProgramSandbox | None = None,
 ) -> Definition:
     """Return the definition of a server for a chat whose folder is ``workspace``; ``limits`` are of a program in the sandbox.
 
-    ``pinned`` is what its program is started from, in place of its command.
+    ``pinned`` is what its program is started from, in place of its command.  ``confinement`` is what its program may
+    use in the sandbox, in place of its grant.
 
     Raises:
         SecretMissingError: if a reference has no value.
@@ -101,7 +104,7 @@ def definition(
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is None:
         grant = may.program(server, toolset.files.hashes)
-        sandbox = None if grant is None else grant.confinement
+        sandbox = confinement or (None if grant is None else grant.confinement)
         # The declared variables win, as they name the value that the author chose.
         also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
         env = {**also, **settings(server.env)}
@@ -136,9 +139,6 @@ def definition(
         workspace=workspace,
         secrets=tuple(lookup.used.values()),
     )
-
-
-_PACKAGES = "node_modules"
 
 
 def _sandboxed(
@@ -191,8 +191,8 @@ def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
     for path in map(Path, launched.argv[1:]):
         if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):
             folder = path if path.is_dir() else path.parent
-            if _PACKAGES in path.parts:  # a package loads others from there
-                depth = path.parts.index(_PACKAGES) + 1
+            if PACKAGES in path.parts:  # a package loads others from there
+                depth = path.parts.index(PACKAGES) + 1
                 folder = Path(*path.parts[:depth])
             name = launched.name
             return (

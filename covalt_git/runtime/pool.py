@@ -34,9 +34,11 @@ from covalt_git.system import programs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from covalt_git.hosts import WebOrigin
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.tool_properties import Limits
+    from covalt_git.runtime.observation import Observer
     from covalt_git.runtime.program_watch import ProgramWatch
     from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
 
@@ -163,7 +165,7 @@ class ProgramSpec(NamedTuple):
     """Sandbox of the program of an MCP server; equal specs and arguments start equal programs.
 
     ``workspace`` is None if the program may not use it.  ``readable`` and ``writable`` are the folders of its
-    installation and those that are granted.
+    installation and those that are granted.  ``observer`` gets what the program looks for.
     """
 
     level: SandboxLevel
@@ -173,6 +175,7 @@ class ProgramSpec(NamedTuple):
     writable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     limits: Limits | None = None
+    observer: Observer | None = None
 
     @property
     def run_limits(self) -> RunLimits:
@@ -239,17 +242,17 @@ class ServerProgram:
             self.egress.close()
 
 
-def _started(connection: socket.socket) -> tuple[str, int | None]:
-    """Wait until a program is executed; return why it could not, and the descriptor of its refused system calls."""
-    failure, listener = "", None
+def _started(connection: socket.socket, watch: Callable[[int], None]) -> str:
+    """Wait until a program is executed; return why it could not, and pass the descriptor of its refused system calls."""
+    failure = ""
     with connection:
         connection.settimeout(_END_S)
         while (received := wire.receive_with_descriptors(connection)) is not None:
             text, descriptors = received
             failure = failure or text
             for descriptor in descriptors:
-                listener = descriptor
-    return failure, listener
+                watch(descriptor)
+    return failure
 
 
 def _end_life(life: socket.socket) -> None:
@@ -362,7 +365,14 @@ class ForkServerProcess:
         started, their_started = socket.socketpair()
         # Also without a granted host, so that the user learns the names of the hosts that are refused.  Without a network
         # namespace, no proxy can be enforced.
-        egress = Egress(spec.hosts, report=report) if spec.level == "full" else None
+        observer = spec.observer
+
+        def report_host(text: str, origin: WebOrigin) -> None:
+            if observer is not None:
+                observer.refused_host(origin)
+            report(text)
+
+        egress = Egress(spec.hosts, report=report_host) if spec.level == "full" else None
         program = ServerProgram(life, toolset, egress)
         request = request | {
             "toolset_dir": str(toolset.folder),
@@ -373,30 +383,42 @@ class ForkServerProcess:
             "hosts": list(spec.hosts),
             "limits": spec.run_limits._asdict(),
             "scratch_in": tempfile.gettempdir(),
+            "observes": observer is not None,
         }
         with their_life, their_started:
             ends = [their_life.fileno(), *streams, their_started.fileno()]
             self._send(request, [*ends, egress.descriptor] if egress else ends)
         if egress is not None:
             egress.hand_over()
+
+        def watch(listener: int | None) -> None:
+            private = Path(opened["scratch"])
+            if observer is not None:
+                observer.begin(
+                    spec, toolset.folder, private, request["env"], observes=listener is not None
+                )
+            # The waiter and the init of a namespace are not the program's.
+            processes = spec.run_limits.processes + (2 if spec.level == "full" else 0)
+            watched = program_watch.Watched(
+                opened["pid"],
+                private,
+                spec.workspace or private,
+                spec.limits,
+                processes,
+                in_group=spec.level == "landlock" and is_root(),
+            )
+            observe = None if observer is None else observer.observe
+            program.watch = program_watch.ProgramWatch(watched, life, listener, report, observe)
+
         try:
             opened = self._answer(life)
-            failure, listener = _started(started)
+            # At once when the listener comes: the execution of an observed program waits for its answer.
+            failure = _started(started, watch)
+            if program.watch is None:
+                watch(None)
         except BaseException:
             program.end()
             raise
-        private = Path(opened["scratch"])
-        # The waiter and the init of a namespace are not the program's.
-        processes = spec.run_limits.processes + (2 if spec.level == "full" else 0)
-        watched = program_watch.Watched(
-            opened["pid"],
-            private,
-            spec.workspace or private,
-            spec.limits,
-            processes,
-            in_group=spec.level == "landlock" and is_root(),
-        )
-        program.watch = program_watch.ProgramWatch(watched, life, listener, report)
         if failure:
             program.end()
             raise OSError(failure)

@@ -49,7 +49,8 @@ class ProgramWatch:
     """Thread that watches a program until it ends or :meth:`close` is called.
 
     ``life`` is its life connection, which ends it when it is shut down, and ``listener`` that of
-    :func:`.seccomp.refused_call`, which this closes.  ``report`` gets each different text once.
+    :func:`.seccomp.refused_call`, which this closes.  ``report`` gets each different text once, and ``observe`` each
+    observed call.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class ProgramWatch:
         life: socket.socket,
         listener: int | None,
         report: Callable[[str], None],
+        observe: Callable[[seccomp.SystemCall], None] | None = None,
     ) -> None:
         self._program = program
+        self._observe = observe
         self._life = life
         self._listener = listener
         self._report = report
@@ -99,7 +102,7 @@ class ProgramWatch:
                 # Without a process left, it is at its end for ever.
                 if not events[self._listener] & select.POLLIN:
                     poll.unregister(self._listener)
-                elif (name := seccomp.refused_call(self._listener)) is not None:
+                elif (name := seccomp.refused_call(self._listener, self._observe)) is not None:
                     self._report(f"the sandbox refused the system call {name}")
             elif not has_ended and (why := self._exceeded()):
                 has_ended = True

@@ -15,6 +15,7 @@ import pytest
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime import sandbox_levels
+from covalt_git.runtime.observation import Observer
 from covalt_git.runtime.pool import ProgramSpec
 
 LEVELS: list[SandboxLevel] = ["full", "landlock"]
@@ -347,3 +348,26 @@ def test_code_that_variables_load_runs_in_the_sandbox_as_the_program_does(
     assert printed(spec, argv, {"NODE_OPTIONS": f"--require={tmp_path}/outside.js"}) == ""
     preload = {"LD_PRELOAD": str(tmp_path / "private"), "LD_LIBRARY_PATH": str(tmp_path)}
     assert printed(spec, argv, {**preload, "NODE_OPTIONS": f"--require={loaded}"}) == "ENOENT\n"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_observed_call_that_a_rule_denies_is_refused(
+    folders: dict[str, Path], level: SandboxLevel
+) -> None:
+    set_id = """
+import os, sys
+file = sys.argv[1] + "/a"
+try:
+    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o4755))
+except PermissionError:
+    print("refused")
+os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o755))
+os.stat("/etc/shadow")
+"""
+    (folders["toolset"] / "set_id.py").write_text(set_id)
+    observer = Observer()
+    spec = spec_of(folders, level, workspace=folders["workspace"], observer=observer)
+    argv = [sys.executable, "-S", str(folders["toolset"] / "set_id.py"), str(folders["workspace"])]
+    assert printed(spec, argv) == "refused\n"
+    assert not (folders["workspace"] / "a").stat().st_mode & 0o6000
+    assert [need.name for need in observer.needs if need.kind == "path"] == ["/etc/shadow"]

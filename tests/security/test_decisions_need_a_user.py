@@ -98,6 +98,9 @@ DECISIONS = (
 OVER_HTTP = {"import_toolset", "update_toolset"}
 """Deciding operations that no command uses, or not with another signer."""
 
+AT_TERMINAL = {"observe_source": "source observe gear --granted --call read {}"}
+"""Decisions that have no reason, as nothing records them: their commands need a terminal."""
+
 OF_CALLS = {"approval approve", "approval deny", "call", "chat replay"}
 """Commands whose reason is recorded with a call."""
 
@@ -210,6 +213,16 @@ def test_an_approval_that_the_project_requires_does_not_end_with_a_registered_to
     assert cli_in(root, "registry", "remove", "al")[0] == 0
 
 
+def test_calls_with_the_grant_of_a_server_that_no_record_has_need_a_terminal(
+    root: Path, cli_in: Cli
+) -> None:
+    cli_in(root, "grant", "add", "gear", "process", "disk", "--no-terminal", REASON)
+    for line in AT_TERMINAL.values():
+        code, printed = cli_in(root, *line.split())
+        assert code != 0
+        assert "by a user at a terminal" in printed
+
+
 def test_yes_answers_the_question_of_a_user_at_a_terminal(
     root: Path, cli_in: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +236,9 @@ def test_yes_answers_the_question_of_a_user_at_a_terminal(
 
 def test_every_deciding_operation_and_command_is_tried() -> None:
     deciding = {name for name, one in every_operation().items() if one.decides is not None}
-    assert {operation for _, operation in DECISIONS if operation} | OVER_HTTP == deciding
+    assert {operation for _, operation in DECISIONS if operation} | OVER_HTTP | {
+        *AT_TERMINAL
+    } == deciding
 
     with_reason = {
         name

@@ -149,7 +149,7 @@ def test_a_server_that_runs_ends_with_the_trust_in_its_project(own: Path) -> Non
     )  # so that it is trusted as own only
     definition = Definition(Name(own, "ev", "disk", "c1"), "stdio", argv=("cat",))
     until(lambda: signature(own, own.parent / "config") is not None)  # as above
-    wanted = mcp_calls._grant_check(own, found, definition)
+    wanted = mcp_calls.grant_check(own, found, definition)
     assert wanted()
     assert wanted()
 

@@ -70,6 +70,7 @@ def _enter_sandbox(request: Mapping[str, Any], scratch: Path, egress: int | None
         egress=egress,
         writable=tuple(map(Path, request["writable"])),
         listens=True,
+        observes=request["observes"],
     )
     listener = enter(policy, request["level"])
     # Never in the workspace: it could load files from there that a tool wrote.

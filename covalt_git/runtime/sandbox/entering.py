@@ -150,7 +150,9 @@ def _restrict(
     with _step("filter its system calls"):
         is_scoped = not alone or version >= landlock.RESTRICTS_SIGNALS
         own = None if is_scoped else os.getpid()
-        return seccomp.restrict(alone=alone, signals_of=own, listens=policy.listens)
+        return seccomp.restrict(
+            alone=alone, signals_of=own, listens=policy.listens, observes=policy.observes
+        )
 
 
 def _become_the_only_user() -> None:

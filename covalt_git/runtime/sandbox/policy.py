@@ -57,3 +57,5 @@ class Policy(NamedTuple):
     """Granted folders besides the workspace, at their own paths."""
     listens: bool = False
     """Whether refused system calls are reported, by the descriptor that entering returns."""
+    observes: bool = False
+    """Whether calls that name files, programs and addresses are reported too."""

@@ -23,10 +23,13 @@ import os
 import stat
 import struct
 from socket import AF_INET, AF_INET6, AF_UNIX
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LOAD, _AND = 0x20, 0x54
 _IF_EQUAL, _IF_ABOVE, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x25, 0x35, 0x45
@@ -38,6 +41,7 @@ _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 """``struct seccomp_notif``: its id, the process, flags, and the ``struct seccomp_data`` of the call."""
 _NOTIFICATION_ANSWER = struct.Struct("=QqiI")
+_CONTINUE = 1
 
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32 = 0x40000000
@@ -183,6 +187,31 @@ ALONE: Final[tuple[Rule, ...]] = (
 """What else is denied where no namespaces keep a tool from the rest of the machine."""
 
 
+OBSERVED: Final = (
+    *(
+        "open",
+        "openat",
+        "stat",
+        "lstat",
+        "newfstatat",
+        "statx",
+        "access",
+        "faccessat",
+        "faccessat2",
+    ),
+    *("execve", "connect"),
+)
+"""Calls that a listener can observe: what they name is in the memory of the process."""
+
+
+class SystemCall(NamedTuple):
+    """A call of :data:`OBSERVED` that waits: its process, its name and its arguments."""
+
+    pid: int
+    name: str
+    arguments: tuple[int, ...]
+
+
 def _unscoped(own: int) -> tuple[Rule, ...]:
     """Return rules that allow signals to the process and its group only, if landlock cannot restrict them."""
     themselves = tuple(Test(0, "other", value) for value in (0, own))
@@ -197,34 +226,54 @@ def _unscoped(own: int) -> tuple[Rule, ...]:
     )
 
 
-def restrict(*, alone: bool, signals_of: int | None = None, listens: bool = False) -> int | None:
+def restrict(
+    *,
+    alone: bool,
+    signals_of: int | None = None,
+    listens: bool = False,
+    observes: bool = False,
+) -> int | None:
     """Hold this process to the calls it may make; needs ``no_new_privs``.
 
     ``alone`` means without namespaces.  ``signals_of`` is its own id where the kernel
     cannot keep its signals from others.  With ``listens``, return the descriptor for :func:`refused_call`, which
-    ``exec`` closes; None if the kernel has no listeners, or a container already has one.
+    ``exec`` closes; None if the kernel has no listeners, or a container already has one.  With ``observes``, the
+    listener also gets each call of :data:`OBSERVED`, which it only reads.
     """
     rules = EVERYWHERE + (ALONE if alone else ())
     if signals_of is not None:
         rules += _unscoped(signals_of)
     if listens:
         with contextlib.suppress(OSError):
-            return _load_with_listener(program(rules, system_calls.MACHINE, asks=True))
+            observed = OBSERVED if observes else ()
+            return _load_with_listener(
+                program(rules, system_calls.MACHINE, asks=True, observed=observed)
+            )
     load(program(rules, system_calls.MACHINE))
     return None
 
 
-def refused_call(listener: int) -> str | None:
-    """Refuse the call that a listener has a notification of; return its name, None if its process has ended."""
+def refused_call(listener: int, observe: Callable[[SystemCall], None] | None = None) -> str | None:
+    """Refuse the call that a listener has a notification of; return its name, None if its process has ended.
+
+    With ``observe``, which is only for a filter that observes, a call of :data:`OBSERVED` is passed to it and made.
+    """
     notification = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, notification)
-        which, _, _, number, *_ = _NOTIFICATION.unpack(notification)
+        which, pid, _, number, _, _, *arguments = _NOTIFICATION.unpack(notification)
+        name = _names().get(number, f"number {number}")
+        if observe is not None and name in OBSERVED:
+            # Before the answer: the memory that the arguments point to is then still that of the waiting call.
+            observe(SystemCall(pid, name, tuple(arguments)))
+            proceed = _NOTIFICATION_ANSWER.pack(which, 0, 0, _CONTINUE)
+            fcntl.ioctl(listener, _ANSWER, bytearray(proceed))
+            return None
         answer = _NOTIFICATION_ANSWER.pack(which, 0, -errno.EPERM, 0)
         fcntl.ioctl(listener, _ANSWER, bytearray(answer))
     except FileNotFoundError:
         return None
-    return _names().get(number, f"number {number}")
+    return name
 
 
 @functools.cache
@@ -248,10 +297,12 @@ def load(instructions: bytes) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def program(rules: tuple[Rule, ...], machine: str, *, asks: bool = False) -> bytes:
+def program(
+    rules: tuple[Rule, ...], machine: str, *, asks: bool = False, observed: tuple[str, ...] = ()
+) -> bytes:
     """Return the rules as instructions for a machine; calls that it does not have are left out.
 
-    With ``asks``, a listener answers the calls that fail with ``EPERM``.
+    With ``asks``, a listener answers the calls that fail with ``EPERM``, and those of ``observed`` that no rule denies.
     """
     numbers = NUMBERS[machine]
     steps = [
@@ -269,7 +320,13 @@ def program(rules: tuple[Rule, ...], machine: str, *, asks: bool = False) -> byt
     ]
     for rule in rules:
         if rule.name in numbers:
-            steps += _block(rule, numbers[rule.name], asks=asks)
+            # The listener lets observed calls be made, so it must not get one that a rule denies
+            # (test_an_observed_call_that_a_rule_denies_is_refused).
+            asks_about = asks and rule.name not in observed
+            steps += _block(rule, numbers[rule.name], asks=asks_about)
+    for name in observed:
+        if name in numbers:
+            steps += [_step(_IF_EQUAL, numbers[name], no=1), _step(_RETURN, _ASK_LISTENER)]
     steps.append(_step(_RETURN, _ALLOW))
     return b"".join(steps)
 

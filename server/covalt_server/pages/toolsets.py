@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
@@ -27,7 +28,14 @@ from covalt_git.models.toolset_state import (
     ToolGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
+from covalt_git.operations import (
+    bundles,
+    grants,
+    observations,
+    sources,
+    toolset_imports,
+    toolsets,
+)
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.text import display
@@ -164,6 +172,31 @@ def refresh(toolset_id: str) -> Response:
     return _back(toolset_id, f"source-{namespace}", message + _renamed(outcome.renamed))
 
 
+@pages.post("/toolsets/<toolset_id>/observe")
+def observe(toolset_id: str) -> Response:
+    """Run an MCP server with nothing granted, and show what it did not get; an error is shown next to it."""
+    form = request.form
+    tool, text = form.get("tool", "").strip(), form.get("args", "").strip()
+    try:
+        calls = [{"tool": tool, "args": _arguments(text)}] if tool else []
+        observed = ask(
+            observations.observe_source,
+            toolset_id=toolset_id,
+            namespace=form.get("namespace", ""),
+            calls=calls,
+        )
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return make_response(_toolset(toolset_id, observed=observed))
+
+
+def _arguments(text: str) -> object:
+    try:
+        return json.loads(text or "{}")
+    except ValueError as error:
+        raise CovaltError(f"the arguments are not JSON: {error}", http_status=400) from None
+
+
 @pages.post("/toolsets/<toolset_id>/accept")
 def accept(toolset_id: str) -> Response:
     """Accept the reviewed definitions; if one has changed since, show the page again."""
@@ -294,8 +327,12 @@ def source(toolset_id: str, path: str) -> str:
     )
 
 
-def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
-    """Return the page of a toolset; ``error`` is the error of a submitted form."""
+def _toolset(
+    toolset_id: str,
+    error: CovaltError | None = None,
+    observed: observations.SourceObserved | None = None,
+) -> str:
+    """Return the page of a toolset; ``error`` is the error of a submitted form, ``observed`` an observation's result."""
     detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
     context = request_context.context()
@@ -321,6 +358,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         lines=definition_lines,
         admin=context.is_admin,
         error=error,
+        observed=observed,
     )
 
 

@@ -1,0 +1,88 @@
+"""Files and hosts that a server should not need: credentials, and the metadata services of clouds."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Final
+
+_OF_HOME: Final = {
+    ".ssh": "keys of SSH",
+    ".aws": "credentials of AWS",
+    ".azure": "credentials of Azure",
+    ".config/gcloud": "credentials of Google Cloud",
+    ".kube": "credentials of Kubernetes",
+    ".docker": "credentials of Docker",
+    ".gnupg": "keys of GnuPG",
+    ".netrc": "passwords",
+    ".npmrc": "tokens of npm",
+    ".pypirc": "tokens of PyPI",
+    ".git-credentials": "passwords of git",
+    ".config/git/credentials": "passwords of git",
+    ".config/gh": "tokens of GitHub",
+    ".config/covalt-git": "tokens and trust of covalt-git",
+    ".password-store": "passwords",
+    ".local/share/keyrings": "passwords",
+    ".mozilla": "data of a browser",
+    ".config/google-chrome": "data of a browser",
+    ".config/chromium": "data of a browser",
+    "Library/Keychains": "passwords",
+    ".bash_history": "the history of your shell",
+    ".zsh_history": "the history of your shell",
+}
+_OF_SYSTEM: Final = {
+    "/etc/shadow": "passwords of the machine",
+    "/etc/gshadow": "passwords of the machine",
+    "/etc/sudoers": "rights of users of the machine",
+    "/etc/ssh": "keys of the machine",
+    "/run/docker.sock": "Docker, and with it the whole machine",
+    "/var/run/docker.sock": "Docker, and with it the whole machine",
+}
+_HOMES: Final = ("/home", "/root", "/Users")
+_METADATA: Final = frozenset(
+    {
+        *("169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200"),
+        *("metadata.google.internal", "metadata", "metadata.goog", "instance-data"),
+    }
+)
+
+
+def why_personal(path: Path) -> str:
+    """Return what a path has that a server should not need; empty for other paths."""
+    if why := why_secret(path):
+        return why
+    home = Path.home()
+    if not path.is_relative_to(home):
+        for homes in map(Path, _HOMES):
+            if path != homes and path.is_relative_to(homes) and not home.is_relative_to(path):
+                return "files of another user"
+    return ""
+
+
+def why_secret(path: Path) -> str:
+    """Return what a path has by its name, also if there is no such file: that a server looks for it is worth to know."""
+    home = Path.home()
+    config = os.environ.get("XDG_CONFIG_HOME")
+    if config and path.is_relative_to(Path(config) / "covalt-git"):
+        return _OF_HOME[".config/covalt-git"]
+    for name, what in _OF_HOME.items():
+        if path.is_relative_to(home / name):
+            return what
+    for place, what in _OF_SYSTEM.items():
+        if path.is_relative_to(place):
+            return what
+    return ""
+
+
+def why_internal(host: str) -> str:
+    """Return why a server should not need a host or IP address; empty for other hosts."""
+    if host in _METADATA:
+        return "the metadata of this machine, with credentials of its cloud"
+    try:
+        ip = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return ""
+    if str(ip) in _METADATA or ip.is_link_local:
+        return "the metadata of this machine, with credentials of its cloud"
+    return "an address of your network" if ip.is_private and not ip.is_loopback else ""
