@@ -228,6 +228,10 @@ def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
         output.fact(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
     names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
     output.fact(f"  tools: {', '.join(names) or 'none'}")
+    for server in imported.mcp_servers:
+        output.fact(f"  tools of the MCP server {server.id}: listed once it is granted; it")
+        for ability in server.abilities:
+            output.fact(f"    {ability}")
     for title, needs in imported.wants.items():
         output.fact(f"  {title}: {', '.join(needs)}")
     for warning in imported.warnings:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Ecosystem = Literal["npm", "pypi"]
 
 
+_WORKSPACE = ("$workspace", "${workspace}")
+
+
 class NotPinnableError(CovaltError):
     """A command that runs a package without a version and hash of a registry."""
 
@@ -231,6 +234,34 @@ _INTERPRETERS = re.compile(
     r"(?i)(python|pypy)[\d.]*|node|nodejs|deno|bun|ruby|perl|php|java|dotnet|bash|dash|sh|zsh|fish|env|cmd"
     r"|powershell|pwsh|npm|pnpm|yarn|uv|pipx|pip[\d.]*|poetry|pdm|hatch|cargo|go|docker|podman|nerdctl"
 )
+
+
+def abilities(server: McpServer) -> tuple[str, ...]:
+    """Return phrases for what a server is able to do once its start or URL is granted, and nothing else."""
+    if server.command is None:
+        receives = (
+            f", with the headers {', '.join(sorted(server.headers))}" if server.headers else ""
+        )
+        return (f"receives the arguments of its calls at {server.url}{receives}",)
+    try:
+        package = package_command(server)
+    except NotPinnableError:
+        package = None
+    texts = (*server.args, *server.env.values())
+    uses_workspace = any(place in text for text in texts for place in _WORKSPACE)
+    phrases = [
+        "runs in the sandbox, and reads its own files and the programs of the system",
+        "reads and writes the files of the chat" if uses_workspace else "sees no file of the chat",
+        "reaches no host, and no other file, before you grant it",
+    ]
+    if package is not None:
+        names = ", ".join(package.requirements)
+        phrases.insert(
+            1, f"runs the code of {names} and what they depend on, once you accept their hashes"
+        )
+    if server.env:
+        phrases.append(f"receives the variables {', '.join(sorted(server.env))}")
+    return tuple(phrases)
 
 
 def is_interpreter(command: str) -> bool:

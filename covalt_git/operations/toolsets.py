@@ -14,6 +14,7 @@ from covalt_git.grants.status import missing_grants, shown_changes
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
+from covalt_git.models.package_command import abilities
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
@@ -105,6 +106,9 @@ class McpServerRow(Result):
     url: str | None
     env: tuple[str, ...] = Field(description="Names of the variables that the command gets.")
     headers: tuple[str, ...] = Field(description="Names of the headers that it gets.")
+    abilities: tuple[str, ...] = Field(
+        description="What it is able to do once its start or URL is granted, and nothing else."
+    )
 
 
 class ToolsetContent(Result):
@@ -341,6 +345,7 @@ def content(toolset: Toolset, servers: Iterable[McpServer]) -> JsonObject:
                 enabled=toolset.enabled and server.enabled,
                 env=tuple(sorted(server.env)),
                 headers=tuple(sorted(server.headers)),
+                abilities=abilities(server),
             )
             for server in servers
         ),

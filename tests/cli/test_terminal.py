@@ -1,5 +1,6 @@
 """Commands at a terminal: progress that moves, and questions to the user."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -228,3 +229,31 @@ def test_a_user_leaves_out_a_wrong_server_of_a_file(tmp_path: Path, answer: str)
     user.end()
     assert user.exit_code == (0 if answer == "y" else 130)
     assert (tmp_path / "made").exists() == (answer == "y")
+
+
+@pytest.mark.slow
+def test_a_user_grants_what_a_server_needs_one_by_one(root: Path) -> None:
+    folder = root / "toolsets/needy"
+    folder.mkdir()
+    (folder / "needing.py").write_text((REPOSITORY / "fixtures/servers/needing.py").read_text())
+    (folder / "toolset.yaml").write_text(
+        "id: needy\nname: Needy\nversion: '1'\n"
+        "mcp_servers: [{id: disk, command: python3, args: [needing.py]}]\n"
+    )
+    for name in ("first", "second"):
+        (root.parent / name).mkdir()
+        (root.parent / name / "a.csv").write_text("1")
+    run("grant", "add", "needy", "server", "disk", "--no-terminal", "test", cwd=root)
+    calls = [
+        word
+        for name in ("first", "second")
+        for word in ("--call", "read", f'{{"path": "{root.parent / name / "a.csv"}"}}')
+    ]
+    user = Terminal("source", "observe", "needy/disk", *calls, cwd=root)
+    user.answers("[y/N]: ", "n")
+    user.answers("[y/N]: ", "y")
+    user.end()
+
+    listed = run("grant", "list", "needy", "--json", cwd=root).stdout
+    (row,) = json.loads(listed)["grants"]
+    assert row["grant"]["sandbox"]["folders"] == [str(root.parent / "second")]

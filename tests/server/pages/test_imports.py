@@ -85,7 +85,8 @@ def test_a_bundle_is_described_before_its_import(visitor: Visitor, root: Path) -
     assert page.title.startswith("Import demo")
     assert "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}" in page.text
     assert len(page.named("img")) == 1  # the brand's
-    assert "<script>alert(1)</script> --stdio a b with the variables KEY" in page.text
+    assert "<script>alert(1)</script> --stdio a b" in page.text
+    assert "Receives the variables KEY." in page.text
     assert "requests the secret MAPS_KEY , to send it to maps.example" in page.text
     assert "third-party packages: tinypkg" in page.text
     assert "1 of its 2 tools needs approval" in page.text

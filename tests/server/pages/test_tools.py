@@ -162,3 +162,28 @@ def test_tools_of_a_server_are_accepted_as_they_are_shown(visitor: Visitor, root
     late = changed.form("/accept")
     late.fields["tool"] = shown.form("/accept").fields["tool"]
     assert visitor.send(late).status == 409
+
+
+def test_an_observation_shows_what_a_server_lacks_and_grants_nothing(
+    visitor: Visitor, root: Path
+) -> None:
+    server = Path(__file__).parents[3] / "fixtures/servers/needing.py"
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/needing.py").write_text(server.read_text())
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        "id: gear\nname: Gear\nversion: '1'\n"
+        "mcp_servers:\n  - {id: disk, command: python3, args: [needing.py]}\n"
+    )
+    assert visitor.send(visitor.open("/toolsets/gear").form("/observe")).status == 403
+    Operations(root)("add_grant", toolset_id="gear", kind="server", name="disk")
+    before = Operations(root)("list_grants")
+
+    form = visitor.open("/toolsets/gear").form("/observe")
+    form.fields |= {"tool": ["read"], "args": ['{"path": "/etc/shadow"}']}
+    shown = visitor.send(form)
+
+    assert "a server should not need this: passwords of the machine" in shown.text
+    assert "FileNotFoundError" in shown.text
+    assert Operations(root)("list_grants") == before
+    form.fields["args"] = ["{"]
+    assert "are not JSON" in visitor.send(form).text
