@@ -12,8 +12,10 @@ from covalt_git.access.grants import granted, rule_of
 from covalt_git.calls.server_observation import CallToObserve, observe
 from covalt_git.calls.tool_grants import server_of
 from covalt_git.credentials.command import SecretCommand
+from covalt_git.errors import CovaltError
 from covalt_git.hosts import origin_of
 from covalt_git.models.calls import SandboxLevel
+from covalt_git.models.toolset_manifest import Source
 from covalt_git.models.toolset_state import WRITABLE, ProgramSandbox
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, operation
@@ -22,6 +24,7 @@ from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.calls.server_observation import Observation
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.runtime.observation import Need
     from covalt_git.sources.refresh import ToolSource
 
@@ -129,7 +132,14 @@ def observe_source(context: Context, request: ObserveSource) -> SourceObserved:
     """
     root = context.project.root
     source = refresh.find_source(root, request.toolset_id, request.namespace)
-    server = server_of(source.toolset, source.server.id)
+    if isinstance(source.declared, Source):
+        raise CovaltError(
+            f"{source.shown_id} is a document, which starts no program",
+            hint="covalt-git source list",
+            code="no_server",
+            http_status=409,
+        )
+    server = server_of(source.toolset, source.declared.id)
     observation = observe(
         source.toolset,
         server,
@@ -139,7 +149,7 @@ def observe_source(context: Context, request: ObserveSource) -> SourceObserved:
         with_grant=request.granted,
         report=context.report,
     )
-    needs = _needs(root, source, observation)
+    needs = _needs(root, source, server, observation)
     useful = [need for need in needs if need.command and not need.granted and not need.warning]
     every = _Uses(
         tuple(sorted({host for need in useful for host in need.hosts})),
@@ -167,10 +177,12 @@ def observe_source(context: Context, request: ObserveSource) -> SourceObserved:
     )
 
 
-def _needs(root: Path, source: ToolSource, observation: Observation) -> tuple[NeedRow, ...]:
+def _needs(
+    root: Path, source: ToolSource, server: McpServer, observation: Observation
+) -> tuple[NeedRow, ...]:
     toolset = source.toolset
     may = granted(toolset.id, toolset.state, toolset.digest)
-    program = may.program(source.server, toolset.files.hashes)
+    program = may.program(server, toolset.files.hashes)
     current = (program.confinement if program is not None else None) or ProgramSandbox()
     rows = [_row(source, current, need.kind, need, _uses(root, need)) for need in observation.needs]
     declared = toolset.manifest.secrets if toolset.manifest else ()
@@ -222,7 +234,15 @@ def _command(source: ToolSource, uses: _Uses) -> str:
         *(word for folder in uses.folders for word in ("--folder", folder)),
         *(word for name in uses.secrets for word in ("--secret", name)),
     ]
-    words = ("covalt-git", "grant", "add", source.toolset.id, "server", source.server.id, *options)
+    words = (
+        "covalt-git",
+        "grant",
+        "add",
+        source.toolset.id,
+        "server",
+        source.declared.id,
+        *options,
+    )
     return shlex.join(words)
 
 
