@@ -41,7 +41,7 @@ _MISSING = re.compile(
     re.IGNORECASE,
 )
 _CODES: Final = ("ERR_", "MODULE_NOT_FOUND", "METHOD_NOT_FOUND", "NOT_FOUND")
-_NO_PROGRAM = "has a URL, so that it runs elsewhere and nothing of it can be observed"
+_NO_PROGRAM = "has a URL: it runs elsewhere, so it cannot be observed"
 
 
 class CallToObserve(NamedTuple):

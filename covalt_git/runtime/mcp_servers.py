@@ -111,7 +111,15 @@ def definition(
         if pinned is not None:
             server = server.model_copy(update={"command": pinned.argv[0], "args": pinned.args})
         launched = _launch(
-            name, server, copy, workspace, filled, env, sandboxed=sandbox is not None
+            name,
+            server,
+            copy,
+            workspace,
+            filled,
+            env,
+            # The package's own file, not its interpreter, which would take the first argument for the script.
+            program=None if pinned is None else pinned.argv[-1],
+            sandboxed=sandbox is not None,
         )
         if grant is not None:
             _check_covered(name, server, launched, copy, grant)
@@ -228,6 +236,7 @@ def _launch(
     filled: Callable[[str], str],
     env: Mapping[str, str],
     *,
+    program: str | None,
     sandboxed: bool,
 ) -> Definition:
     """Return how a stdio server is launched: its command, folder and environment.
@@ -261,7 +270,7 @@ def _launch(
         if "/" in command and command in paths:
             command = str(copy.folder / command)
     # The program's file, as a folder of PATH can be in the project.
-    program = programs.find(command) or command
+    program = program or programs.find(command) or command
     for refusal in refusals((program, *args), env, places, sandboxed=sandboxed):
         raise _refused(name, server, refusal)
     texts = (command, *args, *env.values(), str(cwd))

@@ -223,7 +223,7 @@ class Observer:
             self._add(Need(kind, text, self.call, str(target), writes))
 
     def _in_home(self, path: Path, *, writes: bool) -> None:
-        """Add a file that the program looked for in its home, if the user's home has it, or it tells what it is after."""
+        """Add a file that the program looked for in its home, if the user's home has it or its name is that of a secret."""
         target = Path.home() / path
         if why_secret(target) or (not writes and target.is_file()):
             self._add(Need("path", f"~/{path}", self.call, str(target), in_home=True))

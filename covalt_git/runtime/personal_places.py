@@ -61,7 +61,7 @@ def why_personal(path: Path) -> str:
 
 
 def why_secret(path: Path) -> str:
-    """Return what a path has by its name, also if there is no such file: that a server looks for it is worth to know."""
+    """Return what a path has by its name, also of a file that does not exist."""
     home = Path.home()
     config = os.environ.get("XDG_CONFIG_HOME")
     if config and path.is_relative_to(Path(config) / "covalt-git"):

@@ -132,6 +132,19 @@ def test_accepting_at_once_lists_the_tools_after_the_program(
     assert said(world) == "one"
 
 
+def test_the_workspace_as_the_first_argument_of_a_package_is_no_script(
+    world: World, registry: Registry
+) -> None:
+    registry.node_server("1.0.0")
+    declare(world, "npx", "[-y, said, $workspace]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+
+    outcome = refreshed(world, accept=True, reason="a test")
+
+    assert (outcome["failed"], outcome["refreshed"]["source"]["accepted"]) == (False, 1)
+    assert said(world) == "one"
+
+
 def test_packages_without_an_accepted_lock_are_not_started(world: World) -> None:
     declare(world, "uvx", "[said]")
     for grant in ("server", "unsandboxed"):
