@@ -27,7 +27,7 @@ GROUP_COMMANDS: Final = {
     "bundle": "export import verify",
     "tool": "describe disable enable list override schema search show test",
     "grant": "add list revoke",
-    "source": "accept add diff doctor list refresh remove show",
+    "source": "accept add diff doctor list observe refresh remove show",
     "registry": "add list remove show",
     "role": "list",
     "secret": "allow check forbid list",
