@@ -95,7 +95,8 @@ def account(
         lost = imported.lost.get(loc, lost)
         is_carried = (stored or loc in stored_at) and target is reading.format
         # One line for the part, not one for each value in it, unless a part of it was imported.
-        if loc in imported.lost and loc not in above and not is_carried:
+        is_imported = loc in above and not (loc in imported.places and not parts)
+        if loc in imported.lost and not is_imported and not is_carried:
             fates[loc] = lost
             return
         stored = stored or loc in stored_at

@@ -303,8 +303,13 @@ class _CommandLine:
             start = len(self.words) if at is None else at
             self.words[start:start] = options
             at = at if at is None else at + len(options)
-        self._add_package(identifier, name, at, is_named="--from" in own)
         arguments = _items(self._package, "package_arguments")
+        if at is None and "--from" in own and _begins_with_program(arguments, identifier.value):
+            self.implied += [
+                item for item in (identifier, _part(self._package, "version")) if item is not None
+            ]
+        else:
+            self._add_package(identifier, name, at, is_named="--from" in own)
         if self._program == "dnx" and arguments:
             self.words.append(_Word("--"))
         for argument in arguments:
@@ -394,6 +399,22 @@ class _CommandLine:
             self.words.append(_Word(f"{flag}=false", origins))
         else:  # it is off unless a user wants it
             self.implied += origins
+
+
+def _begins_with_program(arguments: list[Part], identifier: str) -> bool:
+    """Return whether the arguments of a package begin with the program that ``--from`` needs.
+
+    Such a program has the name of the package, or the first part of it; any other text is an argument of the program
+    that has the package's name.
+    """
+    first = arguments[0] if arguments else Part({})
+    program = first.peek("value")
+    is_positional = first.peek("type") != "named" and isinstance(program, str)
+    return (
+        is_positional
+        and bool(program)
+        and re.split(r"[-_.]", identifier)[0] == re.split(r"[-_.]", program)[0]
+    )
 
 
 def _template(text: str) -> str:

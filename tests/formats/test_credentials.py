@@ -110,11 +110,11 @@ def test_a_note_names_a_secret_only_if_the_output_refers_to_it() -> None:
     }
     sources = b"sources: {db: {kind: postgres, password: s3cretPass9}, web: {kind: http, baseUrl: 'https://a.example'}}\n"
     tools = b"tools: {t: {kind: http, source: web, method: GET, path: /x, description: A tool.}}\n"
-    for content, name, path in (
-        (json.dumps(servers).encode(), "mcp-server-json", "server.json"),
-        (sources + tools, "genai-toolbox", "tools.yaml"),
+    for content, name, path, secret in (
+        (json.dumps(servers).encode(), "mcp-server-json", "server.json", "SD"),
+        (sources + tools, "genai-toolbox", "tools.yaml", ""),
     ):
         result = laws.converted(content, conversion.find_format(name), TOOLSET, path)
         (note,) = [item for item in result.notes if "credential" in item.message]
-        assert note.secret == ""
-        assert "no tool or server of the output needs it" in note.message
+        assert note.secret == secret
+        assert ("no tool or server of the output needs it" in note.message) == (not secret)

@@ -190,3 +190,42 @@ def test_the_url_of_a_program_that_serves_itself_has_the_defaults(
     (loss,) = laws.converted(content, SERVER_JSON, TOOLSET).lost
 
     assert f"http://localhost:{shown}/mcp" in loss.reason
+
+
+@pytest.mark.parametrize(
+    ("identifier", "arguments", "words"),
+    [
+        ("mneme-hq", ["mneme", "decision-mcp"], ["mneme", "decision-mcp"]),
+        ("letters", ["letters", "mcp"], ["letters", "mcp"]),
+        ("letters", ["mcp"], ["letters", "mcp"]),
+        ("letters", [], ["letters"]),
+    ],
+)
+def test_a_package_after_from_is_the_program_unless_its_arguments_name_one(
+    identifier: str, arguments: list[str], words: list[str]
+) -> None:
+    source = {"type": "named", "name": "--from", "value": f"{identifier}[mcp]==0.9.2"}
+    package = {
+        "registryType": "pypi",
+        "identifier": identifier,
+        "version": "0.9.2",
+        "runtimeHint": "uvx",
+        "runtimeArguments": [source],
+        "packageArguments": [{"type": "positional", "value": value} for value in arguments],
+    }
+    done = laws.converted(laws.as_json({"name": "a", "packages": [package]}), SERVER_JSON, TOOLSET)
+    (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    assert server["args"] == ["--from", source["value"], *words]
+    assert done.lost == ()
+
+
+@pytest.mark.parametrize("key", ["default", "value"])
+def test_a_credential_of_a_variable_has_the_name_of_the_variable(key: str) -> None:
+    variable = {"name": "SD", "isSecret": True, key: "sd"}
+    package = {"registryType": "npm", "identifier": "b", "environmentVariables": [variable]}
+    done = laws.converted(laws.as_json({"name": "b", "packages": [package]}), SERVER_JSON, TOOLSET)
+    (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    assert server["env"]["SD"].startswith("${SD")
+    assert [note.secret for note in done.notes] == ["SD"]

@@ -532,5 +532,9 @@ def _secret_name(name: str, place: _Place) -> str:
         return name
     owners = [owner for owner in place.owners if owner != name]
     owner = owners[-1] if owners else ""
+    # A mark says that the value of a variable is a credential: the program reads it by the variable's own name.
+    declares_variables = "environmentvariables" in {key.lower().replace("_", "") for key in keys}
+    if declares_variables and name == "password" and re.fullmatch(r"[A-Za-z_]\w*", owner):
+        return owner
     word = "token" if name.lower() in _AUTHORIZATIONS else name
     return variable_name(owner, word)

@@ -62,6 +62,13 @@ _WITHOUT_EFFECT: Final = {
 """The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
 
 _NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
+_FOLDER_OF_PROJECT: Final = "the path begins in the folder of the client's project: a server starts only in a folder of its toolset"
+_FOLDER_OUTSIDE: Final = "a server starts only in a folder of its toolset: copy the folder into it, and write its path there"
+_FILE_OF_PROJECT: Final = re.compile(r"\.{1,2}/[^\s$]+")
+_SCRIPT: Final = re.compile(
+    r"[^\s/\\$@:=<>~-][^\s\\$@:=<>]*\.(?:py|pyz|[cm]?[jt]s|[jt]sx|sh|bash|rb|pl|php|lua|jar|phar|exe)"
+)
+"""Words that are files of the client's project: any that begin with a dot, and scripts."""
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
@@ -76,7 +83,7 @@ _PLACE = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<name>workspace|toolset)\b|\{(?P<braced>workspace|toolset)\})"
 )
 _OF_EDITOR = re.compile(
-    r"\$\{(?P<name>userHome|cwd|pathSeparator|/|execPath|lineNumber|columnNumber|selectedText|defaultBuildTask"
+    r"\$\{(?P<name>userHome|CLAUDE_PROJECT_DIR|cwd|pathSeparator|/|execPath|lineNumber|columnNumber|selectedText|defaultBuildTask"
     r"|(?:workspace|file|relativeFile)[A-Z]\w*|file|relativeFile|config(?=:)|command(?=:))(?::[^{}]*)?\}"
 )
 """The predefined variables of VS Code, which Cursor has too.
@@ -89,9 +96,19 @@ _FOLDERS_OUTSIDE: Final = {
     **dict.fromkeys(("pathSeparator", "/"), "/"),
 }
 _FOLDERS_OF_EDITOR: Final = {
-    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), "${workspace}"),
+    **dict.fromkeys(
+        ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR", "cwd"), "${workspace}"
+    ),
     **_FOLDERS_OUTSIDE,
 }
+
+
+_FOLDERS_OF_PROJECT: Final = frozenset(
+    {"CLAUDE_PROJECT_DIR", "workspaceFolder", "workspaceRoot", "userHome"}
+)
+"""The folders that people write in files of Claude Code too, in which other names are those of its environment."""
+
+_HOME: Final = re.compile(r"(?<!\$)\$\{(?=(?:HOME|USERPROFILE)(?:\}|:-))")
 
 
 class Host(NamedTuple):
@@ -115,7 +132,9 @@ class Host(NamedTuple):
         around_headers: The key of the object that has the headers, if it is not the server.
         header_style: How a header refers to a variable, if not as other texts do.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
+        reads_folders: Whether a text can have the variables of the project's folder, which may have no value.
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
+        is_of_plugin: Whether the servers come from a plugin's file that has the form of a project's.
         loose_env: Whether variables of the environment can be numbers, or null to unset them.
         defaults: What each written server has.
         settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
@@ -146,7 +165,9 @@ class Host(NamedTuple):
     around_headers: str = ""
     header_style: str = ""
     folder: str = ""
+    reads_folders: bool = False
     own_folder: str = ""
+    is_of_plugin: bool = False
     defaults: Mapping[str, Any] = MappingProxyType({})
     top: Mapping[str, str] = MappingProxyType({})
     loose_env: bool = False
@@ -236,8 +257,8 @@ class Host(NamedTuple):
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
-    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", settings={"timeout": ("call_timeout", 1)}),
-    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}"),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, settings={"timeout": ("call_timeout", 1)}),
+    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
@@ -433,8 +454,9 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
             _read_settings(host, output, server, imported)
             _read_disabled_tools(host, toolset, server_id, server)
             imported.notes += _notes(host, server)
-            if host.folder and _starts_in_folder(server.peek("cwd")) and "command" in output.value:
-                imported.lost[server["cwd"].loc] = _NO_FOLDER
+            if "command" in output.value:
+                _read_folder(host, output, server, imported, inputs)
+                imported.without_effect += _files_of_project(host, server)
     # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
@@ -471,9 +493,9 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
         if host.own_folder in text:
             message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
             yield Note((*server.loc, *loc), message)
-    code = _code_places(host, server.value) if host.folder else frozenset()
-    for loc, text in texts(server.value) if host.folder else ():
-        for variable in _OF_EDITOR.finditer(text):
+    code = _code_places(host, server.value)
+    for loc, text in texts(server.value):
+        for variable in _folder_variables(host, text):
             other = _FOLDERS_OF_EDITOR.get(variable["name"])
             # A working directory in the editor's folder is lost.
             is_cwd = loc == ("cwd",) and other == "${workspace}"
@@ -493,8 +515,22 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
             yield Note((*server.loc, *loc), message)
 
 
+def _folder_variables(host: Host, text: str) -> list[re.Match[str]]:
+    """Return the predefined variables of the host in a text."""
+    return [
+        variable
+        for variable in _OF_EDITOR.finditer(text)
+        if host.folder or (host.reads_folders and variable["name"] in _FOLDERS_OF_PROJECT)
+    ]
+
+
 def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
-    """Return the places in a server of the words and variables that programs load code by."""
+    """Return the places in a server of the words and variables that programs load code by.
+
+    Without the variable of a folder that tools write in, no place matters.
+    """
+    if not host.folder and not host.reads_folders:
+        return frozenset()
     argv = [server.get(host.command, ""), *(server.get("args") or ())]
     words = [("args", at - 1) if at else (host.command,) for at in code_words(argv)]
     return frozenset(
@@ -504,7 +540,7 @@ def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
 
 def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
     to_reference = partial(_to_reference, host, inputs)
-    code = _code_places(host, server.value) if host.folder else frozenset()
+    code = _code_places(host, server.value)
     key = host.url_key(server)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
@@ -523,9 +559,6 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             elif loc[0] == host.command:
                 word = server[host.command].value
                 output.value["command"] = to_reference(word, folders=_FOLDERS_OUTSIDE)
-        # A server of a toolset starts in no folder of a chat, so the editor's folder would be another one.
-        if not (host.folder and _starts_in_folder(server.peek("cwd"))):
-            output.copy(server, {"cwd": "cwd"}, to_reference)
     else:
         output.copy(server, {key: "url"}, to_reference)
         around = server.get(host.around_headers) if host.around_headers else server
@@ -555,6 +588,49 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
 
 
+def _read_folder(
+    host: Host, output: Node, server: Part, imported: Imported, inputs: Mapping[str, str]
+) -> None:
+    """Add the working directory if it is in the toolset; any other is for clients only, since the server never starts in it."""
+    folder = server.peek("cwd")
+    if not isinstance(folder, str) or not folder:
+        return
+    text = _to_reference(host, inputs, folder)
+    if text.startswith("${toolset}"):
+        output.set("cwd", server["cwd"], text)
+        return
+    imported.settings.setdefault(output.loc, {})["cwd"] = text
+    output.trace(("cwd",), server["cwd"].loc)
+    if text.startswith("${workspace}"):
+        reason = _NO_FOLDER
+    elif text.startswith(("/", "~", "$", "\\")) or text[1:2] == ":":
+        reason = _FOLDER_OUTSIDE
+    else:
+        reason = _FOLDER_OF_PROJECT
+    imported.lost[server["cwd"].loc] = reason
+
+
+def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have."""
+    command = server.peek(host.command)
+    words = list(command) if isinstance(command, list) else [command]
+    places: list[Loc] = [(host.command, at) for at in range(len(words))]
+    if not isinstance(command, list):
+        places = [(host.command,)]
+        arguments = server.peek("args") or []
+        words += arguments
+        places += [("args", at) for at in range(len(arguments))]
+    code = code_words(words)
+    for at, (word, place) in enumerate(zip(words, places, strict=True)):
+        if _FILE_OF_PROJECT.fullmatch(word) or (at in code and _SCRIPT.fullmatch(word)):
+            name = word.rpartition("/")[2] or word
+            message = (
+                f"{word!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
+                f" and write ${{toolset}}/{name}"
+            )
+            yield Note((*server.loc, *place), message)
+
+
 def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:
     """Add what only clients have, with common names and times in milliseconds, and what says nothing."""
     imported.implied |= {(*server.loc, key) for key in server.value if not _says(server.peek(key))}
@@ -565,11 +641,6 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         Note(server[key].loc, message)
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
-    ]
-    imported.without_effect += [
-        Note(server[key].loc, f"{key} has no effect in a toolset: disable these tools there")
-        for key in _KEYS_OF_DISABLED - host.settings.keys()
-        if _says(server.peek(key))
     ]
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
@@ -590,7 +661,8 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
 
 def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
     """Add an override for each tool that the host does not offer."""
-    for key in (key for key, (name, _) in host.settings.items() if name == _DISABLED):
+    own = [key for key, (name, _) in host.settings.items() if name == _DISABLED]
+    for key in (*own, *sorted(_KEYS_OF_DISABLED.difference(own))):
         value = server.peek(key)
         names = value if isinstance(value, list) else []
         ids = local_names(item for item in names if isinstance(item, str))
@@ -621,12 +693,6 @@ def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: Js
 def _says(value: Any) -> bool:
     """Return whether a setting of a server says more than its absence."""
     return value is not None and value not in ("", [], {})
-
-
-def _starts_in_folder(folder: Any) -> bool:
-    """Return whether a working directory is in the folder that is open in the editor."""
-    variable = _OF_EDITOR.match(folder) if isinstance(folder, str) else None
-    return variable is not None and _FOLDERS_OF_EDITOR.get(variable["name"]) == "${workspace}"
 
 
 def _read_header_variables(host: Host, output: Node, server: Part) -> None:
@@ -662,16 +728,18 @@ def _to_reference(
         text = _OF_CONTINUE.sub(lambda variable: f"${{{variable_name(variable[1])}}}", text)
     if host.own_folder and host.own_folder in text:
         parts = text.split(host.own_folder)
-        return "${toolset}".join(_to_reference(host, inputs, part, style=style) for part in parts)
+        to_part = partial(_to_reference, host, inputs, style=style, folders=folders)
+        return "${toolset}".join(map(to_part, parts))
     pieces: list[str] = []
     end = 0
     # They look like variables of the environment, and would become secrets that the user has to set.
-    for variable in _OF_EDITOR.finditer(text) if host.folder else ():
+    for variable in _folder_variables(host, text):
         name = variable["name"]
         other = folders.get(name, f"$${variable[0][1:]}")
         pieces += [_escaped(text[end : variable.start()]), other]
         end = variable.end()
-    return "".join([*pieces, _escaped(text[end:])])
+    # The home folder is no secret, in whatever form a host has variables.
+    return _HOME.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
 
 
 def _plain_variables(host: Host, url: str, credentials: Collection[str]) -> str:
@@ -745,7 +813,7 @@ def _folder(host: Host, place: re.Match[str]) -> str:
 def _folder_of(host: Host, name: str) -> str:
     """Return the variable of a host for the folder of the chat or of the toolset; empty if it has none."""
     # Outside of a plugin, Claude Code does not set the variable.
-    own = host.own_folder if not host.path else ""
+    own = host.own_folder if not host.path or host.is_of_plugin else ""
     return host.folder if name == "workspace" else own
 
 
@@ -772,12 +840,18 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
+        # A project's file of Claude Code that named the folder of a plugin gets it back.
+        earlier = stored_extension(manifest.value, host.name)
+        is_of_plugin = bool(host.own_folder) and any(
+            host.own_folder in text for _, text in texts(earlier)
+        )
+        of_manifest = host._replace(is_of_plugin=is_of_plugin)
         in_servers = [*references(manifest.peek("mcp_servers", []))]
         prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
-            written = written_server(host, server)
+            written = written_server(of_manifest, server)
             if written is not None:
                 _write_disabled_tools(host, manifest, server_id, written)
                 servers[names.get(server_id, server_id)] = written

@@ -224,6 +224,11 @@ def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> N
     back = laws.converted(result.files["toolset.yaml"], TOOLSET, target, "toolset.yaml")
     assert json.loads(back.files[".mcp.json"]) == servers
     assert {lost.pointer for lost in back.lost} <= {"/extensions/claude-code"}
+    if is_wrapped:
+        project = conversion.find_format("claude-code")
+        stored = laws.converted(content, project, TOOLSET).files["toolset.yaml"]
+        again = laws.converted(stored, TOOLSET, project, "toolset.yaml")
+        assert (json.loads(again.files[".mcp.json"]), again.lost) == (json.loads(content), ())
 
 
 @pytest.mark.parametrize("name", ["claude-code", "cursor", "lm-studio"])
@@ -492,15 +497,82 @@ def test_predefined_variables_of_vscode_are_no_secrets() -> None:
     assert any("$workspace, the folder of the chat" in one for one in notes)
 
 
-def test_a_working_directory_in_the_folder_of_the_editor_is_lost() -> None:
-    server = {"command": "x", "cwd": "${workspaceFolder}/server"}
-    content = json.dumps({"servers": {"a": server}}).encode()
-    result = laws.converted(content, conversion.find_format("vscode"), TOOLSET)
+@pytest.mark.parametrize(
+    ("name", "folder", "reason"),
+    [
+        ("vscode", "${workspaceFolder}/server", "no server starts in the folder of the chat"),
+        ("cursor", "${userHome}/server", "copy the folder into it"),
+        ("codex", "/srv/files", "copy the folder into it"),
+        ("continue", "C:\\\\files", "copy the folder into it"),
+        ("gemini-cli", "./server", "begins in the folder of the client's project"),
+        ("claude-plugin", "${CLAUDE_PLUGIN_ROOT}/server", ""),
+    ],
+)
+def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_get_it(
+    name: str, folder: str, reason: str
+) -> None:
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    value = host.document({"a": {host.command: "x", "cwd": folder}})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = conversion.find_format(name), f"x.{host.kind}"
+    result = laws.converted(text.encode(), source, TOOLSET, path)
+    (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
 
-    assert b"cwd: " not in result.files["toolset.yaml"]
-    assert [(lost.pointer, lost.reason[:16]) for lost in result.lost] == [
-        ("/servers/a/cwd", "no server starts")
-    ]
+    assert [reason in lost.reason for lost in result.lost] == ([True] if reason else [])
+    assert ("cwd" in server) == (not reason)
+    (written,) = laws.converted(
+        result.files["toolset.yaml"], TOOLSET, source, "toolset.yaml"
+    ).files.values()
+    assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
+    done = laws.converted(text.encode(), source, conversion.find_format("goose"), path)
+    assert any("cwd" in item.pointer for item in done.lost) == ("${" in folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "places"),
+    [
+        ("cursor", ["pnpx", "tsx", "./p/stdio.ts"], ["args/1"]),
+        ("zed", ["node", ".ai/mcp/github.mjs"], ["args/0"]),
+        ("claude-code", ["python", "-u", "srv.py", "--data", "../data"], ["args/1", "args/3"]),
+        ("opencode", ["./bin/server", "--stdio"], ["command/0"]),
+        ("codex", ["npx", "-y", "@acme/notes.js", "/srv/a.py", "https://a.example/b.js"], []),
+    ],
+)
+def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
+    name: str, command: list[str], places: list[str]
+) -> None:
+    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    server: dict[str, Any] = {host.command: command[0], "args": command[1:]}
+    server = {"command": command, "type": "local"} if host.lists_command else server
+    value = host.document({"a": server})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = conversion.find_format(name), f"x.{host.kind}"
+    result = laws.converted(text.encode(), source, TOOLSET, path)
+
+    assert [note.pointer.partition("/a/")[2] for note in result.notes] == places
+    assert all("beside the toolset.yaml" in note.message for note in result.notes)
+    assert not laws.converted(text.encode(), source, conversion.find_format("goose"), path).notes
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${workspaceFolder}/a", "${workspace}/a"),
+        ("${CLAUDE_PROJECT_DIR:-.}/a", "${workspace}/a"),
+        ("${HOME}/a", "${env:HOME}/a"),
+        ("${HOME:-/root}", "${env:HOME:-/root}"),
+        ("${file}", "${file}"),
+    ],
+)
+def test_folders_in_files_of_claude_code_are_no_secrets(text: str, value: str) -> None:
+    servers = {"a": {"command": "x", "args": [text], "cwd": text}}
+    content = json.dumps({"mcpServers": servers}).encode()
+    result = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+    toolset = yaml_text.load(result.files["toolset.yaml"], "t").data
+
+    assert toolset["mcp_servers"] == [{"id": "a", "command": "x", "args": [value]}]
+    assert toolset.get("secrets", []) == (["file"] if text == "${file}" else [])
+    assert [lost.pointer for lost in result.lost] == ["/mcpServers/a/cwd"]
 
 
 @pytest.mark.parametrize(
@@ -528,7 +600,8 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("windsurf", "disabledTools", True, ""),
         ("codex", "disabled_tools", True, ""),
         ("gemini-cli", "excludeTools", True, ""),
-        ("claude-code", "disabledTools", False, "disable these tools"),
+        ("claude-code", "disabledTools", True, ""),
+        ("lm-studio", "disabled_tools", True, ""),
         ("codex", "enabled_tools", False, "accept only the tools 'a.b', 'c'"),
         ("gemini-cli", "includeTools", False, "accept only the tools 'a.b', 'c'"),
         ("goose", "available_tools", False, "accept only the tools 'a.b', 'c'"),
