@@ -52,6 +52,9 @@ _TRANSPORTS: Final = {
 }
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
 
+_PROMPT: Final = "prompt"
+"""The approval of Codex for which it asks its user."""
+
 _DISABLED: Final = "disabled_tools"
 _ENABLED: Final = "enabled_tools"
 _LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
@@ -140,6 +143,7 @@ class Host(NamedTuple):
         settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
             time; 0 for lists of tools.
         top: What each written file has.
+        approvals: The key of the approval of all tools, and those of one tool: of the tools, and of its approval.
         older_command: The keys that an object in place of the program has in older files, and those of the server.
         elsewhere: The keys, and the values if only some count, by which a server without a command and a URL is one that
             only this host can start; and the reason.
@@ -172,6 +176,7 @@ class Host(NamedTuple):
     top: Mapping[str, str] = MappingProxyType({})
     loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    approvals: tuple[str, str, str] | None = None
     older_command: Mapping[str, str] = MappingProxyType({})
     elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
 
@@ -264,7 +269,7 @@ HOSTS: Final = (
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
-    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
+    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
     Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": _HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
@@ -453,6 +458,7 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
                 output.value["url"] = url
             _read_settings(host, output, server, imported)
             _read_disabled_tools(host, toolset, server_id, server)
+            _read_approvals(host, toolset, output, server)
             imported.notes += _notes(host, server)
             if "command" in output.value:
                 _read_folder(host, output, server, imported, inputs)
@@ -673,6 +679,42 @@ def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part
                 override.value["enabled"] = False
 
 
+def _read_approvals(host: Host, toolset: Node, output: Node, server: Part) -> None:
+    """Require the confirmation of calls for which the host asks its user."""
+    if host.approvals is None:
+        return
+    of_all, key, of_tool = host.approvals
+    if server.peek(of_all) == _PROMPT:
+        output.set("requires_confirmation", server[of_all], value=True)
+    tools = server.peek(key)
+    names = [name for name in tools if name] if isinstance(tools, dict) else []
+    ids = local_names(names)
+    for name in names:
+        tool = server[key][name]
+        if not isinstance(tool.value, dict) or tool.peek(of_tool) != _PROMPT:
+            continue
+        tool_id = f"{output.value['id']}:{ids[name]}"
+        overrides = toolset.value.setdefault("tool_overrides", [])
+        at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
+        if at is None:
+            at = len(overrides)
+            overrides.append({"tool_id": tool_id})
+        overrides[at]["requires_confirmation"] = True
+        toolset.trace(("tool_overrides", at, "requires_confirmation"), tool[of_tool].loc)
+
+
+def _write_approvals(host: Host, manifest: Part, server_id: str, output: JsonObject) -> None:
+    """Add the tools of a server whose calls need a confirmation, if the host has keys for them."""
+    for override in manifest.parts("tool_overrides") if host.approvals is not None else ():
+        namespace, _, name = override.peek("tool_id").rpartition(":")
+        if namespace == server_id and override.peek("requires_confirmation") is True:
+            assert host.approvals is not None
+            _, key, of_tool = host.approvals
+            override.take("tool_id")
+            override.take("requires_confirmation")
+            output.setdefault(key, {})[name] = {of_tool: _PROMPT}
+
+
 def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: JsonObject) -> None:
     """Add the tools of a server that the toolset disables, if the host has a key for them."""
     keys = [key for key, (name, _) in host.settings.items() if name == _DISABLED]
@@ -854,6 +896,7 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
             written = written_server(of_manifest, server)
             if written is not None:
                 _write_disabled_tools(host, manifest, server_id, written)
+                _write_approvals(host, manifest, server_id, written)
                 servers[names.get(server_id, server_id)] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
             if reference.default is None:
@@ -960,7 +1003,10 @@ def written_server(host: Host, server: Part) -> JsonObject | None:
     common = dict(host.settings.values())
     if "start_timeout" in common and "call_timeout" not in common:
         server.drop_keys(f"{host.title} limits the time of the connection only", "call_timeout")
-    if server.peek("requires_confirmation") is True:
+    if server.peek("requires_confirmation") is True and host.approvals is not None:
+        server.take("requires_confirmation")
+        output[host.approvals[0]] = _PROMPT
+    elif server.peek("requires_confirmation") is True:
         reason = f"{host.title} has its own settings for approvals"
         server["requires_confirmation"].drop(reason)
     return output

@@ -635,6 +635,34 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
 
 
+@pytest.mark.parametrize(
+    ("settings", "of_server", "override"),
+    [
+        ('default_tools_approval_mode = "prompt"', True, None),
+        ('tools.rm.approval_mode = "prompt"', None, {"requires_confirmation": True}),
+        (
+            'disabled_tools = ["rm"]\ntools.rm.approval_mode = "prompt"',
+            None,
+            {"enabled": False, "requires_confirmation": True},
+        ),
+        ('default_tools_approval_mode = "auto"\ntools.rm.approval_mode = "approve"', None, None),
+    ],
+)
+def test_a_call_for_which_codex_asks_its_user_needs_a_confirmation(
+    settings: str, *, of_server: bool | None, override: dict[str, bool] | None
+) -> None:
+    content = f'[mcp_servers.a]\ncommand = "x"\n{settings}\n'.encode()
+    codex = conversion.find_format("codex")
+    stored = laws.converted(content, codex, TOOLSET, "x.toml").files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+
+    assert toolset["mcp_servers"][0].get("requires_confirmation") is of_server
+    overrides = [{"tool_id": "a:rm", **override}] if override else []
+    assert toolset.get("tool_overrides", []) == overrides
+    (written,) = laws.converted(stored, TOOLSET, codex, "toolset.yaml").files.values()
+    assert tomllib.loads(written.decode()) == tomllib.loads(content.decode())
+
+
 def test_a_credential_has_an_input_beside_the_inputs_of_the_file() -> None:
     inputs = [{"type": "promptString", "id": name, "password": True} for name in ("unused", "own")]
     env = {"API_KEY": "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g", "O": "${input:own}"}
