@@ -247,6 +247,9 @@ def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 def _has_similar_end(name: str, near: str, cutoff: float) -> bool:
     """Return whether two names are similar after the namespace or folder that they share."""
     end = max((match.end() for match in _NAMESPACE.finditer(name)), default=0)
+    dot = name.find(".")
+    if dot > 0 and near.startswith(f"{name[:dot]}:"):  # as patterns write a namespace
+        return bool(difflib.get_close_matches(name[dot + 1 :], [near[dot + 1 :]], cutoff=cutoff))
     if not end or not near.startswith(name[:end]):
         return True
     return bool(difflib.get_close_matches(name[end:], [near[end:]], cutoff=cutoff))
