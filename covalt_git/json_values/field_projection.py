@@ -106,6 +106,6 @@ def _branches(schema: Any, definitions: Mapping[str, JsonObject]) -> Iterator[Js
         if isinstance(reference, str):
             combined.append(definitions.get(reference.removeprefix("#/$defs/"), {}))
         waiting += combined
-        # A schema that only combines others says nothing of its own.
+        # Not a schema that only combines others: its properties are those of the others.
         if not combined or part.keys() & {"properties", "items"}:
             yield part

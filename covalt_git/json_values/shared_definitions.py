@@ -127,7 +127,7 @@ class Types:
         self._digests: dict[str, str] = {}
 
     def digest(self, name: str) -> str | None:
-        """Return the digest of a type and of those that it refers to; None if there is no such type."""
+        """Return the digest of the type with this name and of all types that it refers to; None if it does not exist."""
         if name not in self._types:
             return None
         if name not in self._digests:

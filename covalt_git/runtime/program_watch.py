@@ -74,7 +74,7 @@ class ProgramWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and wait until nothing of the program is used any more."""
+        """Stop the watch; afterwards it uses neither the listener nor the processes of the program."""
         self._stop.close()
         self._thread.join()
 
@@ -83,7 +83,8 @@ class ProgramWatch:
             with self._stopped:
                 self._watch()
         finally:
-            # Without it, the kernel answers that there is no such call: nothing is permitted, and nothing waits.
+            # A system call of the program that waits for an answer then fails with ENOSYS: it is refused, as before,
+            # and the program does not hang.
             if self._listener is not None:
                 os.close(self._listener)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     """Requests the tools of a server, and its resources, templates and prompts."""
 
     Pin = Callable[[Toolset, McpServer], LockedPackages | LockedFile | None]
-    """Resolves what a server is started from; None if nothing of it is pinned."""
+    """Resolves the packages or the program file that a server is started from; None for servers that need no pin."""
 
 Kind = Literal["new", "changed", "gone"]
 

@@ -126,7 +126,10 @@ WHOLE_LOGIN = re.compile(
     rf"\A(?P<before>https?://)(?P<value>(?!\$?{BRACES}@)(?=[^\s/?#]*:)[^\s/?#]+)@{HOST}",
     re.IGNORECASE,
 )
-"""All of the login of an MCP server's URL, which toolset.yaml sends as a header; a user without a password is none."""
+"""The user and the password in the URL of an MCP server, which toolset.yaml sends together as a header.
+
+A user name without a password does not match: it is not secret.
+"""
 
 PATH_SEGMENT = re.compile(r"(?P<before>(?<=[^/])/)(?P<value>[A-Za-z0-9._~%:=-]{20,})(?=[/?#]|\Z)")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
