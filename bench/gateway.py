@@ -43,8 +43,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
-from covalt_git.calls.mcp_calls import definition, list_tools
-from covalt_git.calls.server_programs import pin
+from covalt_git.calls.servers.mcp_calls import definition, list_tools
+from covalt_git.calls.servers.server_programs import pin
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.sources.refresh import accept, find_source, refresh
 
 

@@ -19,7 +19,6 @@ from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
     http_calls,
-    mcp_calls,
     preconditions,
     python_calls,
     tool_grants,
@@ -38,6 +37,7 @@ from covalt_git.calls.outcomes import (
     why_failed,
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
+from covalt_git.calls.servers import mcp_calls
 from covalt_git.calls.telemetry import observe_call, step, waiting
 from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found

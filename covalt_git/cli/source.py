@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,22 @@ import click
 
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user, print_json
-from covalt_git.cli.grant import print_grant
 from covalt_git.cli.groups import Group, wants_json
+from covalt_git.cli.source_names import (
+    listed_sources,
+    named_sources,
+    single_source,
+    source_argument,
+    sources_argument,
+)
+from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.tool_lock import PROGRAM
-from covalt_git.operations import grants, observations, sources
 from covalt_git.operations import source_documents as documents
+from covalt_git.operations import sources
 from covalt_git.sources.adding import is_url
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
@@ -32,9 +38,6 @@ _MOST_NAMED = 3
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
-
-sources_argument = click.argument("names", metavar="[SOURCE...]", nargs=-1)
-source_argument = click.argument("name", metavar="SOURCE")
 
 
 @click.group(cls=Group)
@@ -121,7 +124,7 @@ def show_source(name: str, *, every: bool) -> None:
 
     Example: covalt-git source show shop/store
     """
-    source = _single(name)
+    source = single_source(name)
     detail = ask_to_print(
         documents.get_source, toolset_id=source.toolset_id, namespace=source.namespace
     )
@@ -135,7 +138,7 @@ def remove_source(name: str) -> None:
 
     Example: covalt-git source remove shop/store
     """
-    source = _single(name)
+    source = single_source(name)
     removed = ask_to_print(
         documents.remove_source, toolset_id=source.toolset_id, namespace=source.namespace
     )
@@ -154,7 +157,7 @@ def check_document(name: str, *, strict: bool) -> None:
     if Path(name).suffix or Path(name).is_file():  # names of sources have no dot
         result = ask(documents.check_document, document=_opened(name, yes=False))
     else:
-        source = _single(name)
+        source = single_source(name)
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         result = ask(documents.check_document, **ids)
     failed = strict and bool(result.findings)
@@ -177,7 +180,7 @@ def list_sources(names: tuple[str, ...]) -> None:
 
     Example: covalt-git source list
     """
-    listing = _listed(names)
+    listing = listed_sources(names)
     print_json(listing)
     rows = [_line(source) for source in listing.sources]
     output.table(rows, titles=_TITLES, empty="no toolset declares a source")
@@ -248,7 +251,7 @@ def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
 
     Example: covalt-git source diff files
     """
-    parts = [ask(documents.compare_sources, **named) for named in _named(names)]
+    parts = [ask(documents.compare_sources, **named) for named in named_sources(names)]
     rows = tuple(row for part in parts for row in part.sources)
     failed = fail_on_breaking and any(row.breaks for row in rows)
     comparison = documents.SourcesCompared(
@@ -276,7 +279,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
 
     Example: covalt-git source accept files read_file
     """
-    source = _single(name)
+    source = single_source(name)
     toolset_id, namespace = source.toolset_id, source.namespace
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
@@ -308,131 +311,6 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     _print_tasks(result)
 
 
-@command.command("observe")
-@source_argument
-@click.option(
-    "--call", "calls", nargs=2, multiple=True, metavar="TOOL JSON", help="Also call this tool."
-)
-@click.option(
-    "--granted", is_flag=True, help="Run it with its grant, to learn what it still lacks."
-)
-def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> None:
-    """Run a server with nothing granted, and propose the grant that it needs.
-
-    SERVER is started in the sandbox with its own files only.  Its tools are listed and each --call is made, in an
-    empty workspace.  The command prints the hosts, files, programs and variables that it did not get, the call
-    that needed each, and the command that grants it.  A TOOL has the name that the server uses, JSON has its
-    arguments.  At a terminal, it asks about each; without an answer, nothing is granted.
-
-    Example: covalt-git source observe files/disk --call read_file '{"path": "notes.md"}'
-    """
-    matches = _listed([name]).sources
-    if len(matches) != 1:
-        names = ", ".join(match.shown_id for match in matches) or "none"
-        raise WrongCallError(f"name one MCP server of {name!r}: {names}")
-    (source,) = matches
-    if granted and calls:
-        check_user(None, "calls are made with the grant of a server")
-    observed = ask_to_print(
-        observations.observe_source,
-        toolset_id=source.toolset_id,
-        namespace=source.namespace,
-        calls=[{"tool": tool, "args": _arguments(tool, text)} for tool, text in calls],
-        granted=granted,
-    )
-    _print_observed(observed)
-    asked = [need for need in observed.needs if need.command and not need.granted]
-    if asked and can_ask():
-        _offer_grants(observed, asked)
-
-
-def _arguments(tool: str, text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise WrongCallError(f"the arguments of {tool!r} are not JSON: {error}") from None
-
-
-def _print_observed(observed: observations.SourceObserved) -> None:
-    how = "listed " + output.plural(len(observed.tools), "tool")
-    if observed.failure:
-        how = "did not list its tools" if not observed.tools else how
-    output.say(f"{observed.shown_id} ran at the sandbox level {observed.sandbox}, and {how}")
-    if observed.failure:
-        first, *others = observed.failure.splitlines()
-        output.fact(first, err=True)
-        output.quote("\n".join(others), err=True)
-    for call in observed.calls:
-        result = "failed" if call.error else "worked"
-        output.fact(f"  {call.tool} {json.dumps(call.args)} {result}")
-        output.quote(call.error)
-    if not observed.needs:
-        output.say("nothing that it looked for was refused")
-    for need in observed.needs:
-        mark, colour = ("!", "red") if need.warning else ("+", "green")
-        has = " (granted)" if need.granted else ""
-        output.fact(f"{mark} {need.kind} {need.name}{has}", fg=colour, bold=True)
-        output.fact(f"    needed by {need.call or 'its start'}")
-        if need.warning:
-            output.fact(f"    a server should not need this: {need.warning}", fg="red")
-        if need.note:
-            output.fact(f"    no grant gives it: {need.note}")
-        if need.command and not need.granted:
-            output.fact(f"    {need.command}")
-    if observed.command:
-        output.say("all that is not marked, as one grant:")
-        output.fact(f"  {observed.command}")
-    for what in observed.unknown:
-        output.say(f"not known: {what}", dim=True)
-
-
-def _offer_grants(
-    observed: observations.SourceObserved, needs: Sequence[observations.NeedRow]
-) -> None:
-    """Ask about each need, and grant those that the user agrees to."""
-    hosts, folders, secrets = set[str](), set[str](), set[str]()
-    for need in needs:
-        warning = f", which a server should not need ({need.warning})" if need.warning else ""
-        if output.confirm(f"grant the {need.kind} {need.name}{warning}?"):
-            hosts.update(need.hosts)
-            folders.update(need.folders)
-            secrets.update(need.secrets)
-    if not (hosts or folders or secrets):
-        output.say("nothing was granted")
-        return
-    row = ask(
-        grants.add_grant,
-        toolset_id=observed.toolset_id,
-        kind="server",
-        name=observed.server,
-        hosts=tuple(sorted(hosts)),
-        folders=tuple(sorted(folders)),
-        secrets=tuple(sorted(secrets)),
-    )
-    print_grant(row)
-
-
-def _named(names: Sequence[str]) -> list[dict[str, str]]:
-    """Return the fields of a request for each named source; one without fields for all sources."""
-    parts = [name.partition("/") for name in names]
-    return [{"toolset_id": toolset_id, "namespace": space} for toolset_id, _, space in parts] or [
-        {}
-    ]
-
-
-def _listed(names: Sequence[str]) -> sources.SourceList:
-    listings = [ask(sources.list_sources, **named) for named in _named(names)]
-    return sources.SourceList(sources=tuple(row for listing in listings for row in listing.sources))
-
-
-def _single(name: str) -> sources.SourceRow:
-    matches = _listed([name]).sources
-    if len(matches) != 1:
-        names = ", ".join(match.shown_id for match in matches) or "none"
-        raise WrongCallError(f"name one source of {name!r}: {names}")
-    return matches[0]
-
-
 def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, Any]:
     """Return a document for a request; a URL is fetched after its host was shown and confirmed."""
     if is_url(location):
@@ -457,7 +335,7 @@ def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> str:
     """Refresh a source with a new version of its document, and return its name."""
-    source = _single(name)
+    source = single_source(name)
     result = ask(
         sources.refresh_source,
         toolset_id=source.toolset_id,
@@ -613,3 +491,6 @@ def _line(source: sources.SourceRow) -> tuple[str, ...]:
     cells = [str(count) if count else "-" for count in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (disabled)"
     return (source.shown_id + off, *cells, "yes" if source.asked else "never")
+
+
+command.add_command(observe)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from pydantic import Field, JsonValue
 
 from covalt_git.access.grants import granted, rule_of
-from covalt_git.calls.server_observation import CallToObserve, observe
+from covalt_git.calls.servers.server_observation import CallToObserve, observe
 from covalt_git.calls.tool_grants import server_of
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
@@ -23,7 +23,7 @@ from covalt_git.sources import refresh
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.calls.server_observation import Observation
+    from covalt_git.calls.servers.server_observation import Observation
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.runtime.observation import Need
     from covalt_git.sources.refresh import ToolSource

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
-from covalt_git.calls import mcp_calls
-from covalt_git.calls.mcp_calls import list_tools
-from covalt_git.calls.server_programs import pin
+from covalt_git.calls.servers import mcp_calls
+from covalt_git.calls.servers.mcp_calls import list_tools
+from covalt_git.calls.servers.server_programs import pin
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.mcp_calls import health
 from covalt_git.calls.running import Follower, Installing, Started
+from covalt_git.calls.servers.mcp_calls import health
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import add_grant, add_grants, revoke

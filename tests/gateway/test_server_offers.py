@@ -12,7 +12,7 @@ import pytest
 import yaml
 from mcp import Client
 
-from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.sources.refresh import accept, find_source, refresh

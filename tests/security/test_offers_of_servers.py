@@ -13,7 +13,7 @@ import pytest
 import yaml
 from mcp import Client, MCPError
 
-from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.gateway.offers.uri_matches import deciding_offers
 from covalt_git.grants.grants import add_grant

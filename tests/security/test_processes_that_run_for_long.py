@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.calls import mcp_calls
+from covalt_git.calls.servers import mcp_calls
 from covalt_git.catalog.current_config import current_config
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from covalt_git.calls.server_programs import NotPinnedError, ProgramChangedError, pinned_program
+from covalt_git.calls.servers.server_programs import (
+    NotPinnedError,
+    ProgramChangedError,
+    pinned_program,
+)
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, add_grants
 from covalt_git.grants.plans import WantedGrant

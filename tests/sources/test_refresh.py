@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.mcp_calls import list_tools
+from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway.service import Gateway

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.calls.mcp_calls import ServerAccess
+from covalt_git.calls.servers.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import StaleError
 from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 
 from covalt_git.access import confirmation
-from covalt_git.calls.mcp_calls import read_linked
+from covalt_git.calls.servers.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway import large_results

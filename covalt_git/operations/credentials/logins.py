@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from covalt_git.calls import mcp_calls
+from covalt_git.calls.servers import mcp_calls
 from covalt_git.connections.token_store import ClientChoice, stored_logins
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, WrongCallError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.grants import granted
-from covalt_git.calls.mcp_calls import definition, grant_check
+from covalt_git.calls.servers.mcp_calls import definition, grant_check
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S, effective_limits

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
-from covalt_git.calls.server_programs import pinned_program
+from covalt_git.calls.servers.server_programs import pinned_program
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store
 from covalt_git.credentials.command import SecretCommand

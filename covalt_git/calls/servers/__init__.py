@@ -1,0 +1,1 @@
+"""Calls of MCP servers: their definition for a chat, what they are started from, and what they need."""

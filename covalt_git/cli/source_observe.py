@@ -1,0 +1,119 @@
+"""``covalt-git source observe``: what an MCP server needs, and the grant that gives it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user
+from covalt_git.cli.grant import print_grant
+from covalt_git.cli.groups import JsonCommand
+from covalt_git.cli.source_names import single_source, source_argument
+from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
+from covalt_git.operations import grants, observations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command("observe", cls=JsonCommand)
+@source_argument
+@click.option(
+    "--call", "calls", nargs=2, multiple=True, metavar="TOOL JSON", help="Also call this tool."
+)
+@click.option(
+    "--granted", is_flag=True, help="Run it with its grant, to learn what it still lacks."
+)
+def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> None:
+    """Run a server with nothing granted, and propose the grant that it needs.
+
+    SOURCE is started in the sandbox with its own files only.  Its tools are listed and each --call is made, in an
+    empty workspace.  The command prints the hosts, files, programs and variables that it did not get, the call
+    that needed each, and the command that grants it.  A TOOL has the name that the server uses, JSON has its
+    arguments.  At a terminal, it asks about each; without an answer, nothing is granted.
+
+    Example: covalt-git source observe files/disk --call read_file '{"path": "notes.md"}'
+    """
+    source = single_source(name)
+    if granted and calls:
+        check_user(None, "calls are made with the grant of a server")
+    observed = ask_to_print(
+        observations.observe_source,
+        toolset_id=source.toolset_id,
+        namespace=source.namespace,
+        calls=[{"tool": tool, "args": _arguments(tool, text)} for tool, text in calls],
+        granted=granted,
+    )
+    _print_observed(observed)
+    asked = [need for need in observed.needs if need.command and not need.granted]
+    if asked and can_ask():
+        _offer_grants(observed, asked)
+
+
+def _arguments(tool: str, text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise WrongCallError(f"the arguments of {tool!r} are not JSON: {error}") from None
+
+
+def _print_observed(observed: observations.SourceObserved) -> None:
+    how = "listed " + output.plural(len(observed.tools), "tool")
+    if observed.failure:
+        how = "did not list its tools" if not observed.tools else how
+    output.say(f"{observed.shown_id} ran at the sandbox level {observed.sandbox}, and {how}")
+    if observed.failure:
+        first, *others = observed.failure.splitlines()
+        output.fact(first, err=True)
+        output.quote("\n".join(others), err=True)
+    for call in observed.calls:
+        result = "failed" if call.error else "worked"
+        output.fact(f"  {call.tool} {json.dumps(call.args)} {result}")
+        output.quote(call.error)
+    if not observed.needs:
+        output.say("nothing that it looked for was refused")
+    for need in observed.needs:
+        mark, colour = ("!", "red") if need.warning else ("+", "green")
+        has = " (granted)" if need.granted else ""
+        output.fact(f"{mark} {need.kind} {need.name}{has}", fg=colour, bold=True)
+        output.fact(f"    needed by {need.call or 'its start'}")
+        if need.warning:
+            output.fact(f"    a server should not need this: {need.warning}", fg="red")
+        if need.note:
+            output.fact(f"    no grant gives it: {need.note}")
+        if need.command and not need.granted:
+            output.fact(f"    {need.command}")
+    if observed.command:
+        output.say("all that is not marked, as one grant:")
+        output.fact(f"  {observed.command}")
+    for what in observed.unknown:
+        output.say(f"not known: {what}", dim=True)
+
+
+def _offer_grants(
+    observed: observations.SourceObserved, needs: Sequence[observations.NeedRow]
+) -> None:
+    """Ask about each need, and grant those that the user agrees to."""
+    hosts, folders, secrets = set[str](), set[str](), set[str]()
+    for need in needs:
+        warning = f", which a server should not need ({need.warning})" if need.warning else ""
+        if output.confirm(f"grant the {need.kind} {need.name}{warning}?"):
+            hosts.update(need.hosts)
+            folders.update(need.folders)
+            secrets.update(need.secrets)
+    if not (hosts or folders or secrets):
+        output.say("nothing was granted")
+        return
+    row = ask(
+        grants.add_grant,
+        toolset_id=observed.toolset_id,
+        kind="server",
+        name=observed.server,
+        hosts=tuple(sorted(hosts)),
+        folders=tuple(sorted(folders)),
+        secrets=tuple(sorted(secrets)),
+    )
+    print_grant(row)
