@@ -222,6 +222,13 @@ class LockedPackages(_LockedProgram):
     )
     files: int = Field(0, description="Number of installed files.")
 
+    def same_packages(self, other: Self) -> bool:
+        """Return whether an installation of the other one has the same files."""
+        return all(
+            getattr(self, field) == getattr(other, field)
+            for field in ("kind", "requirements", "python", "packages")
+        )
+
     @property
     def definition(self) -> JsonObject:
         """What a reviewer compares: a line for each package."""

@@ -171,6 +171,33 @@ def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
 
 
 @npm_is_here
+@pytest.mark.parametrize("runner", ["npx", "uvx"])
+def test_packages_that_are_still_the_newest_are_not_installed_again(
+    registry: Registry, installer: Installer, runner: str
+) -> None:
+    lines: list[str] = []
+    said = McpServer(id="said", command=runner, args=("said",))
+    command = package_command(said)
+    assert command is not None
+    registry.node_server("1.0.0")
+    with_words(registry)
+    reporting = installer._replace(report=lines.append)
+    previous = cache.resolve(command, reporting)
+    assert any("installing" in line for line in lines)
+    lines.clear()
+
+    assert cache.resolve(command, reporting, previous) == previous
+    assert not any("installing" in line for line in lines)
+    # Another start file, as a pull can write it into the lock, is not that of the packages.
+    pulled = previous.model_copy(update={"program": "other"}).pinned()
+    assert cache.resolve(command, reporting, pulled) == previous
+
+    registry.node_server("1.1.0")
+    registry.wheel("words", "1.1", {"words.py": "WORD = 'two'\n"})
+    assert cache.resolve(command, reporting, previous).packages != previous.packages
+
+
+@npm_is_here
 def test_files_that_changed_in_the_cache_are_installed_again(
     registry: Registry, installer: Installer
 ) -> None:

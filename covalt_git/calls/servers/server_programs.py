@@ -57,7 +57,11 @@ def pin(
     command = package_command(server)
     if command is not None:
         check_server_grant(toolset, server)
-        return cache.resolve(command, _installer(toolset, server, report))
+        reading = toolset.locks.get(server.id)
+        lock = None if reading is None else reading.value
+        program = None if lock is None else lock.program
+        previous = program if isinstance(program, LockedPackages) else None
+        return cache.resolve(command, _installer(toolset, server, report), previous)
     path = _system_program(server)
     if path is None:
         return None

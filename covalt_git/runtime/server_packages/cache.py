@@ -51,15 +51,26 @@ def cache_folder() -> Path:
     return private_files.cache_folder() / "server-packages"
 
 
-def resolve(command: PackageCommand, installer: Installer) -> LockedPackages:
+def resolve(
+    command: PackageCommand, installer: Installer, previous: LockedPackages | None = None
+) -> LockedPackages:
     """Resolve a command to packages with their hashes, and install them; none of their code runs.
+
+    Packages that are still those of ``previous``, the result of the last time, are not installed again.
 
     Raises:
         CannotInstallError: if they cannot be resolved or installed.
         SandboxNeededError: as :meth:`Installer.run`.
     """
+    # The lock is a file that a pull can change: with another start file, it has no installation of this name.
+    if previous is not None and not _is_intact(_target(previous)):
+        previous = None
     with _new_folder(installer) as folder:
-        chosen: LockedPackages = _ECOSYSTEMS[command.ecosystem].resolve(command, installer, folder)
+        chosen: LockedPackages = _ECOSYSTEMS[command.ecosystem].resolve(
+            command, installer, folder, previous
+        )
+        if chosen is previous:
+            return chosen
         program = chosen.model_copy(update={"files": _count(folder)}).pinned()
         target = _target(program)
         with install_lock(target.with_suffix(".lock"), installer.report, installer.cancel):

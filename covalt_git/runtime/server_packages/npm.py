@@ -60,8 +60,12 @@ class _Settings(NamedTuple):
     files: tuple[Path, ...]
 
 
-def resolve(command: PackageCommand, installer: Installer, folder: Path) -> LockedPackages:
+def resolve(
+    command: PackageCommand, installer: Installer, folder: Path, previous: LockedPackages | None
+) -> LockedPackages:
     """Resolve the packages of a command, install them in ``folder``, and return them.
+
+    If they are those of ``previous``, which are installed, nothing is installed, and ``previous`` is returned.
 
     Raises:
         CannotInstallError: if npm fails, or a package does not come from a registry.
@@ -80,6 +84,8 @@ def resolve(command: PackageCommand, installer: Installer, folder: Path) -> Lock
         program="",
         packages=packages,
     )
+    if previous is not None and program.same_packages(previous):
+        return previous
     _install(program, installer, folder, settings)
     return program.model_copy(update={"program": _program(command, folder)})
 

@@ -44,8 +44,12 @@ class _Settings(NamedTuple):
     files: tuple[Path, ...]
 
 
-def resolve(command: PackageCommand, installer: Installer, folder: Path) -> LockedPackages:
+def resolve(
+    command: PackageCommand, installer: Installer, folder: Path, previous: LockedPackages | None
+) -> LockedPackages:
     """Resolve the packages of a command, install them in ``folder``, and return them.
+
+    If they are those of ``previous``, which are installed, nothing is installed, and ``previous`` is returned.
 
     Raises:
         CannotInstallError: if pip fails, or a package has no wheel for this Python.
@@ -88,6 +92,8 @@ def resolve(command: PackageCommand, installer: Installer, folder: Path) -> Lock
         program="",
         packages=dict(sorted(packages.items())),
     )
+    if previous is not None and program.same_packages(previous):
+        return previous
     _install(program, installer, folder, _with_files(settings, listed))
     return program.model_copy(update={"program": _program(command, folder)})
 
