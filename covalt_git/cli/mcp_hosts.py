@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.http_texts import escaped
-from covalt_git.formats.mcp_clients import mcp_configs, text_edit
+from covalt_git.formats.mcp_clients import config_writer, text_edit
 from covalt_git.formats.mcp_clients.host_files import INSTALLABLE, TOKEN_VARIABLE, config_path
-from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.formats.model import Part
 from covalt_git.system import atomic_write, programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.formats.mcp_clients.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -101,7 +101,7 @@ def _entry(host: Host, root: Path, server: Sequence[str] | str) -> JsonObject:
     reasons: dict[Loc, str] = {}
     is_url = isinstance(server, str)
     own = _served(server) if isinstance(server, str) else _started(host, root, server)
-    entry = mcp_configs.written_server(host, Part(own, used=reasons))
+    entry = config_writer.written_server(host, Part(own, used=reasons))
     why = next(filter(None, reasons.values()), None)
     if entry is None or why is not None:
         hint = "leave out --http, so that it starts the server" if is_url else "add it by hand"

@@ -1,49 +1,38 @@
-"""Conversion of a document: recognition, reading, writing, and a report of what is lost."""
+"""Conversion of a document whose format is known to another format, and the report of what became of each of its values.
+
+A value of the input is in the output, or is carried for a conversion back, or is lost with a reason: none vanishes silently.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import re
-import shlex
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.checks.effects import destroys
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import masked
-from covalt_git.errors import Problem, UnknownNameError, nearest_name
-from covalt_git.formats import carried, toolset_yaml
-from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_field
+from covalt_git.formats import carried, document_reader, toolset_yaml
+from covalt_git.formats.account import CONSUMED, account
 from covalt_git.formats.carried import Carried
-from covalt_git.formats.credentials.literal_credentials import replace_credentials
-from covalt_git.formats.documents import (
-    BadPartsError,
-    Document,
-    FormatError,
-    json_text,
-    refuse,
-    toml_text,
-)
-from covalt_git.formats.model import Format, Imported, Note, changed, pointer_text, with_values
-from covalt_git.formats.shapes import duplicates
-from covalt_git.formats.table import FORMATS, TOOLSET
+from covalt_git.formats.documents import Document, FormatError, json_text, toml_text
+from covalt_git.formats.model import Format, Imported, Note, pointer_text
+from covalt_git.formats.recognition import names_of_formats
+from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values import canonical_json
-from covalt_git.json_values.json_schema import value_problems
-from covalt_git.manifests.skills import SKILL, SKILLS, names_of_skills, skill_path
-from covalt_git.templating.references import references
+from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _MAX_SHOWN: Final = 200
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,10 +42,6 @@ class LostValue:
     pointer: str
     value: str
     reason: str
-
-
-class AmbiguousFormatError(FormatError):
-    """A document that has another meaning in some of the formats that it can have."""
 
 
 class Conversion(NamedTuple):
@@ -78,262 +63,6 @@ class Conversion(NamedTuple):
     executable: frozenset[str] = frozenset()
 
 
-def find_format(name: str, *, writes: bool = False) -> Format:
-    """Return the format with a name.
-
-    Raises:
-        UnknownNameError: with the most similar name, or else all formats that can be read (``writes``: written).
-    """
-    for item in FORMATS:
-        if item.name == name:
-            return item
-    names = _names(writes=writes)
-    error = UnknownNameError("format", name, names, list_with="covalt-git formats")
-    # With the usual bound, `nonsense` is similar to `opencode`.
-    if nearest_name(name, names, cutoff=0.6) is None:
-        error.hint = f"use one of: {', '.join(names)}"
-    raise error
-
-
-def _names(*, writes: bool = False) -> list[str]:
-    return [
-        candidate.name for candidate in FORMATS if (candidate.write if writes else candidate.read)
-    ]
-
-
-def recognize(document: Document, name: str | None = None) -> Format:
-    """Return the format of a document, from its content, or the format with this name.
-
-    If several formats match, the name of the file decides.  Formats of clients that make the same toolset of it are one.
-
-    Raises:
-        FormatError: if no format matches, or several do, or the document has not the syntax of the named format.
-    """
-    if name is not None:
-        return _named(document, find_format(name))
-    formats = [
-        candidate
-        for candidate in FORMATS
-        if candidate.read
-        and candidate.kind in (document.kind, "folder")
-        and candidate.recognize(document)
-    ]
-    path = document.path
-    # Files of several clients look alike; the content must fit first, because names can be of anything.
-    named = [candidate for candidate in formats if f"/{path}".endswith(f"/{candidate.file_name}")]
-    last = path.rstrip("/").rpartition("/")[2]
-    named = named or [item for item in formats if item.file_name.rpartition("/")[2] == last]
-    if len(formats) > 1 and len(named) == 1:
-        formats = named
-    # A user cannot choose between formats that make no difference for this file.
-    if len(formats) == 1 or _is_same_in_all(document, formats):
-        return formats[0]
-    if formats:
-        names = ", ".join(candidate.name for candidate in formats)
-        hint = f"add --from, with one of: {names}"
-        raise AmbiguousFormatError(f"{path!r} can be any of: {names}", hint=hint)
-    parents = {
-        item.rpartition("/")[0].rpartition("/")[0]
-        for item in document.files
-        if item.endswith(f"/{SKILL}")
-    }
-    if document.kind == "folder" and len(parents) == 1:
-        folder = f"{path.rstrip('/')}/{min(parents)}"
-        message = f"{path!r} has no tools; the skills in it are below {folder!r}"
-        raise FormatError(message, hint=f"convert that folder: {shlex.quote(folder)}")
-    for candidate in FORMATS:
-        if candidate.read is None and candidate.recognize(document):
-            _named(document, candidate)
-    hint = f"add --from, with one of: {', '.join(_names())}"
-    raise FormatError(f"the format of {path!r} is not known", hint=hint)
-
-
-def _is_same_in_all(document: Document, formats: list[Format]) -> bool:
-    """Return whether a client's file means the same in all formats that it can have."""
-    meanings = []
-    for candidate in formats:
-        imported = Imported()
-        problems = value_problems(candidate.schema, document.value)
-        if candidate.is_host_config and candidate.read and not problems:
-            candidate.read(document, imported)
-        meaning = [{**toolset, "extensions": None} for toolset in imported.toolsets]
-        meanings.append((candidate.is_host_config, len(problems), meaning))
-    return (
-        bool(formats)
-        and formats[0].is_host_config
-        and all(meaning == meanings[0] for meaning in meanings)
-    )
-
-
-def _named(document: Document, named: Format) -> Format:
-    """Return a format if the document can have it; JSON and YAML can replace each other, and a folder."""
-    if named.read is None:
-        hint = named.other_source or f"use one of: {', '.join(_names())}"
-        message = f"covalt-git writes the format {named.name!r}, but does not read it"
-        raise FormatError(message, hint=hint)
-    key, other = named.other_form or ("", "")
-    if key and isinstance(document.value, dict) and isinstance(document.value.get(key), dict):
-        return find_format(other)
-    is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
-    if document.kind != named.kind and not is_other:
-        message = f"{document.path!r} is {document.kind}, but {named.title} is {named.kind}"
-        raise FormatError(message)
-    return named
-
-
-def read(document: Document, source: Format, *, skip_bad: bool = False) -> DocumentReading:
-    """Read a document; with ``skip_bad``, without its wrong parts.
-
-    Raises:
-        BadPartsError: if some of several parts are wrong.
-        FormatError: with all problems of the document.
-    """
-    assert source.read is not None
-    # Before any reader: what has not been read cannot be in the output, the report or an error.
-    value, notes = replace_credentials(document.value)
-    value, corrected = source.correct(value)
-    clean = replace(document, value=value)
-    problems = value_problems(source.schema, value) if source.schema else []
-    if not problems:
-        problems = [item for path in source.unique for item in duplicates(value, path)]
-    problems += source.check(value)
-    elsewhere = source.elsewhere(value)
-    if problems or elsewhere:
-        places = {loc: document.problem(loc, masked(message)) for loc, message in problems}
-        clean = _without_parts(clean, source, places, elsewhere, skip_bad=skip_bad)
-    earlier = [*notes, *corrected]
-    imported = Imported(notes=[*earlier])
-    source.read(clean, imported)
-    if elsewhere and isinstance(_at(clean.value, source.parts or ()), dict):
-        left = {(*(source.parts or ()), name): why for name, why in elsewhere.items()}
-        imported.lost |= {loc: _left_out(document.problem(loc, why)) for loc, why in left.items()}
-    own = imported.notes[len(earlier) :]
-    imported.notes = [*earlier, *(note._replace(loc=clean.written_loc(note.loc)) for note in own)]
-    for manifest in imported.toolsets:
-        _declare_secrets(manifest)
-    if source.write is None or source.kind == "folder":
-        reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
-        return reading if source.write else reading._replace(carried=_rest(reading))
-    edits = _edits(clean, source, imported, {note.secret for note in notes})
-    return DocumentReading(source, clean, imported, edits, is_complete=True)
-
-
-def _edits(document: Document, source: Format, imported: Imported, secrets: set[str]) -> Carried:
-    """Return what turns the document that is written of the toolsets into the original one.
-
-    A reference to one of the ``secrets``, which replace credentials, has the form of ``toolset.yaml``: carried, it would
-    come back in place of the form that the format has, and its program would take it for the value.
-    """
-    assert source.read is not None
-    assert source.write is not None
-    if not secrets:
-        return carried.difference(document.value, source.write(imported.parts({}), imported))
-    value = changed(document.value, lambda text: _REFERENCE.sub(partial(_as_word, secrets), text))
-    without = Imported()
-    source.read(replace(document, value=value), without)
-    edits = carried.difference(value, source.write(without.parts({}), without))
-    plain = source.write(imported.parts({}), imported)
-    restored, _ = carried.restore(copy.deepcopy(plain), edits)
-    completed = source.complete(restored, plain, secrets)
-    if completed is restored:
-        return edits
-    more = carried.difference(completed, plain)
-    more.places |= edits.places
-    return more
-
-
-def _as_word(secrets: set[str], reference: re.Match[str]) -> str:
-    return reference[1] if reference[1] in secrets else reference[0]
-
-
-def _without_parts(
-    document: Document,
-    source: Format,
-    problems: dict[Loc, Problem],
-    elsewhere: Mapping[str | int, str],
-    *,
-    skip_bad: bool,
-) -> Document:
-    """Return a document without the parts that have problems.
-
-    Those of ``elsewhere`` are not wrong: an object keeps them, for a conversion back, and a list, whose items have no
-    names, does not.
-
-    Raises:
-        BadPartsError: if the caller does not skip the parts with problems.
-        FormatError: if a problem is in no part, or all parts would be left out.
-    """
-    path = source.parts or ()
-    own = {name: document.problem((*path, name), masked(why)) for name, why in elsewhere.items()}
-    is_part = {loc: source.parts is not None and loc[: len(path)] == path and len(loc) > len(path) for loc in problems}  # fmt: skip
-    # The schema is that of the other parts.
-    problems = {
-        loc: problem
-        for loc, problem in problems.items()
-        if not (is_part[loc] and loc[len(path)] in own)
-    }
-    if not all(is_part[loc] for loc in problems):
-        raise refuse(document.path, problems.values())
-    names = {loc[len(path)] for loc in problems}
-    parts: JsonObject | list[Any] = _at(document.value, path)
-    # Without any part, the output would be empty, and look like a success.
-    if len(names) + len(own) == len(parts):
-        raise refuse(document.path, [*problems.values(), *own.values()])
-    left = {loc[len(path)]: problem for loc, problem in problems.items()}
-    left |= own if isinstance(parts, list) else {}
-    pointers = {name: pointer_text((*path, name)) for name in left}
-    # One wrong server must not stop the others, but the user decides whether it is left out.
-    if names and not skip_bad:
-        bad = [pointers[name] for name in names]
-        raise BadPartsError(document.path, bad, problems.values())
-    rest: Any
-    positions: dict[Loc, list[int]] = {}
-    if isinstance(parts, list):
-        places_left = [at for at in range(len(parts)) if at not in pointers]
-        rest = [parts[at] for at in places_left]
-        positions[path] = places_left
-    else:
-        rest = {name: item for name, item in parts.items() if name not in pointers}
-    reasons = {pointers[name]: _left_out(problem) for name, problem in left.items()}
-    value = with_values(document.value, {path: rest})
-    left_out = {**document.left_out, **reasons}
-    return replace(document, value=value, left_out=left_out, positions=positions)
-
-
-def _left_out(problem: Problem) -> str:
-    return f"left out: {problem.line}:{problem.col} {problem.message}"
-
-
-def _rest(reading: DocumentReading) -> Carried:
-    """Return the values that a format without a writer has beside its tools, such as links and descriptions."""
-    rest = Carried()
-    value, toolsets = reading.document.value, reading.imported.toolsets
-    fates = account(reading, {(at,): CONSUMED for at in range(len(toolsets))}, TOOLSET)
-    # Not the document itself, which is empty.
-    left = (
-        [loc for loc, why in fates.items() if loc and why == no_field(TOOLSET)] if toolsets else []
-    )
-    above = {loc[:end] for loc in fates.keys() - {*left} for end in range(len(loc) + 1)}
-    for loc in left:
-        end = next(end for end in range(1, len(loc) + 1) if loc[:end] not in above)
-        rest.places.add(loc[:end])
-        rest.values[pointer_text(loc[:end])] = _at(value, loc[:end])
-    return rest
-
-
-def _declare_secrets(manifest: JsonObject) -> None:
-    """Add the names of all references to the toolset's ``secrets``, except for a server's variables of the environment."""
-    values = [manifest.get(key) for key in ("sources", "auth")]
-    values += [tool.get("http") for tool in manifest.get("tools", ())]
-    declared = manifest.get("secrets", [])
-    names = {item.name for _, item in references(values)}
-    servers = references(manifest.get("mcp_servers"))
-    names |= {item.name for _, item in servers if item.place != "env"}
-    names = names.difference(declared)
-    if names:
-        manifest["secrets"] = [*declared, *sorted(names)]
-
-
 def convert(
     document: Document,
     source: Format,
@@ -351,9 +80,9 @@ def convert(
         FormatError: with all problems of the document, or if the output would be too large.
     """
     if target.write is None:
-        hint = f"use one of: {', '.join(_names(writes=True))}"
+        hint = f"use one of: {', '.join(names_of_formats(writes=True))}"
         raise FormatError(f"covalt-git reads {target.title}, but does not write it", hint=hint)
-    reading = read(document, source, skip_bad=skip_bad)
+    reading = document_reader.read(document, source, skip_bad=skip_bad)
     imported = reading.imported
     imported.output = output
     if target is TOOLSET:
@@ -479,15 +208,9 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
 
 
 def _loss(document: Document, loc: Loc, reason: str) -> LostValue:
-    value = _at(document.value, loc)
+    value = document_reader.value_at(document.value, loc)
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
     return LostValue(pointer_text(document.written_loc(loc)), shown, reason)
-
-
-def _at(value: Any, loc: Loc) -> Any:
-    for part in loc:
-        value = value[part]
-    return value
 
 
 def _lost_files(imported: Imported, target: Format, *, is_bundle: bool) -> list[LostValue]:

@@ -14,7 +14,7 @@ from covalt_git import cli as main
 from covalt_git.cli.mcp_hosts import BY_NAME
 from covalt_git.formats.documents import parse
 from covalt_git.formats.mcp_clients.host_files import config_path
-from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.serving.server_registry import register
 from tests.mcp_client import make_project
 from tests.trusting import use_config

@@ -9,7 +9,7 @@ import pytest
 
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import unpack
-from covalt_git.formats import conversion
+from covalt_git.formats import conversion, document_reader, recognition
 from covalt_git.formats.account import DocumentReading
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.model import Format, leaves, pointer_text
@@ -30,14 +30,14 @@ def documents_of(name: str) -> list[Path]:
 
 def reading(content: bytes, source: Format, path: str = "input.json") -> DocumentReading:
     document = parse(content, path)
-    return conversion.read(document, conversion.recognize(document, source.name))
+    return document_reader.read(document, recognition.recognize(document, source.name))
 
 
 def converted(
     content: bytes, source: Format, target: Format, path: str = "input.json"
 ) -> conversion.Conversion:
     document = parse(content, path)
-    return conversion.convert(document, conversion.recognize(document, source.name), target)
+    return conversion.convert(document, recognition.recognize(document, source.name), target)
 
 
 def check_account(done: conversion.Conversion, value: Any) -> None:

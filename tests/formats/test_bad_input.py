@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.model import with_values
 from tests.formats import laws
 
@@ -33,8 +33,8 @@ def test_all_problems_have_a_place(name: str) -> None:
 
 def convert(content: bytes, path: str, source: str | None) -> None:
     document = documents.parse(content, path)
-    found = conversion.recognize(document, source)
-    conversion.convert(document, found, conversion.find_format("toolset"))
+    found = recognition.recognize(document, source)
+    conversion.convert(document, found, recognition.find_format("toolset"))
 
 
 def test_deep_values_are_refused() -> None:
@@ -61,7 +61,7 @@ def test_extensions_of_another_form_are_reported_as_one_value(stored: str) -> No
     text += f"extensions: {{vscode: {stored}, cjson: {{set: {{/a: 1, /b: 2}}}}}}\n"
     document = documents.parse(text.encode(), "toolset.yaml")
     done = conversion.convert(
-        document, conversion.find_format("toolset"), conversion.find_format("vscode")
+        document, recognition.find_format("toolset"), recognition.find_format("vscode")
     )
     lost = [one.pointer for one in done.lost if one.pointer.startswith("/extensions")]
 
@@ -112,7 +112,7 @@ def place_of_each_kind(document: Any) -> list[tuple[str | int, ...]]:
 def test_a_value_of_another_kind_at_any_place_is_converted_or_refused(
     path: str, places_of: Callable[[Any], Iterable[tuple[str | int, ...]]]
 ) -> None:
-    source = conversion.find_format(path.partition("/")[0])
+    source = recognition.find_format(path.partition("/")[0])
     document = DOCUMENTS[path]
 
     for loc, value in product(places_of(document), OF_ANOTHER_KIND):
@@ -121,7 +121,7 @@ def test_a_value_of_another_kind_at_any_place_is_converted_or_refused(
             parsed = documents.parse(changed, "input.json")
             conversion.convert(
                 parsed,
-                conversion.recognize(parsed, source.name),
-                conversion.find_format("toolset"),
+                recognition.recognize(parsed, source.name),
+                recognition.find_format("toolset"),
                 skip_bad=True,
             )

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from covalt_git.formats import conversion
+from covalt_git.formats import recognition
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
-CJSON = conversion.find_format("cjson")
+CJSON = recognition.find_format("cjson")
 
 
 def toolsets_of(name: str) -> list[Any]:
@@ -105,5 +105,5 @@ def test_a_written_document_has_its_schema_and_media_type_and_is_recognized() ->
     assert written["mediaType"] == "application/vnd.cjson-toolsets+json"
     only_media_type = {"schema": "mine", "mediaType": written["mediaType"]}
     for document in (written, only_media_type):
-        found = conversion.recognize(parse(laws.as_json(document), "input.json"))
+        found = recognition.recognize(parse(laws.as_json(document), "input.json"))
         assert found is CJSON

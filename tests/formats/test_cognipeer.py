@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.formats import conversion
+from covalt_git.formats import recognition
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import TOOLSET
 from covalt_git.http_tools.request import RequestBuilder
@@ -11,7 +11,7 @@ from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.templating.references import Reference
 from tests.formats import laws
 
-COGNIPEER = conversion.find_format("cognipeer")
+COGNIPEER = recognition.find_format("cognipeer")
 DEPTHS = (laws.FIXTURES / "cognipeer" / "depths.json").read_bytes()
 
 

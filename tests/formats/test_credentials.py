@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion
+from covalt_git.formats import conversion, recognition
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.table import TOOLSET
@@ -43,7 +43,7 @@ def test_other_values_stay(name: str) -> None:
 def test_no_output_has_the_credential(name: str) -> None:
     text = json.dumps(with_canary(CASES["documents"][name]))
     document = parse(text.encode(), "input.json")
-    source = conversion.recognize(document, name)
+    source = recognition.recognize(document, name)
     for target in laws.WRITABLE:
         try:
             done = conversion.convert(document, source, target)
@@ -114,7 +114,7 @@ def test_a_note_names_a_secret_only_if_the_output_refers_to_it() -> None:
         (json.dumps(servers).encode(), "mcp-server-json", "server.json", "SD"),
         (sources + tools, "genai-toolbox", "tools.yaml", ""),
     ):
-        result = laws.converted(content, conversion.find_format(name), TOOLSET, path)
+        result = laws.converted(content, recognition.find_format(name), TOOLSET, path)
         (note,) = [item for item in result.notes if "credential" in item.message]
         assert note.secret == secret
         assert ("no tool or server of the output needs it" in note.message) == (not secret)

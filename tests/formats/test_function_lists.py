@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents, function_lists
+from covalt_git.formats import conversion, documents, function_lists, recognition
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
 from tests.examples import examples
@@ -18,11 +18,11 @@ from tests.formats.test_round_trips import REAL, as_tools
 RULES: dict[str, Any] = yaml.load(
     Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
-TOOLS = conversion.find_format("mcp-tools")
+TOOLS = recognition.find_format("mcp-tools")
 
 
 def functions_of(content: bytes, provider: str) -> Any:
-    done = laws.converted(content, TOOLS, conversion.find_format(provider))
+    done = laws.converted(content, TOOLS, recognition.find_format(provider))
     (text,) = done.files.values()
     return json.loads(text)
 
@@ -65,7 +65,7 @@ def test_python_tools_have_the_schema_of_their_source() -> None:
     }
     document = folder_document("text-kit", files)
     done = conversion.convert(
-        document, conversion.find_format("toolset"), conversion.find_format("anthropic")
+        document, recognition.find_format("toolset"), recognition.find_format("anthropic")
     )
     tools = json.loads(next(iter(done.files.values())))
 
@@ -79,7 +79,7 @@ def test_a_schema_that_may_not_be_what_calls_check_is_noted() -> None:
     document = folder_document("hello", {path: (folder / path).read_bytes() for path in paths})
 
     def notes(target: str) -> str:
-        formats = (conversion.find_format(name) for name in ("toolset", target))
+        formats = (recognition.find_format(name) for name in ("toolset", target))
         return str(conversion.convert(document, *formats).notes)
 
     assert "tools[greet]" in notes("anthropic")
@@ -91,7 +91,7 @@ def test_what_a_provider_does_not_support_is_reported() -> None:
     content = (laws.FIXTURES / "mcp-tools" / "tools.json").read_bytes()
     lost = {
         one.pointer: one.reason
-        for one in laws.converted(content, TOOLS, conversion.find_format("gemini")).lost
+        for one in laws.converted(content, TOOLS, recognition.find_format("gemini")).lost
     }
 
     assert "exclusiveMinimum" in lost["/tools/0/inputSchema/properties/size/exclusiveMinimum"]
@@ -106,7 +106,7 @@ def test_an_argument_whose_name_anthropic_rejects_is_left_out_and_reported() -> 
         "required": ["filter[id]", "size"],
     }
     content = laws.as_json({"tools": [{"name": "a", "inputSchema": schema}]})
-    done = laws.converted(content, TOOLS, conversion.find_format("anthropic"))
+    done = laws.converted(content, TOOLS, recognition.find_format("anthropic"))
     (tool,) = json.loads(next(iter(done.files.values())))
 
     assert [*tool["input_schema"]["properties"]] == ["size"]
@@ -192,7 +192,7 @@ def test_what_is_lost_of_a_definition_is_reported_at_its_place() -> None:
     }
     content = laws.as_json({"tools": [{"name": "x", "inputSchema": inputs}]})
 
-    done = laws.converted(content, TOOLS, conversion.find_format("gemini"))
+    done = laws.converted(content, TOOLS, recognition.find_format("gemini"))
 
     ((function,),) = [one["functionDeclarations"] for one in json.loads(done.files["gemini.json"])]
     assert function["parameters"]["properties"]["a"]["properties"] == {
@@ -218,10 +218,10 @@ tools:
     examples: [{description: D, args: {a: 1, b: {c: 2}}}, {args: {}}]
 """
     document = folder_document("a", {"toolset.yaml": text.encode(), "tools/a.py": b"def x(): ..."})
-    source = conversion.find_format("toolset")
+    source = recognition.find_format("toolset")
 
     for target in ("gemini", "openai"):
-        done = conversion.convert(document, source, conversion.find_format(target))
+        done = conversion.convert(document, source, recognition.find_format(target))
         lost = [one.pointer for one in done.lost if "examples" in one.pointer]
         assert lost == ["/tools/0/examples/0", "/tools/0/examples/1"]
 
@@ -231,10 +231,10 @@ def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:
         "toolset.yaml": b'id: a\nname: A\nversion: "1"\ntools: [{id: x, entrypoint: "tools.a:x"}]\n',
         "tools/a.py": b"from typing import Any\n\n\ndef x(value: Any) -> None:\n    pass\n",
     }
-    gemini = conversion.find_format("gemini")
+    gemini = recognition.find_format("gemini")
 
     done = conversion.convert(
-        folder_document("a", files), conversion.find_format("toolset"), gemini
+        folder_document("a", files), recognition.find_format("toolset"), gemini
     )
 
     lost = {one.pointer: one.reason for one in done.lost}
@@ -244,12 +244,12 @@ def test_what_is_lost_of_a_schema_from_source_is_reported() -> None:
 @pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic", "gemini"])
 def test_a_function_list_is_known_and_only_written(provider: str) -> None:
     content = b'{"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}'
-    source, target = map(conversion.find_format, ("mcp-tools", provider))
+    source, target = map(recognition.find_format, ("mcp-tools", provider))
     (written,) = laws.converted(content, source, target).files.values()
     document = documents.parse(written, "functions.json")
     for name in (None, provider):
         with pytest.raises(CovaltError, match=f"writes the format '{provider}', but does not read"):
-            conversion.recognize(document, name)
+            recognition.recognize(document, name)
 
 
 def test_the_reason_of_a_lost_keyword_says_whether_gemini_has_it() -> None:
@@ -257,7 +257,7 @@ def test_the_reason_of_a_lost_keyword_says_whether_gemini_has_it() -> None:
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": limits}}
     schema |= {"type": "object"}
     content = laws.as_json({"tools": [{"name": "a", "inputSchema": schema}]})
-    lost = laws.converted(content, TOOLS, conversion.find_format("gemini")).lost
+    lost = laws.converted(content, TOOLS, recognition.find_format("gemini")).lost
     reasons = {loss.pointer.rpartition("/")[2]: loss.reason for loss in lost}
 
     assert reasons["$schema"] == "schemas of Gemini have no $schema"

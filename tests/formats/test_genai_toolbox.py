@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import document_reader, documents, recognition
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
@@ -12,7 +12,7 @@ CONTENT = (laws.FIXTURES / "genai-toolbox/documents.yaml").read_bytes()
 
 
 def test_a_file_with_a_document_for_each_tool_is_read_with_bodies_and_schemas() -> None:
-    done = laws.converted(CONTENT, conversion.find_format("genai-toolbox"), TOOLSET, "tools.yaml")
+    done = laws.converted(CONTENT, recognition.find_format("genai-toolbox"), TOOLSET, "tools.yaml")
     report, levels, listed = yaml.safe_load(done.files["toolset.yaml"])["tools"]
 
     assert report["http"]["query"] == {"units": "metric"}
@@ -42,7 +42,7 @@ def test_problems_of_several_documents_have_their_lines() -> None:
     text = "kind: sources\nname: a\ntype: http\n---\nkind: tools\nname: b\ntype: http\npath: 5\n"
     document = documents.parse(text.encode(), "tools.yaml")
     with pytest.raises(CovaltError) as caught:
-        conversion.read(document, conversion.recognize(document))
+        document_reader.read(document, recognition.recognize(document))
     assert [(one.line, one.code) for one in caught.value.problems] == [(8, "CG203")]
 
 
@@ -50,6 +50,6 @@ def test_a_file_with_one_tool_is_recognized() -> None:
     text = "kind: tools\nname: b\ntype: postgres-sql\nqueryParams: ${PARAMS}\n"
     document = documents.parse(text.encode(), "tools.yaml")
 
-    found = conversion.recognize(document)
+    found = recognition.recognize(document)
     assert found.name == "genai-toolbox"
-    assert list(conversion.read(document, found).imported.lost) == [()]  # no problem
+    assert list(document_reader.read(document, found).imported.lost) == [()]  # no problem

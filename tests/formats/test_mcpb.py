@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from covalt_git.bundles.archive_reader import unpack
-from covalt_git.formats import conversion
+from covalt_git.formats import recognition
 from covalt_git.formats.table import TOOLSET
 from covalt_git.installs.pending_imports import Bundle
 from covalt_git.operations.formats.conversions import converted_upload
@@ -148,7 +148,7 @@ def test_an_uploaded_or_downloaded_bundle_is_converted(folder: Path) -> None:
 )
 def test_a_manifest_without_a_command_has_that_of_its_type(kind: str, words: list[str]) -> None:
     value = {**MANIFEST, "server": {"type": kind, "entry_point": "a.js"}}
-    mcpb = conversion.find_format("mcpb")
+    mcpb = recognition.find_format("mcpb")
     done = laws.converted(laws.as_json(value), mcpb, TOOLSET, "manifest.json")
     (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
 
@@ -186,7 +186,7 @@ def test_files_that_a_manifest_alone_does_not_have_are_noted(
     server: dict[str, Any], missing: list[str]
 ) -> None:
     content = laws.as_json({**MANIFEST, "server": server})
-    done = laws.converted(content, conversion.find_format("mcpb"), TOOLSET, "manifest.json")
+    done = laws.converted(content, recognition.find_format("mcpb"), TOOLSET, "manifest.json")
     notes = [note.message for note in done.notes if note.pointer == "/server"]
 
     assert [message.partition(":")[0] for message in notes] == [

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.model import Format
 from covalt_git.formats.table import FORMATS, TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.formats import laws
 from tests.toolsets.test_reading_touches_nothing import started, watched
 
-CJSON = conversion.find_format("cjson")
+CJSON = recognition.find_format("cjson")
 
 EVERY = [(one, path) for one in laws.BOTH_WAYS for path in laws.documents_of(one.name)]
 REAL = laws.REPOSITORY.parent / "shared/data"
@@ -161,7 +161,7 @@ def test_an_edited_document_comes_back_as_it_was(source: Format, data: st.DataOb
 @settings(max_examples=examples(30))
 @given(data=st.data())
 def test_every_value_is_consumed_carried_or_lost(name: str, data: st.DataObject) -> None:
-    accepted(laws.check_all_targets, data, conversion.find_format(name))
+    accepted(laws.check_all_targets, data, recognition.find_format(name))
 
 
 @pytest.mark.parametrize(("source", "path"), EVERY, ids=lambda one: getattr(one, "name", str(one)))
@@ -211,13 +211,13 @@ def test_real_documents_come_back_as_they_were(name: str, pattern: str, least: i
     if not paths:
         pytest.skip("the documents are not on this machine")
     for path in paths:
-        laws.check_identity(path.read_bytes(), conversion.find_format(name), path.name)
-        laws.check_all_targets(path.read_bytes(), conversion.find_format(name), path.name)
+        laws.check_identity(path.read_bytes(), recognition.find_format(name), path.name)
+        laws.check_all_targets(path.read_bytes(), recognition.find_format(name), path.name)
     assert len(paths) >= least
 
 
 def test_tools_of_databases_are_reported() -> None:
-    source = conversion.find_format("genai-toolbox")
+    source = recognition.find_format("genai-toolbox")
     for path in REAL.glob("manifests/genai-toolbox/*.tools.yaml"):
         done = laws.reading(path.read_bytes(), source, path.name)
         tools = done.document.value["tools"]
@@ -238,4 +238,4 @@ def test_written_cjson_matches_its_published_schema(name: str, data: st.DataObje
         (text,) = laws.converted(content, source, CJSON, path).files.values()
         assert json_schema.value_problems(published, json.loads(text)) == []
 
-    accepted(check, data, conversion.find_format(name))
+    accepted(check, data, recognition.find_format(name))

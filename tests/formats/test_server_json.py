@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from covalt_git.formats import conversion
+from covalt_git.formats import recognition
 from covalt_git.formats.conversion import Conversion
 from covalt_git.formats.documents import parse
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
-SERVER_JSON = conversion.find_format("mcp-server-json")
+SERVER_JSON = recognition.find_format("mcp-server-json")
 
 
 def converted(name: str) -> tuple[dict[str, Any], Conversion]:
@@ -121,7 +121,7 @@ def test_each_server_of_an_answer_of_the_registry_becomes_a_toolset() -> None:
     two = {"server": {"name": "example/two", "remotes": [{"type": "streamable-http", "url": url}]}}
     for answer in (one, {"servers": [one, two], "metadata": {"count": 2}}):
         content = json.dumps(answer).encode()
-        assert conversion.recognize(parse(content, "input.json")) == SERVER_JSON
+        assert recognition.recognize(parse(content, "input.json")) == SERVER_JSON
         done = laws.converted(content, SERVER_JSON, TOOLSET)
         paths = sorted(done.files)
         servers = [yaml.safe_load(done.files[path])["mcp_servers"] for path in paths]

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion
+from covalt_git.formats import conversion, recognition
 from covalt_git.formats.documents import BadPartsError
 from covalt_git.formats.table import TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
 from tests.formats import laws
 
-SKILLS = conversion.find_format("skills")
+SKILLS = recognition.find_format("skills")
 
 HEADER = "---\nname: {name}\ndescription: What {name} does.\nallowed-tools: Read\n---\n"
 ONE = HEADER.format(name="pdf-tools").encode() + b"# PDF\n"
@@ -23,7 +23,7 @@ REAL = sorted((laws.REPOSITORY.parent / "shared/data/manifests/skills").glob("*.
 def through_toolset(files: dict[str, bytes]) -> tuple[conversion.Conversion, dict[str, bytes]]:
     """Return the conversion to a toolset, and the skills that come back from it."""
     document = folder_document("mine", files)
-    source = conversion.recognize(document)
+    source = recognition.recognize(document)
     assert source is SKILLS
     stored = conversion.convert(document, source, TOOLSET)
     laws.check_account(stored, document.value)
@@ -60,14 +60,14 @@ def test_a_folder_above_skills_names_their_folder() -> None:
         "mine", {"skills/pdf-tools/SKILL.md": ONE, "skills/mail/SKILL.md": TWO}
     )
     with pytest.raises(CovaltError, match="below 'mine/skills'") as caught:
-        conversion.recognize(document)
+        recognition.recognize(document)
     assert caught.value.hint == "convert that folder: mine/skills"
 
 
 def test_a_format_without_skills_reports_them() -> None:
     stored, _ = through_toolset({"mail/SKILL.md": TWO})
     folder = folder_document("t", stored.files)
-    done = conversion.convert(folder, TOOLSET, conversion.find_format("cjson"))
+    done = conversion.convert(folder, TOOLSET, recognition.find_format("cjson"))
 
     assert "/skills~1mail~1SKILL.md" in [one.pointer for one in done.lost]
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import assume, given
 
 from covalt_git import yaml_text
-from covalt_git.formats import conversion
+from covalt_git.formats import conversion, recognition
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
 from tests.formats import laws
 from tests.formats.test_round_trips import as_tools
 
-TOOLS = conversion.find_format("mcp-tools")
-LOCK = conversion.find_format("tool-lock")
+TOOLS = recognition.find_format("mcp-tools")
+LOCK = recognition.find_format("tool-lock")
 
 
 def lock_of(content: bytes) -> tuple[conversion.Conversion, ToolLock]:

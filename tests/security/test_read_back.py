@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents
+from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.manifests.state_files import read_lock, read_state, write_lock, write_state
@@ -61,7 +61,7 @@ def test_a_lock_is_read_back(tmp_path: Path, name: str, text: str, value: Any) -
 def test_a_conversion_says_which_text_validate_refuses(character: str) -> None:
     servers = {"a": {"command": "c", "args": ["x", f"b{character}"]}}
     document = documents.parse(json.dumps({"mcpServers": servers}).encode(), "input.json")
-    done = conversion.convert(document, conversion.find_format("claude-desktop"), TOOLSET)
+    done = conversion.convert(document, recognition.find_format("claude-desktop"), TOOLSET)
     (note,) = done.notes
     assert note.pointer == "/mcp_servers/0/args/1"
     assert "validate refuses" in note.message
@@ -76,7 +76,7 @@ def test_a_converted_toolset_is_valid_or_its_texts_are_named(
     given_document = {"mcpServers": {name + more: server}}
     try:
         document = documents.parse(json.dumps(given_document).encode(), "input.json")
-        done = conversion.convert(document, conversion.find_format("claude-desktop"), TOOLSET)
+        done = conversion.convert(document, recognition.find_format("claude-desktop"), TOOLSET)
     except CovaltError:
         return
     manifest = done.files["toolset.yaml"]

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.mcp_clients.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.json_values import JsonObject
 
 Scope = Literal["project", "user"]

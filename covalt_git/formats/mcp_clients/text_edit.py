@@ -18,7 +18,7 @@ from covalt_git.json_values.difference import same
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.formats.mcp_clients.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.json_values import JsonObject
 
 _TABLE = re.compile(r"\s*\[\[?(?P<path>[^\[\]]+)\]\]?\s*(?:#.*)?$")

@@ -14,7 +14,7 @@ from pydantic import Field
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.formats import conversion, documents, mcpb
+from covalt_git.formats import conversion, documents, mcpb, recognition
 from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.table import FORMATS
@@ -168,12 +168,12 @@ def convert_document(_context: Context, request: ConvertSent) -> Converted:
 @operation(changes=True, local=True)
 def convert_file(_context: Context, request: ConvertFile) -> Converted:
     """Convert a file or folder, as convert_document does, and write the result if it has a place."""
-    target = conversion.find_format(request.target_format, writes=True)
+    target = recognition.find_format(request.target_format, writes=True)
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
     document = document_at(request.path, skip_bad=request.skip_bad)
-    source = conversion.recognize(document, request.source_format)
+    source = recognition.recognize(document, request.source_format)
     name = output.stem if output else ""
     result = conversion.convert(document, source, target, output=name, skip_bad=request.skip_bad)
     if output is None or (request.strict and result.lost):
@@ -232,8 +232,8 @@ def _packed(result: Conversion) -> bytes:
 
 
 def _convert(document: Document, source: str | None, target: str) -> Conversion:
-    target_format = conversion.find_format(target, writes=True)
-    return conversion.convert(document, conversion.recognize(document, source), target_format)
+    target_format = recognition.find_format(target, writes=True)
+    return conversion.convert(document, recognition.recognize(document, source), target_format)
 
 
 def document_at(path: Path, *, skip_bad: bool = False) -> Document:

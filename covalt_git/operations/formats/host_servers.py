@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.formats import conversion
-from covalt_git.formats.conversion import AmbiguousFormatError, LostValue
+from covalt_git.formats import recognition
+from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.mcp_clients import host_files
 from covalt_git.formats.mcp_clients.host_files import HostFileRow
-from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
+from covalt_git.formats.mcp_clients.hosts import HOSTS
+from covalt_git.formats.recognition import AmbiguousFormatError
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import DocumentBundle, bundle_of, document_at
@@ -21,7 +22,7 @@ from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.mcp_clients.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.hosts import Host
 
 _HOST = "The host, such as claude-code; null: recognized from the content."
 
@@ -168,7 +169,7 @@ def _document(context: Context, path: Path, name: str | None) -> tuple[Document,
         raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
     document = host_files.with_local_servers(document_at(path), context.project.root)
     try:
-        file_format = conversion.recognize(document, name)
+        file_format = recognition.recognize(document, name)
     except AmbiguousFormatError as error:
         error.hint = error.hint.replace("--from", "--host")
         raise

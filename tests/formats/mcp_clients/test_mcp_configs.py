@@ -8,8 +8,8 @@ import pytest
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents
-from covalt_git.formats.mcp_clients import mcp_configs
+from covalt_git.formats import conversion, document_reader, documents, recognition
+from covalt_git.formats.mcp_clients.hosts import HOSTS, Host
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 
@@ -27,7 +27,7 @@ mcp_servers:
 
 def written(name: str) -> tuple[Any, dict[str, str]]:
     """Return the file of a host with these servers, and the reasons of what is lost."""
-    done = laws.converted(SERVERS, TOOLSET, conversion.find_format(name), "toolset.yaml")
+    done = laws.converted(SERVERS, TOOLSET, recognition.find_format(name), "toolset.yaml")
     (content,) = done.files.values()
     text = content.decode()
     value = tomllib.loads(text) if name == "codex" else json.loads(text)
@@ -77,7 +77,7 @@ def test_claude_desktop_only_starts_programs() -> None:
 )
 def test_references_have_the_form_of_the_host(name: str, key: str, reference: str) -> None:
     value, _ = written(name)
-    (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+    (host,) = (one for one in HOSTS if one.name == name)
     far = value[host.path[0]]["far"]
 
     assert far[key] == "https://far.example/mcp"
@@ -87,7 +87,7 @@ def test_references_have_the_form_of_the_host(name: str, key: str, reference: st
 def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> None:
     content = b'{"mcpServers": {"a": {"command": "b"}}}'
     for path, name in ((".mcp.json", "claude-code"), ("x/.cursor/mcp.json", "cursor")):
-        found = conversion.recognize(documents.parse(content, path))
+        found = recognition.recognize(documents.parse(content, path))
         assert found.name == name
 
 
@@ -103,7 +103,7 @@ def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> No
 def test_a_file_that_means_the_same_for_several_clients_is_converted(server: Any) -> None:
     content = json.dumps({"mcpServers": {"a": server}}).encode()
     document = documents.parse(content, "other.json")
-    done = conversion.convert(document, conversion.recognize(document), TOOLSET)
+    done = conversion.convert(document, recognition.recognize(document), TOOLSET)
 
     assert done.lost == ()
     assert b"mcp_servers" in done.files["toolset.yaml"]
@@ -112,11 +112,11 @@ def test_a_file_that_means_the_same_for_several_clients_is_converted(server: Any
 def test_a_file_with_another_meaning_for_some_clients_names_them() -> None:
     content = b'{"mcpServers": {"a": {"url": "https://a.example", "timeout": 5}}}'
     with pytest.raises(CovaltError) as caught:
-        conversion.recognize(documents.parse(content, "other.json"))
+        recognition.recognize(documents.parse(content, "other.json"))
     for name in ("claude-code", "gemini-cli", "lm-studio"):
         assert name in caught.value.message
     assert caught.value.hint == "add --from, with one of: claude-code, gemini-cli, cline, lm-studio"
-    named = conversion.recognize(documents.parse(content, "copy/mcp.json"))
+    named = recognition.recognize(documents.parse(content, "copy/mcp.json"))
     assert named.name == "lm-studio"
 
 
@@ -139,14 +139,14 @@ def test_one_wrong_server_in_a_file_has_its_place(server: str, column: int) -> N
     for path in ("other.json", ".mcp.json"):
         document = documents.parse(content.encode(), path)
         with pytest.raises(CovaltError) as caught:
-            conversion.read(document, conversion.recognize(document))
+            document_reader.read(document, recognition.recognize(document))
         assert [(one.line, one.col) for one in caught.value.problems] == [(1, column)]
 
 
 def test_wrong_servers_are_left_out_with_their_place() -> None:
     content = b'{"mcpServers": {"a": {"command": "b"},\n "c": 5,\n "d": {"command": []}}}'
     document = documents.parse(content, ".mcp.json")
-    source = conversion.recognize(document)
+    source = recognition.recognize(document)
     with pytest.raises(documents.BadPartsError) as caught:
         conversion.convert(document, source, TOOLSET)
     assert caught.value.parts == ("/mcpServers/c", "/mcpServers/d")
@@ -162,7 +162,7 @@ def test_wrong_servers_are_left_out_with_their_place() -> None:
 @pytest.mark.parametrize("word", ["http", "streamable-http", "streamableHttp", "streamable_http"])
 def test_each_word_for_streamable_http_is_this_transport(name: str, key: str, word: str) -> None:
     content = json.dumps({"mcpServers": {"a": {key: word, "url": "https://a.example/mcp"}}})
-    result = laws.converted(content.encode(), conversion.find_format(name), TOOLSET)
+    result = laws.converted(content.encode(), recognition.find_format(name), TOOLSET)
 
     (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
     assert server["transport"] == "streamable-http"
@@ -181,7 +181,7 @@ mcp_servers:
     "name", ["cursor", "windsurf", "gemini-cli", "lm-studio", "cline", "opencode", "codex"]
 )
 def test_the_default_of_a_variable_is_lost_with_its_value(name: str) -> None:
-    target = conversion.find_format(name)
+    target = recognition.find_format(name)
     result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
     reasons = {lost.pointer: lost.reason for lost in result.lost}
 
@@ -192,7 +192,7 @@ def test_the_default_of_a_variable_is_lost_with_its_value(name: str) -> None:
 def test_claude_code_and_inputs_of_vscode_have_the_default_of_a_variable() -> None:
     files = {}
     for name in ("claude-code", "vscode"):
-        target = conversion.find_format(name)
+        target = recognition.find_format(name)
         result = laws.converted(WITH_A_DEFAULT, TOOLSET, target, "toolset.yaml")
         assert {lost.pointer for lost in result.lost} == {"/name", "/version"}
         (content,) = result.files.values()
@@ -211,7 +211,7 @@ def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> N
     servers = {"a": {"command": "bun", "args": ["--cwd", folder, f"{folder}/b.js", "${TOKEN}"]}}
     content = json.dumps({"mcpServers": servers} if is_wrapped else servers).encode()
     document = documents.parse(content, "other.json")
-    source = conversion.recognize(document, "claude-plugin")
+    source = recognition.recognize(document, "claude-plugin")
     result = conversion.convert(document, source, TOOLSET)
     manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
 
@@ -220,12 +220,12 @@ def test_the_folder_of_a_plugin_is_that_of_its_toolset(*, is_wrapped: bool) -> N
     ]
     assert manifest["secrets"] == ["TOKEN"]
     assert [note.pointer[-7:] for note in result.notes] == ["/args/1", "/args/2"]
-    target = conversion.find_format("claude-plugin")
+    target = recognition.find_format("claude-plugin")
     back = laws.converted(result.files["toolset.yaml"], TOOLSET, target, "toolset.yaml")
     assert json.loads(back.files[".mcp.json"]) == servers
     assert {lost.pointer for lost in back.lost} <= {"/extensions/claude-code"}
     if is_wrapped:
-        project = conversion.find_format("claude-code")
+        project = recognition.find_format("claude-code")
         stored = laws.converted(content, project, TOOLSET).files["toolset.yaml"]
         again = laws.converted(stored, TOOLSET, project, "toolset.yaml")
         assert (json.loads(again.files[".mcp.json"]), again.lost) == (json.loads(content), ())
@@ -236,7 +236,7 @@ def test_inputs_beside_the_servers_of_other_clients_are_read(name: str) -> None:
     inputs = [{"id": "k", "password": True}, {"id": "region", "default": "eu"}]
     env = {"A": "${input:k}", "B": "${input:region}"}
     value = {"inputs": inputs, "mcpServers": {"a": {"command": "x", "env": env}}}
-    result = laws.converted(json.dumps(value).encode(), conversion.find_format(name), TOOLSET)
+    result = laws.converted(json.dumps(value).encode(), recognition.find_format(name), TOOLSET)
     manifest = yaml_text.load(result.files["toolset.yaml"], "t").data
 
     assert manifest["mcp_servers"][0]["env"] == {"A": "${K}", "B": "${env:REGION:-eu}"}
@@ -247,7 +247,7 @@ def test_the_older_form_of_a_command_of_zed_is_read() -> None:
     command = {"path": "npx", "args": ["-y", "a-mcp"], "env": {"LEVEL": "info"}}
     value = {"context_servers": {"a": {"command": command}, "b": {"command": {"path": 5}}}}
     document = documents.parse(json.dumps(value).encode(), ".zed/settings.json")
-    source = conversion.recognize(document)
+    source = recognition.recognize(document)
     result = conversion.convert(document, source, TOOLSET, skip_bad=True)
     (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
 
@@ -278,10 +278,10 @@ tool_timeout_sec = 45.5
 enabled_tools = ["a", "b"]
 disabled_tools = ["c"]
 """
-    source, target = (conversion.find_format(item) for item in ("codex", name))
+    source, target = (recognition.find_format(item) for item in ("codex", name))
     result = laws.converted(content, source, target, "config.toml")
     (text,) = result.files.values()
-    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    (host,) = (item for item in HOSTS if item.name == name)
     servers = host.servers(documents.parse(text, "t").value) or {}
 
     assert {key: servers["x"].get(key) for key in settings} == settings
@@ -298,14 +298,14 @@ extensions:
   far: {name: far, type: sse, uri: "https://a.example/sse", enabled: true, envs: {}, description: null, bundled: null}
   near: {name: near, type: stdio, cmd: npx, available_tools: [], timeout: 200}
 """
-    source = conversion.find_format("goose")
+    source = recognition.find_format("goose")
     for name in ("cline", "gemini-cli"):
-        assert laws.converted(content, source, conversion.find_format(name), "x.yaml").lost == ()
+        assert laws.converted(content, source, recognition.find_format(name), "x.yaml").lost == ()
 
 
 def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
     content = WITH_A_DEFAULT.replace(b'AREA: "${env:REGION:-eu}"', b'AREA: "${env:REGION:-us}"')
-    result = laws.converted(content, TOOLSET, conversion.find_format("vscode"), "toolset.yaml")
+    result = laws.converted(content, TOOLSET, recognition.find_format("vscode"), "toolset.yaml")
     reasons = {lost.pointer: lost.reason for lost in result.lost}
 
     assert reasons["/mcp_servers/0/env/AREA"] == "the input for REGION has the default 'eu'"
@@ -325,8 +325,8 @@ def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
 def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_converted(
     name: str, server: dict[str, Any], reason: str
 ) -> None:
-    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
-    source = conversion.find_format(name)
+    (host,) = (item for item in HOSTS if item.name == name)
+    source = recognition.find_format(name)
     near: dict[str, Any] = {"name": "a", host.command: "npx", "type": "stdio"}
     near |= {"command": ["npx"], "type": "local"} if host.lists_command else {}
     entries: Any = [server, near] if host.lists_servers else {"b": server, "a": near}
@@ -347,9 +347,9 @@ def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_conver
     assert reason in caught.value.problems[0].message
 
 
-@pytest.mark.parametrize("host", mcp_configs.HOSTS, ids=lambda host: host.name)
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
 def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
-    host: mcp_configs.Host,
+    host: Host,
 ) -> None:
     token = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
     near: dict[str, Any] = {host.command: "npx", host.env: {"SHOP_KEY": token}, "type": "stdio"}
@@ -363,7 +363,7 @@ def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
     far = {url: "https://far.example/mcp", "type": kind, **headers}
     servers = {"near": near, "far": far} if url else {"near": near}
     content = json.dumps(host.document(servers)).encode()
-    source = conversion.find_format(host.name)
+    source = recognition.find_format(host.name)
     path = f"x.{host.kind}"
     if host.kind == "toml":
         content = documents.toml_text(host.document(servers)).encode()
@@ -398,13 +398,13 @@ mcpServers:
 
 def test_a_wrong_server_in_a_list_is_left_out_and_the_places_of_the_others_stay() -> None:
     document = documents.parse(OF_CONTINUE, "other.yaml")
-    source = conversion.recognize(document)
+    source = recognition.recognize(document)
     with pytest.raises(documents.BadPartsError) as caught:
         conversion.convert(document, source, TOOLSET)
     assert caught.value.parts == ("/mcpServers/0",)
     assert [problem.line for problem in caught.value.problems] == [5]
 
-    target = conversion.find_format("cursor")
+    target = recognition.find_format("cursor")
     result = conversion.convert(document, source, target, skip_bad=True)
     assert {"/mcpServers/0", "/mcpServers/1/faster"} <= {lost.pointer for lost in result.lost}
     assert b"files-mcp" in result.files[".cursor/mcp.json"]
@@ -414,7 +414,7 @@ def test_what_a_server_with_a_url_does_not_get_is_left_out() -> None:
     server = {"url": "https://far.example/mcp", "args": ["-y"], "cwd": "/x", "env": {"A": "b"}}
     document = json.dumps({"mcpServers": {"far": server}}).encode()
 
-    done = laws.converted(document, conversion.find_format("claude-code"), TOOLSET, ".mcp.json")
+    done = laws.converted(document, recognition.find_format("claude-code"), TOOLSET, ".mcp.json")
 
     (content,) = done.files.values()
     (server,) = yaml_text.load(content, "toolset.yaml").data["mcp_servers"]
@@ -436,7 +436,7 @@ def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
     server = {**kind, "url": url.format("7fK2mZq9xT4vB8nL1cR5wY3d")}
     content = json.dumps({"mcpServers": {"search": server}}).encode()
     for name in ("claude-code", "cursor"):
-        done = laws.converted(content, conversion.find_format(name), TOOLSET)
+        done = laws.converted(content, recognition.find_format(name), TOOLSET)
         manifest = yaml_text.load(done.files["toolset.yaml"], "t").data
 
         assert [one["url"] for one in manifest["mcp_servers"]] == [url.format("${SEARCH_API_KEY}")]
@@ -445,13 +445,13 @@ def test_a_key_in_the_query_of_a_url_becomes_a_secret_and_its_host_stays(
 
 @pytest.mark.parametrize("name", ["claude-code", "continue", "goose"])
 def test_a_login_in_a_url_becomes_a_header_and_its_host_stays(name: str) -> None:
-    (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+    (host,) = (one for one in HOSTS if one.name == name)
     (key, *_) = host.urls
     server = {key: "https://ann:s3cretPass9@far.example/mcp"}
     server |= {"type": "streamable_http"} if name == "goose" else {}
     content = json.dumps(host.document({"far": server})).encode()
     path = f"file.{host.kind}"
-    done = laws.converted(content, conversion.find_format(name), TOOLSET, path)
+    done = laws.converted(content, recognition.find_format(name), TOOLSET, path)
     manifest = yaml_text.load(done.files["toolset.yaml"], "t").data
 
     (output,) = manifest["mcp_servers"]
@@ -467,9 +467,9 @@ def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -
     server = {"command": "npx", "args": ["-y", "files-mcp"]}
     for servers in ({"files": server}, {"files": server, "more": server}):
         content = json.dumps({"mcpServers": servers}).encode()
-        stored = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+        stored = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
         text = stored.files["toolset.yaml"]
-        target = conversion.find_format(name)
+        target = recognition.find_format(name)
         renamed = text.replace(b'version: "0"', b'version: "2"')
 
         assert laws.converted(text, TOOLSET, target, "toolset.yaml").lost == ()
@@ -480,7 +480,7 @@ def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -
 def imported(servers: dict[str, Any], **others: Any) -> tuple[dict[str, Any], list[str]]:
     """Return the toolset of servers of VS Code, and the messages of its notes."""
     content = json.dumps({"servers": servers, **others}).encode()
-    done = laws.converted(content, conversion.find_format("vscode"), TOOLSET, ".vscode/mcp.json")
+    done = laws.converted(content, recognition.find_format("vscode"), TOOLSET, ".vscode/mcp.json")
     return yaml_text.load(done.files["toolset.yaml"], "t").data, [one.message for one in done.notes]
 
 
@@ -511,10 +511,10 @@ def test_predefined_variables_of_vscode_are_no_secrets() -> None:
 def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_get_it(
     name: str, folder: str, reason: str
 ) -> None:
-    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    (host,) = (item for item in HOSTS if item.name == name)
     value = host.document({"a": {host.command: "x", "cwd": folder}})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
-    source, path = conversion.find_format(name), f"x.{host.kind}"
+    source, path = recognition.find_format(name), f"x.{host.kind}"
     result = laws.converted(text.encode(), source, TOOLSET, path)
     (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
 
@@ -524,7 +524,7 @@ def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_ge
         result.files["toolset.yaml"], TOOLSET, source, "toolset.yaml"
     ).files.values()
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
-    done = laws.converted(text.encode(), source, conversion.find_format("goose"), path)
+    done = laws.converted(text.encode(), source, recognition.find_format("goose"), path)
     assert any("cwd" in item.pointer for item in done.lost) == ("${" in folder)
 
 
@@ -541,17 +541,17 @@ def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_ge
 def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
     name: str, command: list[str], places: list[str]
 ) -> None:
-    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    (host,) = (item for item in HOSTS if item.name == name)
     server: dict[str, Any] = {host.command: command[0], "args": command[1:]}
     server = {"command": command, "type": "local"} if host.lists_command else server
     value = host.document({"a": server})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
-    source, path = conversion.find_format(name), f"x.{host.kind}"
+    source, path = recognition.find_format(name), f"x.{host.kind}"
     result = laws.converted(text.encode(), source, TOOLSET, path)
 
     assert [note.pointer.partition("/a/")[2] for note in result.notes] == places
     assert all("beside the toolset.yaml" in note.message for note in result.notes)
-    assert not laws.converted(text.encode(), source, conversion.find_format("goose"), path).notes
+    assert not laws.converted(text.encode(), source, recognition.find_format("goose"), path).notes
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
 def test_folders_in_files_of_claude_code_are_no_secrets(text: str, value: str) -> None:
     servers = {"a": {"command": "x", "args": [text], "cwd": text}}
     content = json.dumps({"mcpServers": servers}).encode()
-    result = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+    result = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
     toolset = yaml_text.load(result.files["toolset.yaml"], "t").data
 
     assert toolset["mcp_servers"] == [{"id": "a", "command": "x", "args": [value]}]
@@ -614,13 +614,13 @@ def test_numbers_and_null_are_variables_of_vscode(
 def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
     name: str, key: str, *, overrides: bool, message: str
 ) -> None:
-    (host,) = (item for item in mcp_configs.HOSTS if item.name == name)
+    (host,) = (item for item in HOSTS if item.name == name)
     setting = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
     server = {next(iter(host.urls)): "https://a.example/mcp", "type": "http", key: setting}
     value = host.document({"far": server})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
     path = f"x.{host.kind}"
-    source = conversion.find_format(name)
+    source = recognition.find_format(name)
     result = laws.converted(text.encode(), source, TOOLSET, path)
     content = result.files["toolset.yaml"]
     toolset = yaml_text.load(content, "t").data
@@ -652,7 +652,7 @@ def test_a_call_for_which_codex_asks_its_user_needs_a_confirmation(
     settings: str, *, of_server: bool | None, override: dict[str, bool] | None
 ) -> None:
     content = f'[mcp_servers.a]\ncommand = "x"\n{settings}\n'.encode()
-    codex = conversion.find_format("codex")
+    codex = recognition.find_format("codex")
     stored = laws.converted(content, codex, TOOLSET, "x.toml").files["toolset.yaml"]
     toolset = yaml_text.load(stored, "t").data
 
@@ -667,7 +667,7 @@ def test_a_credential_has_an_input_beside_the_inputs_of_the_file() -> None:
     inputs = [{"type": "promptString", "id": name, "password": True} for name in ("unused", "own")]
     env = {"API_KEY": "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g", "O": "${input:own}"}
     value = {"inputs": inputs, "servers": {"a": {"command": "x", "env": env}}}
-    vscode = conversion.find_format("vscode")
+    vscode = recognition.find_format("vscode")
     content = json.dumps(value).encode()
     stored = laws.converted(content, vscode, TOOLSET).files["toolset.yaml"]
     for result in (
@@ -687,7 +687,7 @@ def test_the_host_of_a_url_and_a_variable_with_a_default_stay() -> None:
         "headers": {"X-Api-Key": "${KEY:-def}", "X-Token": "${env:LONG_KEY:-Zq8vN3kT7wLp2RxB5mYc}"},
     }
     content = json.dumps({"mcpServers": {"a": server}}).encode()
-    result = laws.converted(content, conversion.find_format("claude-code"), TOOLSET)
+    result = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
     toolset = yaml_text.load(result.files["toolset.yaml"], "t").data
 
     (output,) = toolset["mcp_servers"]
@@ -748,9 +748,9 @@ mcp_servers: [{id: a, command: x, args: [$workspace/b, $$workspace]}]
 """
     shown = {}
     for name in ("vscode", "cursor", "claude-code"):
-        done = laws.converted(content, TOOLSET, conversion.find_format(name), "toolset.yaml")
+        done = laws.converted(content, TOOLSET, recognition.find_format(name), "toolset.yaml")
         (file,) = done.files.values()
-        (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+        (host,) = (one for one in HOSTS if one.name == name)
         servers = host.servers(json.loads(file)) or {}
         shown[name] = (
             servers["a"]["args"],
@@ -764,9 +764,9 @@ mcp_servers: [{id: a, command: x, args: [$workspace/b, $$workspace]}]
 
 
 def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
-    done = laws.converted(SERVERS, TOOLSET, conversion.find_format("goose"), "toolset.yaml")
+    done = laws.converted(SERVERS, TOOLSET, recognition.find_format("goose"), "toolset.yaml")
     goose = yaml_text.load(done.files["goose/config.yaml"], "t").data["extensions"]
-    again = laws.converted(SERVERS, TOOLSET, conversion.find_format("continue"), "toolset.yaml")
+    again = laws.converted(SERVERS, TOOLSET, recognition.find_format("continue"), "toolset.yaml")
     (content,) = again.files.values()
     listed = {one["name"]: one for one in yaml_text.load(content, "t").data["mcpServers"]}
 

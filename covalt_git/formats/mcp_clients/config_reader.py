@@ -1,0 +1,338 @@
+"""Reading of a host's file: its servers as ``mcp_servers`` of one toolset.
+
+The document was checked against the host's schema, and corrected.  What a toolset cannot have, such as a login of the client,
+a working directory or a file of the client's project, becomes a note of the import or a setting for clients.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git.access.loaded_code import code_words, loaded_by
+from covalt_git.credentials.named_values import is_secret
+from covalt_git.formats.mcp_clients import host_variables
+from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HOSTS, HTTP, PROMPT
+from covalt_git.formats.model import Note, Part, changed, unused, variable_name
+from covalt_git.names import local_names, suggest_id
+from covalt_git.templating.references import texts
+from covalt_git.text.display import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.formats.documents import Document
+    from covalt_git.formats.mcp_clients.hosts import Host
+    from covalt_git.formats.model import Imported, Node
+    from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
+
+_TRANSPORTS: Final = {
+    **dict.fromkeys(("http", HTTP, "streamableHttp", "streamable_http", "remote"), HTTP),
+    **dict.fromkeys(("stdio", "local"), "stdio"),
+    "sse": "sse",
+}
+"""The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
+
+_ENABLED: Final = "enabled_tools"
+_KEYS_OF_DISABLED: Final = frozenset(
+    key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
+)
+"""The keys of the disabled tools in any host, because people copy entries."""
+
+_LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
+_WITHOUT_EFFECT: Final = {
+    **dict.fromkeys(("auth", "oauth", "authProviderType", "scopes"), _LOGIN),
+    "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
+}
+"""The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
+
+_NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
+_FOLDER_OF_PROJECT: Final = "the path begins in the folder of the client's project: a server starts only in a folder of its toolset"
+_FOLDER_OUTSIDE: Final = "a server starts only in a folder of its toolset: copy the folder into it, and write its path there"
+_FILE_OF_PROJECT: Final = re.compile(r"\.{1,2}/[^\s$]+")
+_SCRIPT: Final = re.compile(
+    r"[^\s/\\$@:=<>~-][^\s\\$@:=<>]*\.(?:py|pyz|[cm]?[jt]s|[jt]sx|sh|bash|rb|pl|php|lua|jar|phar|exe)"
+)
+"""Words that are files of the client's project: any that begin with a dot, and scripts."""
+
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read(host: Host, document: Document, imported: Imported) -> None:
+    """Add the toolset with the servers of a document that has the host's form; entries that are no servers are left out."""
+    source = Part(document.value)
+    servers = host.server_parts(source)
+    toolset = imported.toolset(
+        document.stem, name=servers[0][0] if len(servers) == 1 else "MCP servers"
+    )
+    # Other clients read files of VS Code too, and people copy its entries to them.
+    around: Part = host.around(source)
+    inputs = _read_inputs(toolset, around) if isinstance(around.peek("inputs"), list) else {}
+    credentials = {note.secret for note in imported.notes}
+    names: dict[str, str] = {}
+    for name, server in servers:
+        if host.has_server(server.value):
+            server_id = unused(suggest_id(name) or "server", names)
+            names[server_id] = name
+            output = toolset.item("mcp_servers", id=server_id)
+            _read_server(host, output, server, inputs)
+            if "url" in output.value:
+                url = host_variables.plain_variables(host, output.value["url"], credentials)
+                output.value["url"] = url
+            _read_settings(host, output, server, imported)
+            _read_disabled_tools(host, toolset, server_id, server)
+            _read_approvals(host, toolset, output, server)
+            imported.notes += _notes(host, server)
+            if "command" in output.value:
+                _read_folder(host, output, server, imported, inputs)
+                imported.without_effect += _files_of_project(host, server)
+    # Ids of toolset.yaml are stricter than names of servers, and a host shows the name to its user.
+    odd = {server_id: name for server_id, name in names.items() if server_id != name}
+    if odd:
+        toolset.value["extensions"] = {host.name: {"names": odd}}
+
+
+def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
+    """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
+    others: dict[str, str] = {}
+    for part in source.parts("inputs"):
+        name = part.peek("id") if isinstance(part.value, dict) else None
+        if not isinstance(name, str):
+            continue
+        variable = variable_name(name)
+        default = part.peek("default")
+        if part.peek("password") is True or is_secret(name):
+            secrets = toolset.value.setdefault("secrets", [])
+            if variable not in secrets:
+                toolset.trace(("secrets", len(secrets)), part["id"].loc)
+                secrets.append(variable)
+        elif isinstance(default, str) and default and not {*"${}"} & {*default}:
+            others[name] = f"${{env:{variable}:-{default}}}"
+        else:
+            others[name] = f"${{env:{variable}}}"
+    return others
+
+
+def _notes(host: Host, server: Part) -> Iterator[Note]:
+    """Yield what a server refers to and no toolset has: a file of variables, and variables of the editor."""
+    if isinstance(server.peek("envFile"), str):
+        message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
+        yield Note(server["envFile"].loc, message)
+    for loc, text in texts(server.value) if host.own_folder else ():
+        if host.own_folder in text:
+            message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
+            yield Note((*server.loc, *loc), message)
+    code = _code_places(host, server.value)
+    for loc, text in texts(server.value):
+        for variable in host_variables.folder_variables(host, text):
+            other = host_variables.FOLDERS_OF_EDITOR.get(variable["name"])
+            # A working directory in the editor's folder is lost.
+            is_cwd = loc == ("cwd",) and other == "${workspace}"
+            if is_cwd or loc[0] == "envFile" or other not in {"${workspace}", None}:
+                continue
+            elif other is None:
+                message = f"{variable[0]} has a value in {host.title} only, and stays as text"
+            elif loc in code:
+                fate = (
+                    f"{loc[1]} is left out"
+                    if loc[0] == host.env
+                    else f"{variable[0]} stays as text"
+                )
+                message = f"{fate}: a server must load no code from the workspace, where tools write; put it into the toolset"
+            else:
+                message = f"{variable[0]} is $workspace, the folder of the chat"
+            yield Note((*server.loc, *loc), message)
+
+
+def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
+    """Return the places in a server of the words and variables that programs load code by.
+
+    Without the variable of a folder that tools write in, no place matters.
+    """
+    if not host.folder and not host.reads_folders:
+        return frozenset()
+    argv = [server.get(host.command, ""), *(server.get("args") or ())]
+    words = [("args", at - 1) if at else (host.command,) for at in code_words(argv)]
+    return frozenset(
+        (*words, *((host.env, name) for name in server.get(host.env) or () if loaded_by(name)))
+    )
+
+
+def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, str]) -> None:
+    to_reference = partial(host_variables.to_reference, host, inputs)
+    code = _code_places(host, server.value)
+    key = host.url_key(server)
+    if host.lists_command and "command" in server:
+        program, *args = changed(server.peek("command"), to_reference)
+        output.set("command", server["command"][0], program)
+        if args:
+            output.value["args"] = args
+        for position in range(len(args)):
+            output.trace(("args", position), (*server.loc, "command", position + 1))
+    elif key is None:
+        output.copy(server, {host.command: "command", "args": "args"}, to_reference)
+    if key is None:
+        for loc in code:
+            if loc[0] == "args":
+                word = server["args"][int(loc[1])].value
+                output.value["args"][loc[1]] = to_reference(
+                    word, folders=host_variables.FOLDERS_OUTSIDE
+                )
+            elif loc[0] == host.command:
+                word = server[host.command].value
+                output.value["command"] = to_reference(word, folders=host_variables.FOLDERS_OUTSIDE)
+    else:
+        output.copy(server, {key: "url"}, to_reference)
+        around = server.get(host.around_headers) if host.around_headers else server
+        if around is not None:
+            to_header = partial(to_reference, style=host.header_style)
+            output.copy(around, {host.headers: "headers"}, to_header)
+        if host.urls[key]:
+            output.value["transport"] = host.urls[key]
+        _read_header_variables(host, output, server)
+    for word in ("type", "transportType", "transport"):
+        transport = _TRANSPORTS.get(str(server.peek(word)))
+        if transport and (transport == "stdio") == (key is None):
+            output.set("transport", server[word], transport)
+            break
+    for variable, value in server.entries(host.env) if key is None else ():
+        reference = to_reference(value.value)
+        is_code = (host.env, variable) in code and "${workspace}" in reference
+        if _ENV_NAME.fullmatch(variable) and not is_code:
+            output.node("env").set(variable, value, reference)
+    variables, is_of_environment, _ = host.env_names or ("", "", "")
+    for item in server.parts(variables) if variables and key is None else ():
+        if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
+            # Codex reads its environment, Goose its own store of secrets.
+            place = "env:" if is_of_environment else ""
+            output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
+    if host.off and host.off[0] in server:
+        output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+
+
+def _read_header_variables(host: Host, output: Node, server: Part) -> None:
+    if host.env_names is None or not host.env_names[1]:
+        return
+    _, bearer, headers = host.env_names
+    variable = server.peek(bearer)
+    if variable is not None and _ENV_NAME.fullmatch(variable):
+        text = f"Bearer ${{env:{variable}}}"
+        output.node("headers").set("Authorization", server[bearer], text)
+    for name, variable in server.entries(headers):
+        output.node("headers").set(name, variable, f"${{env:{variable.value}}}")
+
+
+def _read_folder(
+    host: Host, output: Node, server: Part, imported: Imported, inputs: Mapping[str, str]
+) -> None:
+    """Add the working directory if it is in the toolset; any other is for clients only, since the server never starts in it."""
+    folder = server.peek("cwd")
+    if not isinstance(folder, str) or not folder:
+        return
+    text = host_variables.to_reference(host, inputs, folder)
+    if text.startswith("${toolset}"):
+        output.set("cwd", server["cwd"], text)
+        return
+    imported.settings.setdefault(output.loc, {})["cwd"] = text
+    output.trace(("cwd",), server["cwd"].loc)
+    if text.startswith("${workspace}"):
+        reason = _NO_FOLDER
+    elif text.startswith(("/", "~", "$", "\\")) or text[1:2] == ":":
+        reason = _FOLDER_OUTSIDE
+    else:
+        reason = _FOLDER_OF_PROJECT
+    imported.lost[server["cwd"].loc] = reason
+
+
+def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have."""
+    command = server.peek(host.command)
+    words = list(command) if isinstance(command, list) else [command]
+    places: list[Loc] = [(host.command, at) for at in range(len(words))]
+    if not isinstance(command, list):
+        places = [(host.command,)]
+        arguments = server.peek("args") or []
+        words += arguments
+        places += [("args", at) for at in range(len(arguments))]
+    code = code_words(words)
+    for at, (word, place) in enumerate(zip(words, places, strict=True)):
+        if _FILE_OF_PROJECT.fullmatch(word) or (at in code and _SCRIPT.fullmatch(word)):
+            name = word.rpartition("/")[2] or word
+            message = (
+                f"{word!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
+                f" and write ${{toolset}}/{name}"
+            )
+            yield Note((*server.loc, *place), message)
+
+
+def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:
+    """Add what only clients have, with common names and times in milliseconds, and what says nothing."""
+    imported.implied |= {(*server.loc, key) for key in server.value if not _says(server.peek(key))}
+    kind = server.get("transport")
+    if kind is not None and isinstance(kind.value, dict) and kind.peek("type") == "stdio":
+        imported.implied.add(kind["type"].loc)
+    imported.without_effect += [
+        Note(server[key].loc, message)
+        for key, message in _WITHOUT_EFFECT.items()
+        if _says(server.peek(key)) and server.peek(key) is not False
+    ]
+    for key, (name, unit) in host.settings.items():
+        value = server.peek(key)
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if unit and isinstance(value, int | float) and not isinstance(value, bool):
+            value = value * unit
+        elif unit or not is_list or not value or name == DISABLED_TOOLS:
+            continue
+        if name == _ENABLED:
+            tools = ", ".join(map(repr, value))
+            message = (
+                f"{key} has no effect in a toolset: accept only the tools {shorten(tools, 200)}"
+            )
+            imported.without_effect.append(Note(server[key].loc, message))
+        imported.settings.setdefault(output.loc, {})[name] = value
+        output.trace((name,), server[key].loc)
+
+
+def _says(value: Any) -> bool:
+    """Return whether a setting of a server says more than its absence."""
+    return value is not None and value not in ("", [], {})
+
+
+def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
+    """Add an override for each tool that the host does not offer."""
+    own = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
+    for key in (*own, *sorted(_KEYS_OF_DISABLED.difference(own))):
+        value = server.peek(key)
+        names = value if isinstance(value, list) else []
+        ids = local_names(item for item in names if isinstance(item, str))
+        for at, item in enumerate(names):
+            if isinstance(item, str) and item and item not in names[:at]:
+                override = toolset.item("tool_overrides")
+                override.set("tool_id", server[key][at], f"{server_id}:{ids[item]}")
+                override.value["enabled"] = False
+
+
+def _read_approvals(host: Host, toolset: Node, output: Node, server: Part) -> None:
+    """Require the confirmation of calls for which the host asks its user."""
+    if host.approvals is None:
+        return
+    of_all, key, of_tool = host.approvals
+    if server.peek(of_all) == PROMPT:
+        output.set("requires_confirmation", server[of_all], value=True)
+    tools = server.peek(key)
+    names = [name for name in tools if name] if isinstance(tools, dict) else []
+    ids = local_names(names)
+    for name in names:
+        tool = server[key][name]
+        if not isinstance(tool.value, dict) or tool.peek(of_tool) != PROMPT:
+            continue
+        tool_id = f"{output.value['id']}:{ids[name]}"
+        overrides = toolset.value.setdefault("tool_overrides", [])
+        at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
+        if at is None:
+            at = len(overrides)
+            overrides.append({"tool_id": tool_id})
+        overrides[at]["requires_confirmation"] = True
+        toolset.trace(("tool_overrides", at, "requires_confirmation"), tool[of_tool].loc)
