@@ -3,9 +3,8 @@
 The definition of a program is its command, arguments, working directory and environment; that of a
 remote server is its URL, transport and headers.  References such as ``${NAME}`` are not resolved.
 
-The files of a program are those files of the toolset that its command mentions, and all files in the
-same folders and below, because a script can import them.  Node also loads ``package.json`` and
-``node_modules/`` from the folders above a script.  The manifest is left out, as the definition is covered.
+The files of a program are all files of the toolset if its command can start from any, because a script can load
+each of them; and none otherwise.  The manifest is left out, as the definition is covered.
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ from covalt_git.templating.references import Reference, references
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.models.toolset_manifest import McpServer
 
 _MANIFEST = "toolset.yaml"
 _BETWEEN_WORDS = re.compile(f"[{BETWEEN_PATHS}]+")
-_ALL_FILES = re.compile(r"\$(?:toolset|\{toolset\}?)\Z")  # a brace can end the word
+_TOOLSET = re.compile(r"\$(?:toolset\b|\{toolset\})", re.ASCII)
+"""References to the toolset's folder, as :class:`string.Template` reads names."""
 
 
 def grant_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
@@ -80,43 +80,30 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
-    """Return the toolset's files that a program can load, sorted."""
-    folders: set[str] = set()
+    """Return all files of the toolset, sorted, if a program can start from any of them, and none otherwise.
+
+    Which of them it loads cannot be known from its command: Node and Ruby complete the names of files, references hide
+    paths, and a script loads others.
+    """
     below = {parent for path in files for parent in _parents(path)}
-    start = _plain(server.cwd or "")
-    starts = {"", start} & below
     # No file has more folders: a command with a long path would otherwise take time by its square.
     deepest = max((path.count("/") + 1 for path in files), default=0)
-    for place in _places(server, starts, deepest):
-        if place in below:
-            folders.add(place)
-        elif place in files:
-            folders.add(posixpath.dirname(place))
-    above = {"", *(parent for folder in folders for parent in _parents(folder))} if folders else ()
-    for parent in above:
-        folders.add(posixpath.join(parent, "node_modules"))
-    packages = {posixpath.join(parent, "package.json") for parent in above}
-    return sorted(
-        path
-        for path in files
-        if path != _MANIFEST and (path in packages or not folders.isdisjoint(_parents(path)))
-    )
+    texts = (server.command or "", *server.args, *server.env.values())
+    starts_there = server.cwd is not None or any(_TOOLSET.search(text) for text in texts)
+    if starts_there or any(place in below or place in files for place in _places(server, deepest)):
+        return sorted(path for path in files if path != _MANIFEST)
+    return []
 
 
-def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterator[str]:
+def _places(server: McpServer, deepest: int) -> Iterator[str]:
     """Yield the paths in the toolset that words of a command can mean, as a path or a module.
 
-    A word is resolved from each of the folders ``starts``, as it is and by its last 1 to ``deepest`` segments.
+    A word is taken as it is, and by its last 1 to ``deepest`` segments.
     """
-    if server.cwd is not None:
-        yield _plain(server.cwd)
     for text in (server.command or "", *server.args, *server.env.values()):
         for word in {text, *_BETWEEN_WORDS.split(text)} - {""}:
-            if _ALL_FILES.search(_plain(word)):
-                yield ""
             # `python -m package.module` names a file by dots.
             for path in (word, word.replace(".", "/"), f"{word.replace('.', '/')}.py"):
-                yield from (_plain(posixpath.join(start, path)) for start in starts)
                 yield from _ends(_plain(path), deepest)
 
 

@@ -142,7 +142,7 @@ class RevokeGrant(ToolsetRequest):
 class GrantRow(Result):
     """A grant; ``holds`` is whether it is still valid, that is, no covered file has changed.
 
-    It covers all files of the toolset, the declaration of an MCP server with the files that it names, or the entry
+    It covers all files of the toolset, the declaration of an MCP server with the files that it can load, or the entry
     of a registered tool.
     """
 

@@ -296,21 +296,19 @@ def _refused(name: Name, server: McpServer, refusal: Refusal) -> CovaltError:
 def _check_covered(
     name: Name, server: McpServer, launched: Definition, copy: ToolsetCopy, grant: ProcessGrant
 ) -> None:
-    """Check that the grant covers the files of the toolset that a text names once its references are filled in.
+    """Check that the grant covers all files of the toolset if a text names its folder once references are filled in.
 
     The grant's facts are of the declared texts, in which a reference can hide a path.
     """
     places = Places(name.root, copy.folder, copy.folder, copy.folder)
+    uncovered = [file.path for file in copy.files if file.path not in {*grant.files, MANIFEST}]
     declared = dict(enumerate((server.command or "", *server.args))) | server.env
     for key, text in (dict(enumerate(launched.argv)) | dict(launched.env)).items():
-        for path in places.of_copy(text):
-            for file in copy.files:
-                covered = file.path in grant.files or file.path == MANIFEST
-                if not covered and Path(file.path).is_relative_to(path):
-                    raise CovaltError(
-                        f"the MCP server {name} is not started: {declared.get(key, key)!r} names {file.path!r} of its toolset,"
-                        " which its grant does not cover",
-                        hint=f"write {file.path}, or $toolset/{file.path} in a variable, without a reference",
-                        code="server_not_covered",
-                        http_status=409,
-                    )
+        if uncovered and any(places.of_copy(text)):
+            raise CovaltError(
+                f"the MCP server {name} is not started: {declared.get(key, key)!r} is in its toolset, and its grant"
+                f" does not cover {', '.join(map(repr, uncovered[:3]))}",
+                hint="write the path without a reference, or $toolset in place of the toolset's folder",
+                code="server_not_covered",
+                http_status=409,
+            )

@@ -204,16 +204,15 @@ def test_a_changed_server_ends_its_own_grant_only(
     assert [key for key, row in rows.items() if row["changed"]] == [ended]
 
 
-def test_files_of_a_program_end_its_grant_and_others_do_not(
+def test_files_of_the_toolset_end_the_grant_of_a_program_and_its_manifest_does_not(
     root: Path, operate: Operations
 ) -> None:
     add(operate, "process", "maps")
-    (root / "toolsets/demo/notes.md").write_text("x", encoding="utf-8")
     rewrite(root, 'version: "1"', 'version: "2"')
     assert usable_servers(root) == ["maps"]
 
     rewrite(root, "x = 1", "x = 2", "server/main.py")
-    (root / "toolsets/demo/server/lib.py").write_text("y = 1\n", encoding="utf-8")
+    (root / "toolsets/demo/lib.py").write_text("y = 1\n", encoding="utf-8")
     assert usable_servers(root) == []
     assert len(grants(operate)["process-maps"]["changed"]) == 2
 

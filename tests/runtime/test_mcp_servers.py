@@ -178,12 +178,13 @@ def test_the_words_before_the_arguments_of_a_script_are_code(argv: str, last: in
     assert len(words) - 1 == last or len(words) - 1 not in code or words[-1] != "x"
 
 
+@pytest.mark.parametrize("entry", ["server.py", "server", "lib"])
 def test_a_file_that_only_a_variable_names_is_not_covered_by_the_grant(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
     (root / "toolsets/far").mkdir()
     (root / "toolsets/far/server.py").write_text("print(1)")
-    monkeypatch.setenv("ENTRY", f"{root}/toolsets/far/server.py")
+    monkeypatch.setenv("ENTRY", f"{root}/toolsets/far/{entry}")
     with pytest.raises(CovaltError) as caught:
         defined(root, {"command": PROGRAM, "args": ["${ENTRY}"]}, sandboxed=False)
     assert caught.value.code == "server_not_covered"
