@@ -108,7 +108,9 @@ def definition(
         # The declared variables win, as they name the value that the author chose.
         also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
         env = {**also, **settings(server.env)}
+        runner: tuple[str, ...] = ()
         if pinned is not None:
+            runner = (server.command or "", *server.args[: len(server.args) - len(pinned.args)])
             server = server.model_copy(update={"command": pinned.argv[0], "args": pinned.args})
         launched = _launch(
             name,
@@ -119,6 +121,7 @@ def definition(
             env,
             # The package's own file, not its interpreter, which would take the first argument for the script.
             program=None if pinned is None else pinned.argv[-1],
+            runner=runner,
             sandboxed=sandbox is not None,
         )
         if grant is not None:
@@ -237,6 +240,7 @@ def _launch(
     env: Mapping[str, str],
     *,
     program: str | None,
+    runner: tuple[str, ...],
     sandboxed: bool,
 ) -> Definition:
     """Return how a stdio server is launched: its command, folder and environment.
@@ -271,7 +275,8 @@ def _launch(
             command = str(copy.folder / command)
     # The program's file, as a folder of PATH can be in the project.
     program = program or programs.find(command) or command
-    for refusal in refusals((program, *args), env, places, sandboxed=sandboxed):
+    words = (program, *args)
+    for refusal in refusals(words, env, places, sandboxed=sandboxed, runner=runner):
         raise _refused(name, server, refusal)
     texts = (command, *args, *env.values(), str(cwd))
     return Definition(

@@ -1,12 +1,13 @@
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covalt_git.access.grants import Granted
-from covalt_git.access.loaded_code import code_words
+from covalt_git.access.loaded_code import Places, Refusal, code_words, refusals
 from covalt_git.connections.definition import Definition
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
@@ -15,6 +16,9 @@ from covalt_git.models.server_definition import grant_facts, references_of
 from covalt_git.models.toolset_state import ProcessGrant, ProgramSandbox
 from covalt_git.runtime import mcp_servers
 from covalt_git.toolsets.toolset import read_toolset
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 MANIFEST = """
 id: far
@@ -57,7 +61,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "script": {"command": PROGRAM, "args": ["@", "x"]},
     "module folder": {"command": "uv", "args": ["--directory", "@", "run", "server.py"]},
     "code": {"command": "/bin/sh", "args": ["-c", "exec python3 '@'"]},
-    "argument": {"command": PROGRAM, "args": ["-m", "json", "@"]},
+    "argument": {"command": PROGRAM, "args": ["/opt/server.py", "@"]},
+    "argument of a module": {"command": PROGRAM, "args": ["-m", "json", "@"]},
     "PYTHONPATH": {"command": PROGRAM, "args": ["-m", "json"], "env": {"PYTHONPATH": "@"}},
     "MEMORY_FILE": {"command": PROGRAM, "args": ["-m", "json"], "env": {"MEMORY_FILE": "@"}},
     "cwd": {"command": PROGRAM, "args": ["-m", "json"], "cwd": "@"},
@@ -83,7 +88,7 @@ def expected(field: str, place: str, *, sandboxed: bool) -> str:
     if place == "toolset":
         return ""  # of the copy
     place = "workspace" if place == "workspace" else "project"
-    is_data = field in {"argument", "MEMORY_FILE"}
+    is_data = field in {"argument", "argument of a module", "MEMORY_FILE"}
     if is_data and (sandboxed or (place, field) == ("workspace", "argument")):
         return ""
     return f"server_in_{place}"
@@ -176,6 +181,27 @@ def test_the_words_before_the_arguments_of_a_script_are_code(argv: str, last: in
     code = code_words(words)
     assert last in code
     assert len(words) - 1 == last or len(words) - 1 not in code or words[-1] != "x"
+
+
+@pytest.mark.parametrize("command", TABLES["other_commands"])
+def test_only_commands_that_are_read_completely_name_the_workspace_outside_of_the_sandbox(
+    tmp_path: Path, command: str
+) -> None:
+    assert refused_without_sandbox(tmp_path, command)
+
+
+@pytest.mark.parametrize("command", TABLES["plain_commands"])
+def test_the_workspace_is_an_argument_of_a_script_or_a_package(
+    tmp_path: Path, command: str
+) -> None:
+    assert refused_without_sandbox(tmp_path, command) == []
+
+
+def refused_without_sandbox(folder: Path, command: str) -> list[Refusal]:
+    workspace = folder / "project/data/chats/c1/workspace"
+    places = Places(folder / "project", folder / "copy", workspace, folder / "empty")
+    argv = shlex.split(command.replace("W", str(workspace)))
+    return list(refusals(argv, {}, places, sandboxed=False))
 
 
 @pytest.mark.parametrize("entry", ["server.py", "server", "lib"])
