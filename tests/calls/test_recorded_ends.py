@@ -1,6 +1,8 @@
 """A tool that has run is recorded as one that has run, whatever fails between its end and its commit."""
 
+import itertools
 import sys
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from covalt_git.calls import engine, outcomes
 from covalt_git.calls.engine import Engine
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.models.outcomes import Outcome
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import NoWorkerError
@@ -43,20 +46,28 @@ class FailingLine:
         return self
 
 
-def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world: World) -> None:
-    world.call("add", text="x")
-    number = 0
-    while True:
-        number += 1
+def outcomes_by_line(call: Callable[[], CallOutcome]) -> Iterator[tuple[CallOutcome, bool]]:
+    """Make a call with a failure at each line after the tool; yield its outcome, and whether the line was reached."""
+    for number in itertools.count(1):
         line = FailingLine(number)
         earlier = sys.gettrace()
         sys.settrace(line)
         try:
-            outcome = world.call("add", text="x")
+            outcome = call()
         finally:
             sys.settrace(earlier)
+        yield outcome, line.was_reached
         if not line.was_reached:
-            break
+            assert number > 15
+            return
+
+
+def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world: World) -> None:
+    world.call("add", text="x")
+    for outcome, failed in outcomes_by_line(lambda: world.call("add", text="x")):
+        if not failed:
+            assert outcome.error is None
+            continue
         record = world.record()
         assert record.error is not None
         assert record.error.code == "internal_error"
@@ -64,29 +75,15 @@ def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world
         assert record.result is not None
         assert outcome.call.status == "error"
         assert not world.waiting()
-    assert number > 15
-    assert outcome.error is None
 
 
 def test_a_failure_after_a_read_only_tool_commits_none_of_its_changes(world: World) -> None:
     world.add("reader")
     world.call("add", text="x")
     files = world.files()
-    number = 0
-    while True:
-        number += 1
-        line = FailingLine(number)
-        earlier = sys.gettrace()
-        sys.settrace(line)
-        try:
-            world.call("reader:lie", how="write")
-        finally:
-            sys.settrace(earlier)
+    for _ in outcomes_by_line(lambda: world.call("reader:lie", how="write")):
         assert world.files() == files
         assert not (world.workspace / "lie.txt").exists()
-        if not line.was_reached:
-            break
-    assert number > 15
 
 
 @pytest.mark.parametrize(
