@@ -1,7 +1,8 @@
 """Effective grants of a toolset: hosts that its tools may reach, secrets that they may send, MCP servers.
 
 A grant of hosts or secrets is valid for one digest of the toolset's files.  HTTP tools run none of these files.
-So they keep the grant as long as their request and the schema of their arguments stay the same.  A grant of an MCP
+So they keep the grant as long as their request and the schema of their arguments stay the same.  Those of API documents
+need a grant that names their request: to accept a tool grants it nothing.  A grant of an MCP
 server is valid for exactly one definition of the server (:mod:`covalt_git.models.server_definition`).  Without a grant no
 toolset, not even one of the project, sends anything from this machine.
 """
@@ -25,7 +26,7 @@ from covalt_git.models.toolset_state import (
     UnsandboxedGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.templating.url_templates import UrlTemplate
+from covalt_git.templating.url_templates import UrlTemplate, origin_of_template
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -146,7 +147,7 @@ def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None
             secrets |= {name: Reach(rules) for name in grant.secrets}
         if not isinstance(grant, NetworkGrant | SecretGrant):
             continue
-        if grant.digest != digest and (tool is None or not _keeps(tool, grant)):
+        if not _is_for(grant, digest, tool):
             stale.add(grant.kind)
         elif isinstance(grant, NetworkGrant):
             network += _rules(grant.hosts)
@@ -174,23 +175,46 @@ def holds(
     # Code that runs without a sandbox can read every file of the toolset, so no change leaves this grant valid.
     if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
         return grant.digest == digest
+    users = [tool for tool in tools if _may_use(grant, tool)]
+    if grant.digest == digest:
+        return all(_is_for(grant, digest, tool) for tool in users)
     # Tools of MCP servers have grants of their servers. A server with a command runs files, so then only the digest
     # counts.
-    own = [tool for tool in tools if tool.kind != "mcp" and not (tool.source and tool.held_back)]
     uses_files = any(server.command is not None for server in servers)
-    return bool(own) and not uses_files and len(keeping(grant, own)) == len(own)
+    return bool(users) and not uses_files and len(keeping(grant, users)) == len(users)
+
+
+def _may_use(grant: NetworkGrant | SecretGrant, tool: Tool) -> bool:
+    """Return whether calls of a tool may use the grant of hosts or of a secret."""
+    # What the user has not accepted cannot be called, so it needs nothing.
+    if tool.http is None or (tool.source is not None and tool.held_back is not None):
+        return tool.kind == "python"
+    if isinstance(grant, SecretGrant) and grant.name not in {
+        secret.name for secret in secrets_of(tool.http)
+    }:
+        return False
+    origin = origin_of_template(tool.http.url)  # None if a variable determines it
+    reach = Reach(tuple(_rules(grant.hosts)))
+    return reach.covers(origin) if origin is not None else bool(grant.hosts)
+
+
+def _is_for(grant: NetworkGrant | SecretGrant, digest: str, tool: Tool | None) -> bool:
+    """Return whether a grant is valid for a toolset with that digest, or for one ``tool`` of it."""
+    # The digest does not cover locks, which have the definitions of documents: with the same files, another definition
+    # may be accepted later.
+    if tool is None or tool.source is None:
+        return grant.digest == digest or (tool is not None and _keeps(tool, grant))
+    return _keeps(tool, grant)
 
 
 def keeping(grant: NetworkGrant | SecretGrant, tools: Iterable[Tool]) -> tuple[str, ...]:
     """Return the names of the HTTP tools for which a grant is valid although other files have changed."""
-    return tuple(tool.id.name for tool in tools if _keeps(tool, grant))
+    return tuple(tool.name_in_state for tool in tools if _keeps(tool, grant))
 
 
 def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
-    # The user has accepted exactly this request of a document, with its host and its secrets.
-    if tool.source is not None:
-        return tool.held_back is None
-    return tool.http is not None and grant.requests.get(tool.id.name) == tool.request_digest
+    request = grant.requests.get(tool.name_in_state)
+    return tool.http is not None and request == tool.request_digest
 
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:

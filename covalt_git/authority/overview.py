@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
-from covalt_git.access.grants import holds
 from covalt_git.authority.approval_rules import always
 from covalt_git.authority.kinds import KINDS
 from covalt_git.authority.toolset_facts import tools_of
 from covalt_git.credentials.leaks import blotted
+from covalt_git.grants.status import shown_changes
 from covalt_git.hosts import Reach
 from covalt_git.templating.url_templates import origin_of_template
 
@@ -52,6 +52,7 @@ class ToolsetOverview:
         packages: the Python packages that it requires.
         unsandboxed: whether it may run without a sandbox.
         stale_grants: the grants that are no longer valid, because a file or an entry has changed.
+        grant_changes: the changes that ended each of these, in the words of ``grant list``.
         tools: its tools that can be called.
         more: its other facts, a line each.
     """
@@ -67,6 +68,7 @@ class ToolsetOverview:
     packages: tuple[str, ...]
     unsandboxed: bool
     stale_grants: tuple[str, ...]
+    grant_changes: dict[str, tuple[str, ...]]
     tools: tuple[ToolOverview, ...]
     more: tuple[str, ...]
 
@@ -83,7 +85,6 @@ def overview(
     callable_tools = snapshot.tools()
     overviews = []
     for toolset in snapshot.toolsets:
-        servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
         tools = tuple(
             _tool(callable_tools[fact.subject], config, part.facts, visible)
@@ -95,6 +96,9 @@ def overview(
         complete = visible is None or all(tool.tool_id in visible for tool in tools_of(toolset))
         # Its hosts and secrets would reveal to a role what hidden tools do.
         facts = part.facts if complete else ()
+        grants = sorted(toolset.state.grants.items()) if complete else ()
+        changes = {key: shown_changes(toolset, key, grant) for key, grant in grants}
+        ended = {key: changed for key, changed in changes.items() if changed}
         overviews.append(
             ToolsetOverview(
                 toolset.id,
@@ -107,14 +111,8 @@ def overview(
                 processes=_lines(facts, "server", "process", "server_grant", "server_use"),
                 packages=tuple(str(fact.value) for fact in facts if fact.kind == "package"),
                 unsandboxed=any(fact.kind == "unsandboxed" for fact in facts),
-                stale_grants=tuple(
-                    key
-                    for key, grant in sorted(toolset.state.grants.items())
-                    if complete
-                    and not holds(
-                        grant, toolset.digest, servers, toolset.files.hashes, toolset.tools
-                    )
-                ),
+                stale_grants=tuple(ended),
+                grant_changes=ended,
                 tools=tools,
                 more=_lines(facts, "variable", "header", "alias"),
             )
@@ -154,7 +152,14 @@ def _grant_needed(tool: Tool, facts: tuple[Fact, ...]) -> str:
     """Return a note if a tool's requests fail because their host is not granted."""
     assert tool.http is not None
     target = origin_of_template(tool.http.url)
-    if target is None or Reach.of(*_items(facts, "network")).covers(target):
+    # A grant that has ended for other tools names those that still have it.
+    hosts = [
+        fact.item
+        for fact in facts
+        if fact.kind == "network"
+        and tool.name_in_state in fact.value.get("only", [tool.name_in_state])
+    ]
+    if target is None or Reach.of(*hosts).covers(target):
         return ""
     return ", which is not granted"
 

@@ -128,6 +128,8 @@ def _grant_facts(toolset: Toolset) -> Iterator[Fact]:
             # The Python of the toolset has changed, so it does not get the secret any more.
             elif only and fact.kind != "secret_use":
                 yield replace(fact, value=fact.value | {"only": only})
+            elif only and not toolset.has_python_tools:
+                continue  # nothing has lost it
             else:
                 item = f"{fact.kind} {fact.item}"
                 yield Fact(fact.subject, "stale", item, fact.value, fact.place, implied=True)

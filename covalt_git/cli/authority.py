@@ -127,8 +127,7 @@ def _print_toolset(toolset: ToolsetOverview) -> None:
         "packages": list(toolset.packages),
         "sandbox": ["may run without one"] if toolset.unsandboxed else [],
         "ended grants": [
-            f"{key}: {'its entry' if key.startswith('tool-') else 'a file'} has changed"
-            for key in toolset.stale_grants
+            f"{key}: {'; '.join(changed)}" for key, changed in toolset.grant_changes.items()
         ],
         "more": list(toolset.more),
     }

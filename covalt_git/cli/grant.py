@@ -210,6 +210,11 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
     )
     if not toolset.lacking:
         output.say(f"{toolset.id} has every grant that it requests")
+        # Python may use such a grant, and no manifest says whether it does.
+        for key, changed in toolset.ended.items():
+            output.say(f"{toolset.id} {key} has ended: {'; '.join(changed)}", fg="yellow")
+        if toolset.ended:
+            output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
 
 
@@ -296,7 +301,7 @@ def print_grant(row: grants.GrantRow) -> None:
     if isinstance(row.grant, ToolGrant):
         ends = "its entry changes"
     if isinstance(row.grant, NetworkGrant | SecretGrant) and row.grant.requests:
-        ends += " (HTTP tools: until their entries in toolset.yaml change)"
+        ends += " (HTTP tools: until their own requests change)"
     output.say(f"{row.toolset_id} may {may}, until {ends}")
     for line in lines:
         output.say(f"  {line}")

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from covalt_git import timestamps
 from covalt_git.access.grants import tool_facts
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
-from covalt_git.grants.requested import receivers
+from covalt_git.grants.requested import receivers, requested
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.hosts import HostRule
 from covalt_git.models.server_definition import grant_facts
@@ -27,7 +27,7 @@ from covalt_git.models.toolset_state import (
     ToolGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
-from covalt_git.toolsets.permissions import permissions_of_grants
+from covalt_git.toolsets.permissions import is_trusted, permissions_of_grants
 from covalt_git.toolsets.state_store import find_server
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Review(NamedTuple):
 def plan_grants(
     toolset: Toolset,
     config: ProjectConfig | None,
-    requested: Iterable[WantedGrant],
+    decisions: Iterable[WantedGrant],
     *,
     by: str = "",
 ) -> GrantPlan:
@@ -130,7 +130,7 @@ def plan_grants(
     Args:
         toolset: The toolset, read once: the plan is about this reading.
         config: The configuration of the project; None if it has errors, so that nothing can be called.
-        requested: The grants; the hosts of those with the same key are added to one grant.
+        decisions: The grants; the hosts of those with the same key are added to one grant.
         by: The user who adds them.
 
     Raises:
@@ -140,7 +140,7 @@ def plan_grants(
         CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
     """
     merged: dict[tuple[GrantKind, str], WantedGrant] = {}
-    for grant in requested:
+    for grant in decisions:
         earlier = merged.get((grant.kind, grant.name), grant)
         merged[grant.kind, grant.name] = grant._replace(
             hosts=tuple(sorted({*earlier.hosts, *grant.hosts})),
@@ -155,18 +155,39 @@ def plan_grants(
         added = _GRANT.validate_python(facts | _covered(toolset, new))
         key = grant_key(added.kind, name)
         grants[key] = decided[key] = added
-        if isinstance(added, NetworkGrant | SecretGrant):
-            # Hosts that were granted before stay as they are: the user has not decided about them now.
+        # Hosts that were granted before stay as they are: the user has not decided about them now. If they are for other
+        # files or requests than before, they are trusted only if they were before.
+        if isinstance(added, NetworkGrant | SecretGrant) and (
+            _is_same(toolset.state.grants.get(key), added) or not is_trusted(toolset, key)
+        ):
             decided[key] = added.model_copy(update={"hosts": new.hosts})
     permissions = permissions_of_grants(toolset.with_grants(grants), config, decided)
     return GrantPlan(grants, tuple(permissions))
 
 
+def _is_same(old: Grant | None, new: NetworkGrant | SecretGrant) -> bool:
+    """Return whether a grant is for the same files and requests as an earlier one."""
+    facts = (new.digest, new.requests)
+    return isinstance(old, NetworkGrant | SecretGrant) and (old.digest, old.requests) == facts
+
+
 def requested_grants(toolset: Toolset) -> list[WantedGrant]:
-    """Return the grants that a toolset requests and lacks."""
+    """Return the grants that a toolset requests and lacks.
+
+    A new grant replaces the one of earlier files that HTTP tools still have.  So it also has the hosts that the toolset
+    requests and that they may reach, which the user sees and decides about again.
+    """
+    missing = missing_grants(toolset)
+    rows = {(grant.kind, grant.name, grant.host) for grant in missing}
+    replaced = {(grant.kind, grant.name) for grant in missing}
+    rows |= {
+        (request.kind, request.name, request.host)
+        for request in requested(toolset)
+        if (request.kind, request.name) in replaced and request.granted
+    }
     return [
-        WantedGrant(grant.kind, grant.name or "", (grant.host,) if grant.host else ())
-        for grant in missing_grants(toolset)
+        WantedGrant(kind, name or "", (host,) if host else ())
+        for kind, name, host in sorted(rows, key=lambda row: [part or "" for part in row])
     ]
 
 
@@ -286,22 +307,26 @@ def _check_grantable(toolset: Toolset, kind: GrantKind, name: str) -> None:
 
 
 def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return ``hosts`` and those of the grant with the key ``key``, if it is for the current files."""
+    """Return ``hosts`` and those of the grant with the key ``key``, if it is valid for all tools that may use it."""
     for host in hosts:
         HostRule.parse(host)
     old = toolset.state.grants.get(key)
-    # A grant of earlier files has ended. To merge its hosts would renew them without a decision of the user.
+    # To merge the hosts of a grant that has ended for a tool would renew them without a decision of the user.
     granted_hosts: tuple[str, ...] = ()
-    if isinstance(old, NetworkGrant | SecretGrant) and old.digest == toolset.digest:
+    if isinstance(old, NetworkGrant | SecretGrant) and not changes(toolset, old):
         granted_hosts = old.hosts
     return tuple(sorted({*granted_hosts, *hosts}))
 
 
 def _for_files(toolset: Toolset) -> JsonObject:
     """Return the digest of the current files, and those of the requests that may outlive it."""
-    # A grant lasts for a document's tools as long as their definitions are accepted.
-    http = [tool for tool in toolset.tools if tool.http is not None and tool.source is None]
+    # Without those of documents that are not accepted: the user has not seen their requests.
+    http = [
+        tool
+        for tool in toolset.tools
+        if tool.http is not None and (tool.source is None or tool.held_back is None)
+    ]
     return {
         "digest": toolset.digest,
-        "requests": {tool.id.name: tool.request_digest for tool in http},
+        "requests": {tool.name_in_state: tool.request_digest for tool in http},
     }

@@ -164,6 +164,8 @@ def _of_toolset(
         return ()
     names = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
     tools = f"; only HTTP tools may use it: {', '.join(names)}" if names else ""
+    if grant.digest == toolset.digest:
+        return (f"a tool of a document was accepted later{tools}",)
     return (f"a file has changed{tools}",)
 
 

@@ -73,7 +73,7 @@ class _Grant(StrictModel):
 class _GrantForTools(_Grant):
     # The digest of a toolset changes with each edit of a file; without this, an edit of an unrelated Python file ended
     # the grants of all HTTP tools.
-    requests: dict[ToolName, Digest] = Field(
+    requests: dict[AnyToolName, Digest] = Field(
         default_factory=dict,
         description="HTTP tools whose grant lasts while their requests do not change, and the digests"
         " of these.",

@@ -239,6 +239,7 @@ def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
     assert tools["toys.list"]["breaking"] == []
     assert cli("call", "c1", "shelter:pets.list", '{"tag": "cat"}')[0] != 0
     assert cli("source", "accept", "shop", "--no-terminal", "test")[0] == 0
+    granted(cli, monkeypatch)
     assert call(cli, "pets.list", tag="cat") == []
 
 
@@ -269,6 +270,70 @@ def test_a_removed_source_leaves_nothing(root: Path, cli: Cli, file: Path) -> No
     manifest = after.pop("toolsets/shop/toolset.yaml")
     assert manifest.split() == before.pop("toolsets/shop/toolset.yaml").split()
     assert after == before
+
+
+def test_new_and_changed_tools_of_a_document_need_a_grant_and_the_others_keep_theirs(
+    root: Path, cli: Cli, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def error_of(tool: str, args: str = "{}") -> str:
+        code, text = cli("call", "c1", tool, args, "--json")
+        return "grant_needed" if '"grant_needed"' in text else "" if code == 0 else text
+
+    def listing() -> dict[str, list[str]]:
+        _, text = cli("grant", "list", "shop", "--json")
+        return {row["key"]: row["changed"] for row in json.loads(text)["grants"]}
+
+    add(cli, file, "--include", "pets.list", "--include", "pets.get")
+    granted(cli, monkeypatch)
+    cli("chat", "new", "--id", "c1")
+    assert error_of("shelter:pets.list") == ""
+
+    # A second source sends the secret of the first to the same host.
+    manifest = root / "toolsets/shop/toolset.yaml"
+    films = document(url, security=[])
+    films["paths"] = {"/pets": {"get": {**films["paths"]["/pets"]["get"], "operationId": "films"}}}
+    (root / "toolsets/shop/specs/films.json").write_text(json.dumps(films), encoding="utf-8")
+    declared = (
+        "  - id: films\n    type: openapi\n    spec: specs/films.json\n"
+        '    headers: {X-Key: "${SHELTER_APIKEY}"}\n'
+    )
+    text = manifest.read_text(encoding="utf-8").replace("sources:\n", f"sources:\n{declared}")
+    manifest.write_text(text, encoding="utf-8")
+    code, text = cli("source", "refresh", "shop/films", "--accept", "--no-terminal", "test")
+    assert code == 0, text
+    (film,) = [tool for tool in cli("tool", "list")[1].split() if tool.startswith("films:")]
+
+    assert error_of(film) == "grant_needed"
+    assert error_of("shelter:pets.list") == ""
+    # All commands agree: the grant is for the tools of the first source only.
+    assert all("shelter:pets.list" in change for (change,) in listing().values())
+    host = url.removeprefix("http://")
+    commands = json.loads(cli("toolset", "show", "shop", "--json")[1])["lacking"]
+    assert [row["command"].split()[4:] for row in commands] == [
+        ["network", host],
+        ["secret", "SHELTER_APIKEY", host],
+    ]
+    shown = cli("authority", "show", "shop")[1]
+    for key, (change,) in listing().items():
+        assert f"ended grants: {key}: {change}" in shown
+    (row,) = [line for line in shown.splitlines() if film in line]
+    assert row.endswith("which is not granted")
+    granted(cli, monkeypatch)
+    assert error_of(film) == ""
+    assert set(map(tuple, listing().values())) == {()}
+
+    # An operation that changes needs a grant again; the others keep theirs.
+    changed = document(url)
+    (parameter,) = changed["paths"]["/pets"]["get"]["parameters"]
+    parameter["name"] = "kind"
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    cli("source", "refresh", "shop/shelter", "--from", str(file), "--no-terminal", "test")
+    assert cli("source", "accept", "shop/shelter", "--no-terminal", "test")[0] == 0
+    assert error_of("shelter:pets.list") == "grant_needed"
+    assert error_of("shelter:pets.get", '{"petId": 1}') != "grant_needed"
+    assert error_of(film) == ""
+    code, text = cli("grant", "add", "shop", "--again", "--no-terminal", "test")
+    assert (code, error_of("shelter:pets.list")) == (0, ""), text
 
 
 def test_fields_are_what_callers_get_and_the_record_has_the_whole_answer(
