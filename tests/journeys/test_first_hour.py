@@ -1,6 +1,7 @@
 """The first hour of four users, in the order of the README."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,7 +44,11 @@ def test_a_developer_writes_tools(project: Terminal) -> None:
     assert "mine:add_note" in project.covalt("authority", "diff", "main", code=3)
 
     project.covalt("toolset", "new", "clock", "--template", "mcp")
-    project.covalt("grant", "add", "clock", "process", "clock", "--no-terminal", "test")
+    text = (project.folder / "toolsets/clock/toolset.yaml").read_text(encoding="utf-8")
+    (proposed,) = re.findall(r"covalt-git (grant add .*)", text)
+    project.covalt(*proposed.split(), "--no-terminal", "test")
+    (row,) = project.json("grant", "list", "clock")["grants"]
+    assert row["grant"]["sandbox"] != "none"
     project.covalt("source", "refresh", "clock", "--accept", "--no-terminal", "test")
     called = project.json(
         "call", "c1", "clock:current_time", '{"utc_offset": 2}', "--no-terminal", "tested"
