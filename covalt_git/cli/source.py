@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,12 @@ def add_source(
     output.say(f"added {added.shown_id}: {', '.join(added.files)}")
     if not accept:
         output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
-    output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
+    if added.lacks_server:
+        again = f"covalt-git source add {toolset_id} {shlex.quote(location)} --base-url URL"
+        output.say(f"  hint: covalt-git source remove {added.shown_id}", err=True)
+        output.say(f"  hint: {again}", err=True)
+    else:
+        output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
 
 
 @command.command("show")
@@ -363,6 +369,12 @@ def _print_detail(
     output.say(f"  {counted}{'' if is_new else f', {accepted} accepted'}")
     for host in source.hosts:
         output.fact(f"  host: {host}")
+    if source.lacks_server:
+        output.fact(
+            "  no host: the document names no server; give its URL with --base-url URL of `source add`, or as base_url"
+            " of the source in toolset.yaml",
+            fg="yellow",
+        )
     for name, hosts in source.secrets.items():
         output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
     if listed := source.tools if every else writing:

@@ -153,6 +153,11 @@ class SourceDetail(Result):
         """Its name in commands, such as gear/disk."""
         return f"{self.toolset_id}/{self.namespace}"
 
+    @property
+    def lacks_server(self) -> bool:
+        """Whether a document names no server, so that no grant of a host can be proposed."""
+        return self.kind == "openapi" and any(tool.host is None for tool in self.tools)
+
 
 class SourceAdded(SourceDetail):
     """A source that was added, or that a dry run would add."""

@@ -336,6 +336,21 @@ def test_new_and_changed_tools_of_a_document_need_a_grant_and_the_others_keep_th
     assert (code, error_of("shelter:pets.list")) == (0, ""), text
 
 
+def test_a_document_without_a_server_asks_for_the_url_of_the_api(
+    root: Path, cli: Cli, url: str, file: Path
+) -> None:
+    other = root.parent / "nosrv.json"
+    other.write_text(json.dumps(document(url, servers=[])), encoding="utf-8")
+
+    text = add(cli, other)
+
+    assert "names no server" in text
+    assert f"source add shop {other} --base-url URL" in text
+    assert "grant add" not in text
+    assert cli("source", "remove", "shop/nosrv")[0] == 0
+    assert "names no server" not in add(cli, other, "--base-url", url)
+
+
 def test_fields_are_what_callers_get_and_the_record_has_the_whole_answer(
     cli: Cli,
     file: Path,
