@@ -100,7 +100,10 @@ class Granted:
         what = f"may not use the MCP server at {blotted(command_line([server.url or '']))}"
         if server.command is not None:
             what = f"may not start {blotted(command_line((server.command, *server.args)))}"
-        raise self._needed(kind, what, f"server {server.id}", changed=bool(grants))
+        # Renewed, a grant has what it had: a new one would have no folders, hosts and secrets.
+        raise self._needed(
+            kind, what, "--again" if grants else f"server {server.id}", changed=bool(grants)
+        )
 
     def program(self, server: McpServer, files: Mapping[str, str]) -> ProcessGrant | None:
         """Return the valid grant of a server's program; None for a server at a URL, or without a grant.

@@ -10,7 +10,7 @@ from covalt_git.authority.approval_rules import always
 from covalt_git.authority.kinds import KINDS
 from covalt_git.authority.toolset_facts import tools_of
 from covalt_git.credentials.leaks import blotted
-from covalt_git.grants.status import shown_changes
+from covalt_git.grants.status import shown_changes, shown_key
 from covalt_git.hosts import Reach
 from covalt_git.templating.url_templates import origin_of_template
 
@@ -98,7 +98,7 @@ def overview(
         facts = part.facts if complete else ()
         grants = sorted(toolset.state.grants.items()) if complete else ()
         changes = {key: shown_changes(toolset, key, grant) for key, grant in grants}
-        ended = {key: changed for key, changed in changes.items() if changed}
+        ended = [key for key, changed in changes.items() if changed]
         overviews.append(
             ToolsetOverview(
                 toolset.id,
@@ -112,7 +112,9 @@ def overview(
                 packages=tuple(str(fact.value) for fact in facts if fact.kind == "package"),
                 unsandboxed=any(fact.kind == "unsandboxed" for fact in facts),
                 stale_grants=tuple(ended),
-                grant_changes=ended,
+                grant_changes={
+                    shown_key(key, toolset.state.grants[key]): changes[key] for key in ended
+                },
                 tools=tools,
                 more=_lines(facts, "variable", "header", "alias"),
             )

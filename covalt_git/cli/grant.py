@@ -15,7 +15,7 @@ from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import WrongCallError
 from covalt_git.grants.plans import grant_key
-from covalt_git.grants.status import UNDESCRIBED
+from covalt_git.grants.status import UNDESCRIBED, shown_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
@@ -50,7 +50,7 @@ def command() -> None:
 @command.command("list")
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
 def list_grants(toolset_id: str | None) -> None:
-    """List grants, and whether each is still valid.
+    """List grants, whether each is still valid, and what is requested and not granted.
 
     Without TOOLSET, the grants of all toolsets.
 
@@ -62,14 +62,24 @@ def list_grants(toolset_id: str | None) -> None:
         for row in listing.grants:
             if isinstance(row.grant, ProcessGrant | ServerGrant):
                 for what in row.changed:
-                    output.say(f"{row.toolset_id} {row.key}: {what}", fg="yellow")
-        for ended_id in sorted({row.toolset_id for row in listing.grants if not row.holds}):
+                    output.say(
+                        f"{row.toolset_id} {shown_key(row.key, row.grant)}: {what}", fg="yellow"
+                    )
+        ended = [row for row in listing.grants if not row.holds]
+        for ended_id in sorted({row.toolset_id for row in ended if row.declared}):
             output.say(f"renew them: covalt-git grant add {ended_id} --again")
+        for row in ended:
+            if not row.declared:
+                words = shown_key(row.key, row.grant).replace("-", " ", 1)
+                output.say(f"revoke it: covalt-git grant revoke {row.toolset_id} {words}")
         if not all(row.trusted for row in listing.grants):
             output.say("not trusted on this machine: covalt-git trust", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
         output.say(f"nothing is granted {whom}")
+    for lacking in listing.lacking:
+        output.fact(f"not granted: {lacking.why}", fg="yellow")
+        output.say(f"  hint: {lacking.command}", fg="yellow")
 
 
 @command.command("add")
@@ -212,7 +222,8 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
         output.say(f"{toolset.id} has every grant that it requests")
         # Python may use such a grant, and no manifest says whether it does.
         for key, changed in toolset.ended.items():
-            output.say(f"{toolset.id} {key} has ended: {'; '.join(changed)}", fg="yellow")
+            shown = shown_key(key, toolset.grants[key])
+            output.say(f"{toolset.id} {shown} has ended: {'; '.join(changed)}", fg="yellow")
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
@@ -226,7 +237,8 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
         grants.renew_grants, toolset, permissions, reason, asks=bool(toolset.ended)
     )
     for key in toolset.ended.keys() - renewed if renewed else ():
-        output.say(f"{key} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
+        shown = shown_key(key, toolset.grants[key])
+        output.say(f"{shown} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
         _print_not_trusted(toolset)
@@ -244,8 +256,8 @@ def _print_changes(toolset: ToolsetDetail) -> None:
     """Print why each ended grant of a toolset ended, and the changes of its files once."""
     digests = set[str]()
     for key, changed in toolset.ended.items():
-        output.fact(f"{key}: {'; '.join(changed)}", fg="yellow")
         grant = toolset.grants[key]
+        output.fact(f"{shown_key(key, grant)}: {'; '.join(changed)}", fg="yellow")
         if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in digests:
             continue
         digests.add(grant.digest)
@@ -346,7 +358,8 @@ def _line(row: grants.GrantRow) -> tuple[str, ...]:
     holds = "yes" if row.holds else f"no, {why}"
     if row.holds and not row.trusted:
         holds = "no, not trusted on this machine"
-    return row.toolset_id, row.key, _what(row), holds, grant.granted_at[:10], grant.granted_by
+    key = shown_key(row.key, grant)
+    return row.toolset_id, key, _what(row), holds, grant.granted_at[:10], grant.granted_by
 
 
 def _of_tool(grant: ToolGrant) -> str:
@@ -368,7 +381,8 @@ def _what(row: grants.GrantRow) -> str:
             return _hosts(grant)
         case ProcessGrant() as grant:
             where = "" if grant.confinement is not None else "without a sandbox: "
-            return f"{where}{command_line(grant.argv)}"
+            uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
+            return f"{where}{command_line(grant.argv)}{uses}"
         case ServerGrant() as grant:
             return command_line([grant.url])
         case ToolGrant() as grant:

@@ -150,6 +150,8 @@ def remove_source(name: str) -> None:
     )
     files = f"; removed {', '.join(removed.files)}" if removed.files else ""
     output.say(f"removed {source.shown_id} from toolset.yaml{files}")
+    for words in removed.grants:
+        output.say(f"its grant is left: covalt-git grant revoke {source.toolset_id} {words}")
 
 
 @command.command("doctor")

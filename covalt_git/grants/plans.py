@@ -185,8 +185,16 @@ def requested_grants(toolset: Toolset) -> list[WantedGrant]:
         for request in requested(toolset)
         if (request.kind, request.name) in replaced and request.granted
     }
+    servers = {
+        grant.server: grant
+        for grant in toolset.state.grants.values()
+        if isinstance(grant, ProcessGrant) and grant.confinement is not None
+    }
     return [
-        WantedGrant(kind, name or "", (host,) if host else ())
+        # A program in the sandbox that has changed uses what it used before.
+        _same(servers[name])
+        if kind == "server" and name in servers
+        else WantedGrant(kind, name or "", (host,) if host else ())
         for kind, name, host in sorted(rows, key=lambda row: [part or "" for part in row])
     ]
 
@@ -194,7 +202,7 @@ def requested_grants(toolset: Toolset) -> list[WantedGrant]:
 def ended_grants(toolset: Toolset) -> list[WantedGrant]:
     """Return the grants of a toolset that a change has ended, if it still declares what they are for."""
     ended = [grant for grant in toolset.state.grants.values() if changes(toolset, grant)]
-    return [_same(grant) for grant in ended if _is_declared(toolset, grant)]
+    return [_same(grant) for grant in ended if is_declared(toolset, grant)]
 
 
 def grant_key(kind: str, name: str | None) -> str:
@@ -259,7 +267,7 @@ def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     }
 
 
-def _is_declared(toolset: Toolset, grant: Grant) -> bool:
+def is_declared(toolset: Toolset, grant: Grant) -> bool:
     """Return whether a toolset still declares the secret or the MCP server of a grant."""
     manifest = toolset.manifest
     if isinstance(grant, ToolGrant):

@@ -51,13 +51,17 @@ UNDESCRIBED = "it is for something else than the toolset has now"
 
 
 class MissingGrant(NamedTuple):
-    """A grant that a toolset lacks: its kind, the secret, MCP server or registered tool, the host, and the reason."""
+    """A grant that a toolset lacks: its kind, the secret, MCP server or registered tool, the host, and the reason.
+
+    A server that ``has_changed`` had a grant, which can be renewed with what it had.
+    """
 
     toolset_id: str
     kind: Literal["network", "secret", "server", "tool"]
     name: str | None
     host: str | None
     why: str
+    has_changed: bool = False
 
     @property
     def server(self) -> str:
@@ -67,8 +71,8 @@ class MissingGrant(NamedTuple):
     @property
     def command(self) -> str:
         """The command that grants it."""
-        words = ("covalt-git grant add", self.toolset_id, self.kind, self.name, self.host)
-        return " ".join(filter(None, words))
+        words = ("--again",) if self.has_changed else (self.kind, self.name, self.host)
+        return " ".join(filter(None, ("covalt-git grant add", self.toolset_id, *words)))
 
 
 def acting_grants(toolset: Toolset, tool: Tool | None = None) -> Granted:
@@ -107,6 +111,11 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
         # names.
         return tuple(_of_process(grant, facts)) or ("the value of a variable has changed",)
     return tuple(_of_server(grant, facts)) or ("the value of a header has changed",)
+
+
+def shown_key(key: str, grant: Grant) -> str:
+    """Return the key of a grant as its users read it; ``grant revoke`` takes its kind and name."""
+    return grant.shown_key if isinstance(grant, ProcessGrant) else key
 
 
 def shown_changes(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
@@ -151,7 +160,10 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
         try:
             may.check_server(server, toolset.files.hashes)
         except GrantNeededError as error:
-            missing.append(MissingGrant(toolset.id, "server", server.id, None, error.message))
+            has_changed = error.hint.endswith("--again")
+            missing.append(
+                MissingGrant(toolset.id, "server", server.id, None, error.message, has_changed)
+            )
     return missing
 
 

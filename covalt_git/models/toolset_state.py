@@ -149,6 +149,11 @@ class ProcessGrant(_Grant):
         return self.sandbox if isinstance(self.sandbox, ProgramSandbox) else None
 
     @property
+    def shown_key(self) -> str:
+        """Its key in the words of ``grant add``, which names what is granted and not how it works."""
+        return f"{'server' if self.confinement is not None else 'unsandboxed'}-{self.server}"
+
+    @property
     def uses(self) -> tuple[str, ...]:
         """Phrases for each folder, host and secret of the sandbox."""
         sandbox = self.confinement or ProgramSandbox()

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from covalt_git.access.grants import ports
+from covalt_git.errors import CovaltError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.plans import (
     ANY_HOST,
     Review,
     WantedGrant,
     ended_grants,
+    is_declared,
     plan_grants,
     requested_grants,
 )
-from covalt_git.grants.status import shown_changes
+from covalt_git.grants.status import missing_grants, shown_changes
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import (
+    WORKSPACE,
+    WRITABLE,
     Grant,
     ProcessGrant,
     SecretGrant,
@@ -33,8 +40,10 @@ from covalt_git.operations.registry import (
     invalid_field,
     operation,
 )
+from covalt_git.operations.validation import GrantLacking
 from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -161,6 +170,9 @@ class GrantRow(Result):
     python: bool = Field(
         description="Whether Python tools receive the secret of the grant: its hosts restrict HTTP tools only."
     )
+    declared: bool = Field(
+        description="Whether the toolset still declares what it is for, so that it can be renewed."
+    )
     grant: Grant
 
 
@@ -168,6 +180,12 @@ class GrantList(Result):
     """Grants, sorted by toolset and key."""
 
     grants: tuple[GrantRow, ...]
+
+
+class GrantsListed(GrantList):
+    """Grants, and what the toolsets request and lack."""
+
+    lacking: tuple[GrantLacking, ...]
 
 
 class GrantsRevoked(Result):
@@ -183,10 +201,21 @@ class GrantsRevoked(Result):
 
 
 @operation(errors=(404,), admin="list grants")
-def list_grants(context: Context, request: ListGrants) -> GrantList:
-    """List the grants of all toolsets or of one, and whether each is still valid."""
-    rows = decisions.grants(context.project.root, request.toolset_id)
-    return GrantList(grants=tuple(_row(*row) for row in rows))
+def list_grants(context: Context, request: ListGrants) -> GrantsListed:
+    """List the grants of all toolsets or of one, whether each is still valid, and what they request and lack."""
+    root = context.project.root
+    rows = decisions.grants(root, request.toolset_id)
+    ids = [request.toolset_id] if request.toolset_id else toolset_ids(root / "toolsets")
+    toolsets = [read_toolset(root, toolset_id) for toolset_id in ids]
+    return GrantsListed(
+        grants=tuple(_row(*row) for row in rows),
+        lacking=tuple(
+            GrantLacking.of(grant)
+            for toolset in toolsets
+            if toolset.sound
+            for grant in missing_grants(toolset)
+        ),
+    )
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
@@ -204,6 +233,8 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
         raise invalid_field("hosts", "name at least one host")
     if (request.folders or request.secrets) and request.kind != "server":
         raise invalid_field("kind", "only an MCP server has folders and secrets")
+    for folder in request.folders:
+        check_folder(folder)
     grant = WantedGrant(
         request.kind, request.name or "", request.hosts, request.folders, request.secrets
     )
@@ -254,6 +285,24 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     )
 
 
+def check_folder(text: str) -> None:
+    """Check that a folder exists which a program of an MCP server is to use; a misspelt one would only fail a call.
+
+    Raises:
+        CovaltError: ``no_folder``, with its place.
+    """
+    if text.removesuffix(WRITABLE) == WORKSPACE:
+        return
+    path = Path(text.removesuffix(WRITABLE)).expanduser()
+    if not path.is_dir():
+        raise CovaltError(
+            f"the folder {str(path)!r} does not exist",
+            hint=f"mkdir {shlex.quote(str(path))}, or name another folder",
+            code="no_folder",
+            http_status=409,
+        )
+
+
 def typed_permissions(
     context: Context, toolset_id: str, grant: WantedGrant, form_digests: Collection[str]
 ) -> tuple[str, ...]:
@@ -284,6 +333,7 @@ def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
         ports=ports(grant),
         texts=_texts(toolset, grant),
         python=isinstance(grant, SecretGrant) and toolset.has_python_tools,
+        declared=is_declared(toolset, grant),
         grant=grant,
     )
 

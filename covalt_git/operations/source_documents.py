@@ -9,9 +9,13 @@ from pydantic import Field
 
 from covalt_git.access.grants import rule_of
 from covalt_git.errors import StaleError
+from covalt_git.grants.plans import grant_key
+from covalt_git.grants.requested import requested
+from covalt_git.grants.status import shown_key
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.models.toolset_manifest import Source
+from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, operation
@@ -28,11 +32,13 @@ from covalt_git.operations.sources import (
 from covalt_git.sources import adding, breaking, doctor, refresh
 from covalt_git.sources.documents import BadSourceError, compile_source, toolset_reader
 from covalt_git.templating.url_templates import origin_of_template
+from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.toolsets.toolset import Toolset
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -172,6 +178,9 @@ class SourceRemoved(Result):
     toolset_id: str
     namespace: str
     files: tuple[str, ...] = Field(description="Files that were removed, relative to the project.")
+    grants: tuple[str, ...] = Field(
+        description="The grants that only the source used, and that stay, in the words of `grant revoke`."
+    )
 
 
 class ComparedTool(DifferingTool):
@@ -295,7 +304,32 @@ def remove_source(context: Context, request: SourceRequest) -> SourceRemoved:
     source = refresh.find_source(root, request.toolset_id, request.namespace)
     files = adding.remove(root, source)
     context.update_toolset_index()
-    return SourceRemoved(toolset_id=source.toolset.id, namespace=source.namespace, files=files)
+    return SourceRemoved(
+        toolset_id=source.toolset.id,
+        namespace=source.namespace,
+        files=files,
+        grants=_grants_left(source, find_toolset(root, source.toolset.id)),
+    )
+
+
+def _grants_left(source: refresh.ToolSource, after: Toolset) -> tuple[str, ...]:
+    """Return the grants that only a removed source used, in the words of ``grant revoke``."""
+    grants = after.state.grants
+    of_server = [
+        shown_key(key, grant).replace("-", " ", 1)
+        for key, grant in grants.items()
+        if isinstance(grant, ProcessGrant | ServerGrant) and grant.server == source.declared.id
+    ]
+    before, now = (
+        {(row.kind, row.name, row.host) for row in requested(toolset)}
+        for toolset in (source.toolset, after)
+    )
+    of_document = []
+    for kind, name, host in before - now:
+        grant = grants.get(grant_key(kind, name))
+        if isinstance(grant, NetworkGrant | SecretGrant) and host in grant.hosts:
+            of_document.append(" ".join(filter(None, (kind, name, host))))
+    return (*of_server, *sorted(of_document))
 
 
 @operation(errors=(404,), admin="see sources")

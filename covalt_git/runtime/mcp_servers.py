@@ -184,9 +184,9 @@ def _sandboxed(
         workspace.resolve() if sees_workspace else None,
         readable=(
             *readable,
-            *(_folder(text) for text in folders if not text.endswith(WRITABLE)),
+            *(_folder(launched, text) for text in folders if not text.endswith(WRITABLE)),
         ),
-        writable=tuple(_folder(text) for text in folders if text.endswith(WRITABLE)),
+        writable=tuple(_folder(launched, text) for text in folders if text.endswith(WRITABLE)),
         hosts=sandbox.hosts,
         limits=limits,
     )
@@ -213,12 +213,14 @@ def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
     return ""
 
 
-def _folder(text: str) -> Path:
+def _folder(launched: Definition, text: str) -> Path:
     path = Path(text.removesuffix(WRITABLE)).expanduser()
     if not path.is_dir():
+        name = launched.name
         raise CovaltError(
             f"the granted folder {str(path)!r} does not exist",
-            hint="create it, or revoke the grant and grant the server another folder",
+            hint=f"mkdir {shlex.quote(str(path))}, or revoke the grant, and grant the server another folder:"
+            f" covalt-git grant revoke {name.toolset_id} server {name.server_id}",
             code="no_folder",
             http_status=409,
         )

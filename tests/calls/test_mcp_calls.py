@@ -153,8 +153,8 @@ def test_a_server_starts_only_as_granted(world: World, folder: Path, old: str, n
         world.write("demo/toolset.yaml", manifest(folder))
         add_grant(world.root, "demo", "process", "keyed", by="me")
 
-    granting = "covalt-git grant add demo server keyed"
-    assert caught.value.hint == (granting if old else "covalt-git grant add demo --requested")
+    kind = "--again" if old else "--requested"
+    assert caught.value.hint == f"covalt-git grant add demo {kind}"
     assert "c2" not in {one.chat_id for one in CONNECTIONS.health(world.root)}
 
 

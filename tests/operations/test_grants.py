@@ -1,5 +1,6 @@
 """Grants: what each covers, what ends it, and what cannot be granted."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,48 @@ def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> N
     assert len(operate("add_requested_grants", toolset_id="demo")["grants"]) == 3
     assert lacking() == []
     assert not operate("list_toolsets")["toolsets"][0]["lacks_grants"]
+
+
+def test_what_is_requested_and_granted_is_not_said_to_be_valid(
+    root: Path, operate: Operations, cli: Callable[..., tuple[int, str]]
+) -> None:
+    operate("add_requested_grants", toolset_id="demo")
+    assert "has ended" not in cli("grant", "add", "demo", "--requested")[1]
+    # The HTTP tool keeps its grant, and the program, which loads files, does not.
+    rewrite(root, 'version: "1"', 'version: "2"')
+
+    _, text = cli("grant", "add", "demo", "--requested")
+
+    for key in ("network", "secret-MAPS_KEY"):
+        (change,) = grants(operate)[key]["changed"]
+        assert f"demo {key} has ended: {change}" in text
+    assert "covalt-git grant add demo --again" in text
+
+
+def test_a_changed_program_is_renewed_with_what_it_had(
+    root: Path, operate: Operations, tmp_path: Path
+) -> None:
+    missing = operate.error(
+        "add_grant", toolset_id="demo", kind="server", name="maps", folders=["/no/such"]
+    )
+    assert (missing.code, "/no/such" in missing.message) == ("no_folder", True)
+    operate(
+        "add_grant",
+        toolset_id="demo",
+        kind="server",
+        name="maps",
+        hosts=["example.com"],
+        folders=[str(tmp_path)],
+    )
+    had = grants(operate)["process-maps"]["grant"]["sandbox"]
+
+    for again in ("renew_grants", "add_requested_grants"):
+        rewrite(root, "x = ", "x = 1", "server/main.py")
+        commands = [row["command"] for row in operate("get_toolset", toolset_id="demo")["lacking"]]
+        assert "covalt-git grant add demo --again" in commands
+        operate(again, toolset_id="demo")
+        (row,) = (row for key, row in grants(operate).items() if key == "process-maps")
+        assert (row["holds"], row["grant"]["sandbox"]) == (True, had)
 
 
 def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(

@@ -336,10 +336,29 @@ def test_new_and_changed_tools_of_a_document_need_a_grant_and_the_others_keep_th
     assert (code, error_of("shelter:pets.list")) == (0, ""), text
 
 
-def test_a_document_without_a_server_asks_for_the_url_of_the_api(
-    root: Path, cli: Cli, url: str, file: Path
+def test_a_removed_source_names_the_grants_that_it_leaves(
+    cli: Cli, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = root.parent / "nosrv.json"
+    add(cli, file)
+    granted(cli, monkeypatch)
+
+    _, text = cli("source", "remove", "shop/shelter")
+
+    commands = [line.partition("covalt-git ")[2] for line in text.splitlines() if "revoke" in line]
+    host = url.removeprefix("http://")
+    assert [command.split()[3:] for command in commands] == [
+        ["network", host],
+        ["secret", "SHELTER_APIKEY", host],
+    ]
+    for command in commands:
+        assert cli(*command.split())[0] == 0
+    assert json.loads(cli("grant", "list", "shop", "--json")[1])["grants"] == []
+
+
+def test_a_document_without_a_server_asks_for_the_url_of_the_api(
+    cli: Cli, url: str, file: Path
+) -> None:
+    other = file.parent / "nosrv.json"
     other.write_text(json.dumps(document(url, servers=[])), encoding="utf-8")
 
     text = add(cli, other)
