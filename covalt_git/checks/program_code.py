@@ -1,4 +1,4 @@
-"""Check of MCP servers whose program would load code of the project or the workspace, which is refused when it starts.
+"""Check of MCP servers whose program would load code of the project or the workspace, or a script that does not exist.
 
 References have no values yet, except for the variables of folders; :mod:`covalt_git.runtime.mcp_servers` checks all.
 """
@@ -11,12 +11,13 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from covalt_git.access.loaded_code import Places, refusals
+from covalt_git.access.missing_scripts import missing_script
 from covalt_git.models.toolset_state import ProcessGrant
 from covalt_git.problems import codes
 from covalt_git.templating.references import Reference, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from covalt_git.access.loaded_code import Refusal
     from covalt_git.errors import Problem
@@ -26,9 +27,16 @@ if TYPE_CHECKING:
 
 
 def check_program_code(
-    manifest: Reading[ToolsetManifest], state: ToolsetState, root: Path, folder: Path
+    manifest: Reading[ToolsetManifest],
+    state: ToolsetState,
+    root: Path,
+    folder: Path,
+    files: Collection[str],
 ) -> Iterator[Problem]:
-    """Find what the program of a server would be refused for, also what is only refused without a sandbox if it has none."""
+    """Find what the program of a server would be refused for, also what is only refused without a sandbox if it has none.
+
+    A script that is not in ``files``, those of the toolset, is a warning too.
+    """
     outside = {
         grant.server
         for grant in state.grants.values()
@@ -38,9 +46,14 @@ def check_program_code(
         if server.command is None:
             continue
         below = manifest.below("mcp_servers", at)
-        for refusal in _refusals(server, root, folder, sandboxed=server.id not in outside):
+        refused = [*_refusals(server, root, folder, sandboxed=server.id not in outside)]
+        for refusal in refused:
             hint = refusal.hint(manifest.valid.id, server)
             yield below.warning(codes.CHANGING_CODE, refusal.loc, refusal.why(server), hint=hint)
+        missing = missing_script(server, files)
+        # What is refused is named already, with where to move it.
+        if missing is not None and not refused:
+            yield below.warning(codes.NO_FILE, missing.loc, missing.message, hint=missing.hint)
         cwd = None if server.cwd is None else _filled(server.cwd, root, folder)
         # With another reference, the folder is known at the start only.
         if cwd and not Path(os.path.normpath(folder / cwd)).is_relative_to(folder):

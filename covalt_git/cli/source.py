@@ -420,7 +420,8 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
         first, *others = outcome.failure.error_description.splitlines() or [""]
         output.fact(first, err=True)
         output.quote("\n".join(others), err=True)  # of the server, such as its stderr
-        output.fact(f"  hint: {outcome.failure.hint}", err=True)
+        if outcome.failure.hint:
+            output.fact(f"  hint: {outcome.failure.hint}", err=True)
     if outcome.refreshed is None:
         return True
     source = outcome.refreshed.source

@@ -114,7 +114,7 @@ def of_start(
         return needed
     if isinstance(cause, FileNotFoundError) and definition.argv:
         why = f"the program {definition.argv[0]!r} was not found"
-        hint = "install it, or use its absolute path"
+        hint = definition.hint or "install it, or use its absolute path"
     elif isinstance(cause, PermissionError) and definition.argv:
         why = f"{definition.argv[0]!r} is not executable"
     elif isinstance(cause, TimeoutError):
@@ -131,8 +131,20 @@ def of_start(
         mask_of(definition).text(
             f"the MCP server {name} cannot be used: {why}{_stderr_part(stderr)}"
         ),
-        hint=hint or definition.hint or f"covalt-git source refresh {name.toolset_id}",
+        hint=hint or definition.hint or _start_hint(definition),
     )
+
+
+def _start_hint(definition: Definition) -> str:
+    """Return what to check after a failed start; another attempt would fail in the same way."""
+    name = definition.name
+    where = f"toolsets/{name.toolset_id}/toolset.yaml"
+    if definition.url:
+        return f"check the url of {name.server_id} in {where}"
+    command = f"check the command of {name.server_id} in {where}"
+    if definition.sandbox is None:
+        return command
+    return f"{command}; this shows what it lacks in the sandbox: covalt-git source observe {name}"
 
 
 def of_request(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import rule_of
 from covalt_git.access.loaded_code import Places, Refusal, refusals
+from covalt_git.access.missing_scripts import missing_script
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
@@ -124,6 +125,8 @@ def definition(
             runner=runner,
             sandboxed=sandbox is not None,
         )
+        if pinned is None:
+            launched = replace(launched, hint=_script_hint(server, toolset))
         if grant is not None:
             _check_covered(name, server, launched, copy, grant)
         if pinned is not None:
@@ -192,12 +195,22 @@ def _sandboxed(
     )
     # A root that the server cannot see would mislead it.
     root = workspace if sees_workspace else None
-    hint = _hidden_hint(launched, (copy.folder, workspace, *spec.readable, *spec.writable))
+    hint = launched.hint or _hidden_hint(
+        launched, (copy.folder, workspace, *spec.readable, *spec.writable)
+    )
     return replace(launched, sandbox=spec, toolset=copy, workspace=root, hint=hint)
+
+
+def _script_hint(server: McpServer, toolset: Toolset) -> str:
+    """Return a hint about a script that the command names and the toolset lacks."""
+    missing = missing_script(server, toolset.files.hashes)
+    return "" if missing is None else f"{missing.message}: {missing.hint}"
 
 
 def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
     """Return a hint about the first argument that names a file which the sandbox does not show."""
+    if programs.find(launched.argv[0]) is None:
+        return ""  # no folder for its arguments makes it start
     visible = (*visible, *map(Path, FOLDERS))
     for path in map(Path, launched.argv[1:]):
         if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):

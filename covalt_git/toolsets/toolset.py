@@ -288,7 +288,7 @@ def read_toolset(
                 problems += check_lock(lock, declared)
             namespaces = lock_namespaces(root, toolset_id, declared, effective_state)
             problems += check_documents(manifest, locks, namespaces, files.hashes, display_path)
-        problems += check_program_code(manifest, effective_state, root, folder)
+        problems += check_program_code(manifest, effective_state, root, folder, files.hashes)
         problems += check_aliases(state)
         problems += check_program_grants(state, toolset_id)
         offers = {

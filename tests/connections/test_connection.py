@@ -243,6 +243,7 @@ def test_a_program_that_ends_at_once_is_reported_without_secrets(
     assert (health.state, health.failures) == ("failed", 1)
     assert SECRET not in f"{error} {messages} {health}"
     assert "the key *** is bad" in str(error)
+    assert error.hint.startswith("check the command of ")  # another attempt would fail as well
 
 
 def test_output_that_is_no_message_is_reported_without_secrets(

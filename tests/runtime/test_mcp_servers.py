@@ -231,3 +231,29 @@ def test_a_server_starts_in_its_toolset_only(root: Path) -> None:
         with pytest.raises(CovaltError) as caught:
             defined(root, {"command": PROGRAM, "cwd": str(folder)}, sandboxed=True)
         assert caught.value.code == "server_folder"
+
+
+@pytest.mark.parametrize(
+    ("server", "hint"),
+    [
+        (
+            {"command": PROGRAM, "args": ["servr.py"]},
+            "the toolset has no file 'servr.py', and paths are relative to the toolset: write $toolset/server.py",
+        ),
+        (
+            {"command": "./server.py"},
+            (
+                "'./server.py' is not found, because the server starts in another folder: "
+                "write command: python3, and args: [$toolset/server.py]"
+            ),
+        ),
+        ({"command": PROGRAM, "args": ["server.py", "report.py"]}, ""),
+    ],
+)
+def test_a_server_whose_script_is_no_file_of_its_toolset_says_so_if_its_start_fails(
+    root: Path, server: dict[str, Any], hint: str
+) -> None:
+    (root / "toolsets/far").mkdir()
+    (root / "toolsets/far/server.py").write_text("print(1)")
+
+    assert defined(root, server, sandboxed=True).hint == hint
