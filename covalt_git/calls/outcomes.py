@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import stat
 from contextlib import suppress
 from hashlib import sha256
@@ -45,11 +46,19 @@ _NOT_CONNECTED = re.compile(
 )
 """Messages of a connection that the sandbox refused; also of one that a granted server refused."""
 
+_NO_FILE = re.compile(
+    "No such file or directory|FileNotFoundError|ENOENT|Permission ?denied|PermissionError|EACCES|EPERM"
+    "|Read-only file system|EROFS",
+    re.IGNORECASE,
+)
+"""Messages of a file that the sandbox does not show, or that may not be written."""
+
 _RETURNED_FILE = re.compile(r"files/(?P<hash>[0-9a-f]{16})\.[A-Za-z0-9]+")
 """Paths that ``save`` of ``covalt_toolset/files.py`` writes: the beginning of the content's SHA-256, an extension."""
 
 _HOST = re.compile(
     r"(?:ENOTFOUND|EAI_AGAIN|lookup|https?://)[ ]?(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
+    r"|(?P<local>(?:localhost|127\.0\.0\.1|\[?::1\]?):\d+)"
 )
 """A host in such a message of Node, Go or the egress proxy."""
 
@@ -174,7 +183,10 @@ def why_failed(outcome: Outcome, target: Found, cancel: Cancel) -> CallError | N
         return None
     if error.code == "cancelled":
         return error.model_copy(update={"message": cancel.why})
-    hint = _hint(error.message, target.toolset, target.tool)
+    message = error.message
+    if target.tool.kind == "mcp":
+        message += f"\n{outcome.output}"  # the sandbox reports there what it refused
+    hint = _hint(message, target.toolset, target.tool)
     return error.model_copy(update={"hint": hint}) if hint else error
 
 
@@ -185,9 +197,9 @@ def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
     grant = f"covalt-git grant add {toolset.id}"
     if secret := _NO_SECRET.match(message):
         return _secret_hint(secret["name"], toolset, may)
+    if tool.kind == "mcp":
+        return _program_hint(message, toolset, tool)
     if _NOT_CONNECTED.search(message):
-        if tool.kind == "mcp":
-            return _program_hint(message, toolset, tool)
         if "network" in may.stale:
             return f"{grant} --again"
         return f"Python tools reach granted hosts only; if this one is not granted: {grant} network HOST"
@@ -195,20 +207,28 @@ def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
 
 
 def _program_hint(message: str, toolset: Toolset, tool: Tool) -> str:
-    """Return a hint about a connection that the program of an MCP server could not open."""
+    """Return a hint about a connection or a file that the program of an MCP server could not open."""
+    is_host = bool(_NOT_CONNECTED.search(message))
+    if not is_host and not _NO_FILE.search(message):
+        return ""
     level = tool_grants.program_level(toolset, tool)
     if level is None or level == "process":
         return ""
     grant = f"covalt-git grant add {toolset.id}"
+    name = tool.upstream or tool.id.name
+    observe = f"covalt-git source observe {toolset.id}/{tool.id.namespace} --call {shlex.quote(name)} JSON"
+    if not is_host:
+        return f"the program sees its own files and granted folders only; this shows what it lacks: {observe}"
     if level != "full":
         return (
             f"at the sandbox level {level!r} the program has no network; to run it without a sandbox:"
             f" {grant} unsandboxed {tool.server}"
         )
-    host = _HOST.search(message)
+    match = _HOST.search(message)
+    host = "HOST" if match is None else match["host"] or f"http://{match['local']}"
     return (
-        "the program reaches granted hosts only, and only by the proxy of HTTPS_PROXY; if this one is not granted:"
-        f" {grant} server {tool.server} --host {host['host'] if host else 'HOST'}"
+        "the program reaches granted hosts only, and only by the proxy of HTTPS_PROXY; this shows what it lacks:"
+        f" {observe}; if this host is not granted: {grant} server {tool.server} --host {host}"
     )
 
 

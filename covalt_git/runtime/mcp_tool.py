@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+import re
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -32,6 +33,8 @@ from covalt_git.models.outcomes import (
     of_lost_answer,
 )
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.runtime.pool import ProgramSpec
+from covalt_git.runtime.sandbox.network import reaches_this_machine
 from covalt_git.text.display import shorten
 from covalt_git.text.printed import shortened
 
@@ -58,6 +61,11 @@ _LEVELS: dict[str, LogLevel] = {
 
 _ENVELOPE = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _MOST_PROBLEMS = 5
+_NO_ANSWER = re.compile("Connection refused|ECONNREFUSED", re.IGNORECASE)
+_OWN_LOCALHOST = (
+    "in the sandbox, localhost is not that of this machine; a connection to it is refused until its host, such as "
+    "http://localhost:8080, is granted"
+)
 
 
 class McpJob(NamedTuple):
@@ -247,8 +255,21 @@ def _outcome(job: McpJob, answer: JsonObject, note: Callable[[str], None]) -> Ou
     if result.get("isError") is not True:
         return Outcome("success", value, links=links)
     message = "\n".join(texts) or "the tool reported an error without a message"
+    if _NO_ANSWER.search(message) and _has_own_localhost(job.definition):
+        # No proxy refused it, which would report the host: the connection stayed in the sandbox.
+        note(_OWN_LOCALHOST)
     more = value if has_structure or not only_text else None
     return Outcome("error", more, error=CallError(code="tool_failed", message=message))
+
+
+def _has_own_localhost(definition: Definition) -> bool:
+    """Return whether a connection of a server's program to ``localhost`` does not leave its sandbox."""
+    sandbox = definition.sandbox
+    return (
+        isinstance(sandbox, ProgramSpec)
+        and sandbox.level == "full"
+        and not reaches_this_machine(sandbox.hosts)
+    )
 
 
 def _mismatch(tool: Tool, answer: JsonObject) -> tuple[str, ...]:

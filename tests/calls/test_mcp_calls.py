@@ -330,6 +330,7 @@ def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) ->
     outcome = runs.call("runs:run", code=FETCH)
     assert outcome.error is not None
     assert "http://api.evil.example was not granted to this toolset" in outcome.output
+    assert "covalt-git source observe demo/runs --call run JSON" in outcome.error.hint
     # A client that ignores the proxy cannot look the name up.
     outcome = runs.call("runs:run", code=DIRECT)
     assert outcome.error is not None
@@ -338,6 +339,19 @@ def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) ->
     outcome = runs.call("runs:run", code=f"raise OSError({message!r})")
     assert outcome.error is not None
     assert outcome.error.hint.endswith("grant add demo server runs --host api.evil.example")
+
+
+@pytest.mark.skipif(sandbox_levels.level() != "full", reason="this machine has no level 'full'")
+def test_a_refused_host_of_this_machine_is_noted_and_a_missing_file_leads_to_an_observation(
+    runs: World,
+) -> None:
+    outcome = runs.call("runs:run", code=FETCH.replace("api.evil.example", "localhost:9"))
+    assert outcome.error is not None
+    assert "note: in the sandbox, localhost is not that of this machine" in outcome.output
+    outcome = runs.call("runs:run", code="open('/srv/no-such-file')")
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("covalt-git source observe demo/runs --call run JSON")
+    assert "localhost" not in outcome.output
 
 
 def test_a_refused_system_call_is_named_in_the_output_of_the_call(runs: World) -> None:

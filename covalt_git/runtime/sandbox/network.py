@@ -47,6 +47,11 @@ def send_listener(end: int) -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+def reaches_this_machine(hosts: Sequence[str]) -> bool:
+    """Return whether a host of this machine is granted; without one, programs do not use the proxy for ``localhost``."""
+    return any(host.rpartition("://")[2].startswith(_LOCAL) for host in hosts)
+
+
 def variables(proxy: str, hosts: Sequence[str]) -> dict[str, str]:
     """Return the environment variables that make programs use the proxy."""
     # Both spellings: curl reads the lower case of `http_proxy` only, and other programs one of the two.
@@ -56,7 +61,7 @@ def variables(proxy: str, hosts: Sequence[str]) -> dict[str, str]:
         for name in (f"{kind}_proxy", f"{kind.upper()}_PROXY")
     }
     values["NODE_USE_ENV_PROXY"] = "1"  # without it, Node's own fetch ignores the others
-    if not any(host.rpartition("://")[2].startswith(_LOCAL) for host in hosts):
+    if not reaches_this_machine(hosts):
         own = "localhost,127.0.0.1,::1"  # servers that the tool itself started
         values |= {"no_proxy": own, "NO_PROXY": own}
     return values
