@@ -305,7 +305,9 @@ class Catalog(Visibility):
         )
         # The command names the toolset of the server, which other roles may not see.
         if sees_everything(self.config, self.principal):
-            error.hint = self._refresh_hint(namespace) or error.hint
+            if hint := self._refresh_hint(namespace):
+                error.message += ": its MCP server was not asked for its tools yet"
+                error.hint = hint
         return error
 
     def _is_harmless(self, tool_id: str) -> bool:
@@ -316,8 +318,8 @@ class Catalog(Visibility):
             return not any(may_destroy(tool) for tool in index.tools() if tool.tool_id == tool_id)
 
     def _refresh_hint(self, namespace: str) -> str:
-        """Return the command that lists the tools of an MCP server that has no lock yet."""
-        if toolset_cache.owner_of(self.root, namespace) is not None:
+        """Return the command that lists the tools of an MCP server that was not asked for them yet."""
+        if toolset_cache.is_listed(self.root, namespace):
             return ""
         try:
             with ToolQueries.open(self.root, self.config.workspace) as index:

@@ -55,10 +55,20 @@ def owner_of(root: Path, namespace: str) -> str | None:
 
     The server's file in ``toolsets/locks/`` names the toolset.
     """
+    return _lock_of(root, namespace)[0]
+
+
+def is_listed(root: Path, namespace: str) -> bool:
+    """Return whether the MCP server with this namespace was asked for its tools."""
+    return _lock_of(root, namespace)[1]
+
+
+def _lock_of(root: Path, namespace: str) -> tuple[str | None, bool]:
+    """Return the toolset of a lock, and whether its server was asked for its tools."""
     file = lock_file(root, namespace)
 
-    def read() -> str | None:
+    def read() -> tuple[str | None, bool]:
         lock = read_lock(file, shown_path(file, root)).value if file.exists() else None
-        return None if lock is None else lock.toolset_id
+        return (None, False) if lock is None else (lock.toolset_id, lock.is_listed)
 
     return _READ.get(file, (file,), read)

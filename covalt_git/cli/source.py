@@ -269,7 +269,11 @@ def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     for row in rows:
         _print_differences(row, row.to_accept)
         _print_tasks(row)
-    if not any(row.to_accept for row in rows):
+    waiting = [row for row in rows if row.enabled and not (row.asked or row.to_accept)]
+    for row in waiting:
+        output.say(f"{row.shown_id} was not asked for its tools yet", err=True)
+        output.say(f"  hint: covalt-git source refresh {row.shown_id}", err=True)
+    if not waiting and not any(row.to_accept for row in rows):
         output.say("all tools are accepted", err=True)
     if failed:
         click.get_current_context().exit(1)

@@ -338,6 +338,11 @@ class ToolLock(StrictModel):
         program = {} if self.program is None else {PROGRAM: self.program}
         return {**self.tools, **self.offers, **program}
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether its source was asked for its tools; a server is first asked once its program is accepted."""
+        return self.program is None or bool(self.tools or self.offers)
+
     def accepted_program(self, accepted: Mapping[str, str]) -> LockedPackages | LockedFile | None:
         """Return the program whose digest is in ``accepted`` of the toolset's state."""
         digest = accepted.get(f"{self.namespace}:{PROGRAM}")

@@ -393,7 +393,7 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         server=declared.id,
         kind=declared.lock_kind,
         reference=refresh.reference_of(declared),
-        asked=source.lock is not None,
+        asked=source.lock is not None and source.lock.is_listed,
         tools=len(tools),
         offers=len(source.lock.offers) if source.lock else 0,
         tool_names=tuple(sorted(source.lock.entries if source.lock else {})),

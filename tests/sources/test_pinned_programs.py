@@ -13,6 +13,7 @@ from covalt_git.calls.servers.server_programs import (
     pinned_program,
 )
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.errors import UnknownNameError
 from covalt_git.grants.grants import add_grant, add_grants
 from covalt_git.grants.plans import WantedGrant
 from covalt_git.models.tool_lock import PROGRAM
@@ -195,6 +196,26 @@ def test_a_program_of_the_system_is_pinned_by_its_path_and_digest(
     assert (change["name"], [part["name"] for part in change["parts"]]) == (PROGRAM, ["sha256"])
     accept(world)
     assert said(world) == "one"
+
+
+def test_after_its_program_is_accepted_a_server_still_has_to_be_asked_for_its_tools(
+    world: World, tmp_path: Path
+) -> None:
+    program = tmp_path / "said-server"
+    program.write_text(SERVER.format(python="/usr/bin/env python3"), encoding="utf-8")
+    program.chmod(0o755)
+    declare(world, str(program))
+    add_grant(world.root, "gear", "unsandboxed", "said", by="me")
+    refreshed(world)
+    accept(world)
+
+    with pytest.raises(UnknownNameError, match="was not asked for its tools yet") as refused:
+        world.call("said:said")
+    assert refused.value.hint == "covalt-git source refresh gear/said"
+    (source,) = Operations(world.root)("compare_sources")["sources"]
+    assert (source["asked"], source["to_accept"]) == (False, [])
+
+    assert refreshed(world)["refreshed"]["source"]["asked"]
 
 
 def test_an_edited_lock_does_not_start_other_packages(world: World, registry: Registry) -> None:
