@@ -304,10 +304,10 @@ class Catalog(Visibility):
             is_harmless=self._is_harmless,
         )
         # The command names the toolset of the server, which other roles may not see.
-        if sees_everything(self.config, self.principal):
-            if hint := self._refresh_hint(namespace):
-                error.message += ": its MCP server was not asked for its tools yet"
-                error.hint = hint
+        is_admin = sees_everything(self.config, self.principal)
+        if is_admin and (hint := self._refresh_hint(namespace)):
+            error.message += ": its MCP server was not asked for its tools yet"
+            error.hint = hint
         return error
 
     def _is_harmless(self, tool_id: str) -> bool:

@@ -99,7 +99,8 @@ def add_source(
         _print_detail(preview, is_new=True)
     accept = yes or (reason is not None and not can_ask())
     if not accept and can_ask():
-        question = f"accept {output.plural(len(preview.tools), 'tool')}?"
+        counted = output.plural(len(preview.tools), "tool")
+        question = f"the source is added in any case; accept {counted}?"
         accept = output.confirm(question, err=wants_json())
     added = ask(
         documents.add_source,

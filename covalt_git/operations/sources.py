@@ -19,7 +19,7 @@ from covalt_git.operations.registry import Request, Result, ToolsetRequest, inva
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.sources import refresh
-from covalt_git.sources.adding import OpenedDocument, new_files
+from covalt_git.sources.adding import OpenedDocument, name_given, new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -227,10 +227,16 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     A document of the request replaces that of the source.  If an MCP server is not granted, it is not contacted, and the error is ``grant_needed``.
     """
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
-    files = None
-    if request.document is not None:
-        files = new_files(source, opened_document(request.document))
-    result = _refresh(context, source, check=request.check, files=files)
+    if request.document is None:
+        result = _refresh(context, source, check=request.check)
+    else:
+        document = opened_document(request.document)
+        files = new_files(source, document)
+        try:
+            result = _refresh(context, source, check=request.check, files=files)
+        except CovaltError as error:
+            name_given(error, source, document)
+            raise
     context.update_toolset_index()
     return result
 

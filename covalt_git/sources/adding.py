@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.hosts import origin_of
 from covalt_git.http_client.public_download import public_answer, status_error
+from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.source_entries import with_entry, without_entry
 from covalt_git.manifests.state_files import lock_text
 from covalt_git.manifests.toolset_files import MANIFEST, toolset_ids
@@ -332,6 +334,20 @@ def new_files(source: ToolSource, document: OpenedDocument) -> dict[str, bytes]:
     }
 
 
+def name_given(error: CovaltError, source: ToolSource, document: OpenedDocument) -> None:
+    """Let an error of a new version name the document that was given, and not the file that it would replace."""
+    declared = source.declared
+    path = (declared.document if isinstance(declared, Source) else None) or ""
+    name, given = posixpath.basename(path), document.url or document.name
+    error.message = re.sub(
+        rf"(?<![\w./-]){re.escape(name)}(?![\w-])", lambda _: given, error.message
+    )
+    error.problems = tuple(
+        replace(problem, path=given) if problem.path in {name, path} else problem
+        for problem in error.problems
+    )
+
+
 def _entry(
     source_id: str, kind: str, path: str, url: str | None, options: SourceOptions
 ) -> dict[str, Any]:
@@ -352,8 +368,17 @@ def _check_available(root: Path, toolset: Toolset, source_id: str) -> None:
     owners = {id_key(name): owner for name, owner in declared_namespaces(root).items()}
     existing = {id_key(name) for name in toolset_ids(root / "toolsets")} - {id_key(toolset.id)}
     owner = owners.get(id_key(source_id))
+    hint = "choose another with --id"
     if owner is not None:
         reason = f"the toolset {owner!r} declares it"
+        declared = toolset.manifest.sources if toolset.manifest else ()
+        if any(namespace_of(source.id, toolset.state) == source_id for source in declared):
+            name = f"{owner}/{source_id}"
+            hint = (
+                f"for a new version of its document: covalt-git source refresh {name} --from FILE; "
+                f"to accept its tools: covalt-git source accept {name}; "
+                "to add another source, choose its namespace with --id"
+            )
     elif id_key(source_id) in existing:
         reason = "it is the id of a toolset"
     elif source_id in RESERVED_TOOLSET_IDS:
@@ -364,7 +389,7 @@ def _check_available(root: Path, toolset: Toolset, source_id: str) -> None:
         return
     raise CovaltError(
         f"the namespace {source_id!r} is not available: {reason}",
-        hint="choose another with --id",
+        hint=hint,
         code="namespace_taken",
         http_status=409,
     )

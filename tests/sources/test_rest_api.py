@@ -243,6 +243,29 @@ def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
     assert call(cli, "pets.list", tag="cat") == []
 
 
+def test_errors_name_the_document_that_was_given_and_what_was_expected(
+    root: Path, cli: Cli, file: Path
+) -> None:
+    script = root.parent / "srv.py"
+    script.write_text('"""A server.\n\nIt says: hello."""\nimport json\n', encoding="utf-8")
+
+    text = cli("source", "add", "shop", str(script), "--no-terminal", "test")[1]
+    assert "'srv.py' cannot be read as an API document" in text
+    assert text.count("more text after the end") == 1
+
+    add(cli, file)
+    text = cli("source", "add", "shop", str(file), "--no-terminal", "test")[1]
+    assert "covalt-git source refresh shop/shelter --from FILE" in text
+    assert "covalt-git source accept shop/shelter" in text
+
+    for content in ("[1, 2", "openapi: 3.0.3\n"):
+        bad = root.parent / "bad.yaml"
+        bad.write_text(content, encoding="utf-8")
+        text = cli("source", "refresh", "shop", "--from", str(bad), "--no-terminal", "test")[1]
+        assert "bad.yaml" in text
+        assert "shelter.json" not in text
+
+
 def test_validate_reports_an_include_that_matches_nothing(cli: Cli, file: Path) -> None:
     add(cli, file, "--include", "pets.*", "--include", "store.*")
 

@@ -258,7 +258,9 @@ class Documents:
         try:
             return self._loaded(content, path)
         except BadDocumentError as error:
-            return f"is in the file {path!r}: {error.message}"
+            first = error.problems[0] if error.problems else None
+            why = f"{path}:{first.line}:{first.col}: {first.message}" if first else error.message
+            return f"is in the file {path!r}: {why}"
 
     def _loaded(self, text: bytes | str, path: str) -> ApiDocument:
         size = len(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
@@ -348,9 +350,9 @@ def _load_yaml(text: str, path: str, max_values: int) -> tuple[ApiDocument, int]
             text, path, max_bytes=MAX_BYTES * 4, max_nodes=max_values, max_depth=MAX_DEPTH
         )
     except yaml_text.YamlProblems as error:
-        first = error.problems[0]
-        message = f"{path}:{first.line}:{first.col}: {first.message}"
-        raise BadDocumentError(message, hint=first.hint, problems=error.problems) from None
+        message = f"{path!r} cannot be read as an API document"
+        hint = "an OpenAPI document or a GraphQL schema is expected"
+        raise BadDocumentError(message, hint=hint, problems=error.problems) from None
     return ApiDocument(path, text, document.data, document.locate), document.values
 
 
