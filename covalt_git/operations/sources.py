@@ -19,7 +19,7 @@ from covalt_git.operations.registry import Request, Result, ToolsetRequest, inva
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.sources import refresh
-from covalt_git.sources.adding import OpenedDocument, name_given, new_files
+from covalt_git.sources.adding import OpenedDocument, blame_document, new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,7 +235,7 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
         try:
             result = _refresh(context, source, check=request.check, files=files)
         except CovaltError as error:
-            name_given(error, source, document)
+            blame_document(error, source, document)
             raise
     context.update_toolset_index()
     return result

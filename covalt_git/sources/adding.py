@@ -334,7 +334,7 @@ def new_files(source: ToolSource, document: OpenedDocument) -> dict[str, bytes]:
     }
 
 
-def name_given(error: CovaltError, source: ToolSource, document: OpenedDocument) -> None:
+def blame_document(error: CovaltError, source: ToolSource, document: OpenedDocument) -> None:
     """Let an error of a new version name the document that was given, and not the file that it would replace."""
     declared = source.declared
     path = (declared.document if isinstance(declared, Source) else None) or ""
