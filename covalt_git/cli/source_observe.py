@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user
+from covalt_git.cli.context import ask, can_ask, check_user, print_json
 from covalt_git.cli.grant import print_grant
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.source_names import single_source, source_argument
@@ -32,7 +32,7 @@ def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> 
 
     SOURCE is started in the sandbox with its own files only.  Its tools are listed and each --call is made, in an
     empty workspace.  The command prints the hosts, files, programs and variables that it did not get, the call
-    that needed each, and the command that grants it.  A TOOL has the name that the server uses, JSON has its
+    that needed each, and the command that grants it.  It exits with 1 if the server has no such TOOL.  A TOOL has the name that the server uses, JSON has its
     arguments.  At a terminal, it asks about each; without an answer, nothing is granted.
 
     Example: covalt-git source observe files/disk --call read_file '{"path": "notes.md"}'
@@ -40,14 +40,19 @@ def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> 
     source = single_source(name)
     if granted and calls:
         check_user(None, "calls are made with the grant of a server")
-    observed = ask_to_print(
+    observed = ask(
         observations.observe_source,
         toolset_id=source.toolset_id,
         namespace=source.namespace,
         calls=[{"tool": tool, "args": _arguments(tool, text)} for tool, text in calls],
         granted=granted,
     )
+    # A tool that does not exist was not called, so a script learns nothing about it.
+    failed = any(call.tool not in observed.tools for call in observed.calls)
+    print_json(observed, exit_code=int(failed))
     _print_observed(observed)
+    if failed:
+        click.get_current_context().exit(1)
     asked = [need for need in observed.needs if need.command and not need.granted]
     if asked and can_ask():
         _offer_grants(observed, asked)
@@ -64,7 +69,9 @@ def _print_observed(observed: observations.SourceObserved) -> None:
     how = "listed " + output.plural(len(observed.tools), "tool")
     if observed.failure:
         how = "did not list its tools" if not observed.tools else how
-    output.say(f"{observed.shown_id} ran at the sandbox level {observed.sandbox}, and {how}")
+    output.say(
+        f"{observed.shown_id} ran in an empty workspace at the sandbox level {observed.sandbox}, and {how}"
+    )
     if observed.failure:
         first, *others = observed.failure.splitlines()
         output.fact(first, err=True)

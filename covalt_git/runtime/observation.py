@@ -194,6 +194,8 @@ class Observer:
         if any(path.is_relative_to(folder) for folder in _OF_KERNEL):
             return
         if str(path.parent) in view.search:
+            if path.name in _OF_LOADERS:
+                return  # beside the interpreter, which does without
             with self._lock:
                 _, paths = self._programs.setdefault(path.name, (self.call, set()))
                 paths.add(text)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from covalt_git.cli import main
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.runtime import sandbox_levels
 from tests.operations_client import Operations
@@ -176,6 +177,32 @@ def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path) ->
     assert observed["sandbox"] == "full"
     assert observed["calls"][0]["error"]
     assert [need["name"] for need in observed["needs"]] == [str(outside / "data/a.csv")]
+    CONNECTIONS.close()
+
+
+def test_what_an_interpreter_looks_for_beside_itself_is_no_need(outside: Path) -> None:
+    operate = project(outside, "py")
+    paths = [outside / "bin/pyvenv.cfg", outside / "bin/python3._pth"]
+
+    observed = observe(operate, [{"tool": "read", "args": {"path": str(path)}} for path in paths])
+
+    assert observed["needs"] == []
+    CONNECTIONS.close()
+
+
+def test_a_misspelt_tool_is_not_called_and_ends_the_command_with_1(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project(outside, "py")
+    command = ["source", "observe", "demo/needing", "--call", "tokn", "{}"]
+
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", str(outside / "project"), *command])
+
+    printed = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert "did you mean 'token'?" in printed
+    assert "ran in an empty workspace" in printed
     CONNECTIONS.close()
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.servers.mcp_calls import definition, grant_check
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.manifests.project_config import read_config
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S, effective_limits
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.tool_properties import Limits
 from covalt_git.models.toolset_state import ProgramSandbox
 from covalt_git.text.display import shorten
+from covalt_git.text.risky_words import is_harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -147,14 +148,21 @@ def observe(
         )
         failure, results = "", list[ObservedToolCall]()
         names: dict[str, str] = {}
+        harmless: list[str] = []
         limits = effective_limits(Limits(), config.limits)
         try:
             for tool in pool.CONNECTIONS.tools(opened, handlers=handlers):
-                names[tool["name"]] = locked_tool(tool).digest
+                locked = locked_tool(tool)
+                names[tool["name"]] = locked.digest
+                if locked.annotations.destructive is not True and is_harmless(tool["name"]):
+                    harmless.append(tool["name"])
             for call in calls:
                 observer.call = shorten(f"{call.tool} {json.dumps(call.args)}", _LONGEST_LABEL)
                 if call.tool not in names:
-                    results.append(ObservedToolCall(*call, "the server has no such tool"))
+                    near = nearest_name(call.tool, harmless)
+                    why = "the server has no such tool"
+                    why += f"; did you mean {near!r}?" if near else ""
+                    results.append(ObservedToolCall(*call, why))
                     continue
                 request = ServerCall(
                     call.tool, names[call.tool], call.args, limits.timeout_s or DEFAULT_TIMEOUT_S
