@@ -74,7 +74,8 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         reasons = display.in_line(", ".join(answer.reasons))
         output.say(f"{answer.tool_id} needs approval: {reasons}")
         output.say(
-            f"  a user approves or denies it at a terminal or in the browser: {answer.execution_id}"
+            "  a user approves or denies it at a terminal or in the browser: "
+            f"covalt-git approval approve {answer.execution_id}"
         )
         return
     colour = "green" if answer.status == "success" else "red"

@@ -127,9 +127,13 @@ def check_user(reason: str | None, what: str = TRUSTING, *, elsewhere: str = "")
         CovaltError: ``terminal_needed``, when there is neither.
     """
     if reason is None and not can_ask():
+        ways = ["run this at a terminal", *filter(None, [elsewhere])]
+        here = click.get_current_context(silent=True)
+        if here and any("--no-terminal" in option.opts for option in here.command.params):
+            ways.append("state the reason of a script with --no-terminal REASON")
         raise CovaltError(
             f"{what} by a user at a terminal",
-            hint=f"run this at a terminal{', or ' + elsewhere if elsewhere else ''}; --help has the option for scripts",
+            hint=", or ".join(ways),
             code="terminal_needed",
         )
 

@@ -41,9 +41,10 @@ def list_tools(toolset: str | None) -> None:
     if all(tool.kind == "builtin" for tool in rows):
         opened = context().project
         if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
-            output.say(
+            message = (
                 "no toolset has tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
             )
+            output.say(f"{toolset} has no tools" if toolset else message)
     for group in listing.groups:
         if not group.sound:
             broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"

@@ -16,7 +16,7 @@ from covalt_git.problems import codes
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -66,6 +66,9 @@ _MOST_MISSPELT = 500
 
 _MOST_OWNERS = 2
 """The most keys that an unknown key can belong to, so that a hint names them."""
+
+_LONGEST_SHORT = 4
+"""Characters of an abbreviation; the nearest name of a longer one is what was meant."""
 
 
 @cache
@@ -167,7 +170,7 @@ def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) 
     # So many keys are data in the wrong place and no misspellings, and each comparison takes time.
     is_data = len(mapping) > _MOST_MISSPELT
     unused = () if is_data else tuple(key for key in keys if key not in mapping)
-    near = nearest_name(name, unused)
+    near = _in_full(name, unused) or nearest_name(name, unused)
     listed = f"known keys: {', '.join(keys)}" if keys else "this has no keys: remove it"
     hint = f"write {near!r}; {listed}" if near else listed
     owners = [key for key in keys if name in _properties(schema, (*loc[:-1], key))]
@@ -178,6 +181,15 @@ def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) 
         hint = f"{name} belongs to another key: write {written}"
     message = f"unknown key {name!r}"
     return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, unused=unused)
+
+
+def _in_full(name: str, keys: Iterable[str]) -> str | None:
+    """Return the only key that a short name abbreviates, such as ``command`` for ``cmd``."""
+    if len(name) > _LONGEST_SHORT:
+        return None
+    pattern = re.compile(".*".join(map(re.escape, name)) + ".*")
+    full = [key for key in keys if pattern.fullmatch(key)]
+    return full[0] if len(full) == 1 else None
 
 
 def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:

@@ -167,13 +167,16 @@ class AvailableTools(Result):
     tools: tuple[AvailableTool, ...]
 
 
-@operation()
+@operation(errors=(404,))
 def list_tools(context: Context, request: ListTools) -> ToolGroups:
     """List the tools that the role may see, by toolset and MCP server.
 
-    With ``q``, only tools whose id, name or description contains all of its words.
+    With ``q``, only tools whose id, name or description contains all of its words.  A toolset that does not exist is
+    the error ``unknown_toolset``.
     """
     tools = context.catalog.visible(context.toolset_index().tools(request.toolset_id or None))
+    if request.toolset_id and not tools:
+        context.catalog.find_toolset(request.toolset_id)  # it may not exist
     matches = matching(tools, request.q)
     return ToolGroups(
         groups=grouped(context, matches, with_empty=not request.q and not request.toolset_id)
