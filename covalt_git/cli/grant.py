@@ -222,8 +222,8 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
         output.say(f"{toolset.id} has every grant that it requests")
         # Python may use such a grant, and no manifest says whether it does.
         for key, changed in toolset.ended.items():
-            shown = shown_key(key, toolset.grants[key])
-            output.say(f"{toolset.id} {shown} has ended: {'; '.join(changed)}", fg="yellow")
+            grant = shown_key(key, toolset.grants[key])
+            output.say(f"{toolset.id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
@@ -237,8 +237,8 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
         grants.renew_grants, toolset, permissions, reason, asks=bool(toolset.ended)
     )
     for key in toolset.ended.keys() - renewed if renewed else ():
-        shown = shown_key(key, toolset.grants[key])
-        output.say(f"{shown} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
+        grant = shown_key(key, toolset.grants[key])
+        output.say(f"{grant} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
         _print_not_trusted(toolset)

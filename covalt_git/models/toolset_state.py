@@ -124,6 +124,19 @@ class ProgramSandbox(StrictModel):
         (), description="Secrets that it receives as variables, besides those of its declaration."
     )
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Phrases for each folder, host and secret of the self."""
+        return (
+            *(
+                f"the folder {display.in_line(shlex.quote(folder.removesuffix(WRITABLE)))}"
+                + (" (writable)" if folder.endswith(WRITABLE) else "")
+                for folder in self.folders
+            ),
+            *(f"the host {host}" for host in self.hosts),
+            *(f"the secret {name}" for name in self.secrets),
+        )
+
 
 class ProcessGrant(_Grant):
     """Permission to start an MCP server with exactly this command."""
@@ -156,16 +169,7 @@ class ProcessGrant(_Grant):
     @property
     def uses(self) -> tuple[str, ...]:
         """Phrases for each folder, host and secret of the sandbox."""
-        sandbox = self.confinement or ProgramSandbox()
-        return (
-            *(
-                f"the folder {display.in_line(shlex.quote(folder.removesuffix(WRITABLE)))}"
-                + (" (writable)" if folder.endswith(WRITABLE) else "")
-                for folder in sandbox.folders
-            ),
-            *(f"the host {host}" for host in sandbox.hosts),
-            *(f"the secret {name}" for name in sandbox.secrets),
-        )
+        return () if self.confinement is None else self.confinement.uses
 
 
 class ServerGrant(_Grant):

@@ -320,12 +320,12 @@ def _grants_left(source: refresh.ToolSource, after: Toolset) -> tuple[str, ...]:
         for key, grant in grants.items()
         if isinstance(grant, ProcessGrant | ServerGrant) and grant.server == source.declared.id
     ]
-    before, now = (
+    used, still_used = (
         {(row.kind, row.name, row.host) for row in requested(toolset)}
         for toolset in (source.toolset, after)
     )
     of_document = []
-    for kind, name, host in before - now:
+    for kind, name, host in used - still_used:
         grant = grants.get(grant_key(kind, name))
         if isinstance(grant, NetworkGrant | SecretGrant) and host in grant.hosts:
             of_document.append(" ".join(filter(None, (kind, name, host))))

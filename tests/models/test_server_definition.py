@@ -54,6 +54,20 @@ def test_every_change_of_a_remote_server_changes_its_digest(change: dict[str, An
     assert server_facts(address(**change))["digest"] != server_facts(address())["digest"]
 
 
+@pytest.mark.parametrize(
+    ("args", "is_covered"),
+    [
+        (["server/main.py"], False),
+        (["$toolset/toolset.yaml"], True),
+        (["server/main.py", "--settings=./toolset.yaml"], True),
+    ],
+)
+def test_a_grant_covers_the_manifest_if_the_command_names_it(
+    args: list[str], *, is_covered: bool
+) -> None:
+    assert ("toolset.yaml" in process_facts(program(args=args), FILES)["files"]) == is_covered
+
+
 @pytest.mark.parametrize(("facts", "starts"), TABLES["files"])
 def test_a_grant_covers_every_file_that_a_program_can_load(
     facts: dict[str, Any], *, starts: bool

@@ -88,6 +88,38 @@ def test_a_renewal_shows_hosts_and_secrets_that_a_pull_added(root: Path, cli_in:
     assert all(line in question for line in trusted(root).splitlines())
 
 
+@pytest.mark.parametrize(
+    ("pulled", "decided"),
+    [
+        ({"kind": "network", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
+        ({"kind": "secret", "name": "API_KEY", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
+        ({"kind": "server", "name": "disk", "hosts": ("evil.example",)}, {}),
+        ({"kind": "server", "name": "disk", "secrets": ("API_KEY",)}, {"folders": ("/usr",)}),
+        ({"kind": "server", "name": "disk", "folders": ("/usr",)}, {"hosts": ("api.good.example",)}),
+    ],
+)  # fmt: skip
+def test_a_grant_trusts_nothing_of_a_valid_grant_that_a_pull_brought(
+    root: Path, pulled: dict[str, Any], decided: dict[str, Any]
+) -> None:
+    owner(root)("add_grant", toolset_id="ev", **pulled)
+    owner(root)("distrust_project")
+    state = (root / STATE).read_text()
+    decision = {"toolset_id": "ev", "kind": pulled["kind"], "name": pulled.get("name"), **decided}
+
+    if pulled["kind"] == "server":
+        refused = owner(root).error("add_grant", **decision)
+        assert refused.code == "grant_not_trusted"
+        assert "evil.example" in str(refused) or "API_KEY" in str(refused) or "/usr" in str(refused)
+        assert (root / STATE).read_text() == state
+        # With all of it named, or after it is revoked, the user decides about everything.
+        owner(root)("revoke_grant", toolset_id="ev", key="process-disk")
+    owner(root)("add_grant", **decision)
+
+    assert trusted(root)
+    for word in (*pulled.get("hosts", ()), *pulled.get("secrets", ()), *pulled.get("folders", ())):
+        assert word not in trusted(root)
+
+
 def test_a_renewal_shows_a_command_that_a_pull_wrote_in_both_files(root: Path, cli_in: Cli) -> None:
     owner(root)("add_grant", toolset_id="ev", kind="process", name="disk")
     pull(root, "/bin/cat, args: [a]", "/bin/evil, args: [b]")
