@@ -46,6 +46,9 @@ _DISTINCT = 8
 _WITH_DEFAULT = re.compile(r"\$\{(?:env:|secret:)?(?P<name>[A-Za-z_]\w*):?-[^{}$]*\}")
 """A reference whose value is its default."""
 
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""A value that can also be the name of a variable."""
+
 _AUTHORIZATIONS = frozenset({"authorization", "proxy-authorization"})
 """Names of headers that say nothing about the token in them."""
 
@@ -215,9 +218,10 @@ class _Replacer:
         for loc, original in texts(value) if literals else ():
             text = self.texts.get(loc, original)
             for literal in sorted(literals, key=len, reverse=True):
-                if literal in text:
-                    name = literals[literal]
-                    text = text.replace(literal, f"${{{name}}}")
+                name = literals[literal]
+                without = _without_copies(text, literal, f"${{{name}}}")
+                if without != text:
+                    text = without
                     self.found.append(Note(loc, _message(name), name))
             if text != original:
                 self.texts[loc] = text
@@ -482,6 +486,26 @@ def _message(name: str) -> str:
 def _is_distinct(literal: str) -> bool:
     """Return whether a value is so long, or so mixed, that another text contains it only as a copy."""
     return len(literal) >= _DISTINCT and not literal.isalpha()
+
+
+def _without_copies(text: str, literal: str, reference: str) -> str:
+    """Return a text with a reference in place of each copy of a value, except in the names of the text's own references.
+
+    People write the name of a variable as the value of a key, and refer to it elsewhere.
+    """
+    if not _VARIABLE.fullmatch(literal):
+        return text.replace(literal, reference)
+    copies = re.compile(
+        rf"(?P<begins>(?:\$\{{\{{?|\{{)\s*(?:\w+[:.])?|(?<!\w)\$)?{literal}(?P<ends>\b)?"
+    )
+    return copies.sub(
+        lambda copy: (
+            copy[0]
+            if copy["begins"] and copy["ends"] is not None
+            else (copy["begins"] or "") + reference
+        ),
+        text,
+    )
 
 
 def _has_login(text: str) -> bool:

@@ -387,6 +387,44 @@ def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
         }
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "document", "changed"),
+    [
+        (
+            "opencode",
+            "{env:SHOP_APIKEY}",
+            {"shop": {"apikey": "Zq8vN3kT7wLp2RxB5mYc"}, "other": "{env:SHOP_APIKEY}"},
+            {"shop": {"apikey": "{env:SHOP_APIKEY}"}},
+        ),
+        (
+            "opencode",
+            "x",
+            {"shop": {"apiKey": "${SHOP_APIKEY}"}, "b": {"shop": {"apikey": "Zq8vN3kT7wLp2RxB"}}},
+            {"b": {"shop": {"apikey": "{env:SHOP_APIKEY}"}}},
+        ),
+        (
+            "gemini-cli",
+            "${SHOP_APIKEY}",
+            {"shop": {"apikey": "SHOP_APIKEY"}, "a": "$SHOP_APIKEY", "b": "x-${SHOP_APIKEY}"},
+            {"shop": {"apikey": "${SHOP_APIKEY}"}},
+        ),
+    ],
+)
+def test_references_beside_the_servers_come_back_as_they_are(
+    name: str, key: str, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    (host,) = (host for host in HOSTS if host.name == name)
+    server: dict[str, Any] = {"command": "npx", host.env: {"SHOP": key}}
+    if host.lists_command:
+        server |= {"type": "local", "command": ["npx"]}
+    source = recognition.find_format(name)
+    value = {**document, **host.document({"near": server})}
+    stored = laws.converted(json.dumps(value).encode(), source, TOOLSET).files["toolset.yaml"]
+    (written,) = laws.converted(stored, TOOLSET, source, "toolset.yaml").files.values()
+
+    assert json.loads(written) == {**value, **changed}
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
