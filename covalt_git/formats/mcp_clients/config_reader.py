@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from covalt_git.access.loaded_code import code_words, loaded_by
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.mcp_clients import host_variables
-from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HOSTS, HTTP, PROMPT
+from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HTTP, KEYS_OF_DISABLED, PROMPT
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
 from covalt_git.names import local_names, suggest_id
 from covalt_git.templating.references import texts
@@ -36,17 +36,18 @@ _TRANSPORTS: Final = {
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
 
 _ENABLED: Final = "enabled_tools"
-_KEYS_OF_DISABLED: Final = frozenset(
-    key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
-)
-"""The keys of the disabled tools in any host, because people copy entries."""
-
 _LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
 _WITHOUT_EFFECT: Final = {
-    **dict.fromkeys(("auth", "oauth", "authProviderType", "scopes"), _LOGIN),
+    **dict.fromkeys(
+        ("auth", "oauth", "authProviderType", "scopes", "oauth_resource", "apiKey"), _LOGIN
+    ),
+    **dict.fromkeys(
+        ("sandbox", "sandboxEnabled"),
+        "the limits that the client sets for the server's program have no effect in a toolset",
+    ),
     "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
 }
-"""The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
+"""The keys of a server's login and limits in all hosts, because people copy entries, and what to do instead."""
 
 _NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
 _FOLDER_OF_PROJECT: Final = "the path begins in the folder of the client's project: a server starts only in a folder of its toolset"
@@ -130,7 +131,9 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
             other = host_variables.FOLDERS_OF_EDITOR.get(variable["name"])
             # A working directory in the editor's folder is lost.
             is_cwd = loc == ("cwd",) and other == "${workspace}"
-            if is_cwd or loc[0] == "envFile" or other not in {"${workspace}", None}:
+            # Settings of the client are carried as they are.
+            is_carried = loc[0] == "envFile" or loc[0] in _WITHOUT_EFFECT
+            if is_cwd or is_carried or other not in {"${workspace}", None}:
                 continue
             elif other is None:
                 message = f"{variable[0]} has a value in {host.title} only, and stays as text"
@@ -303,7 +306,7 @@ def _says(value: Any) -> bool:
 def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
     """Add an override for each tool that the host does not offer."""
     own = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
-    for key in (*own, *sorted(_KEYS_OF_DISABLED.difference(own))):
+    for key in (*own, *sorted(KEYS_OF_DISABLED.difference(own))):
         value = server.peek(key)
         names = value if isinstance(value, list) else []
         ids = local_names(item for item in names if isinstance(item, str))

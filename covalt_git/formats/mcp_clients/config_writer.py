@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.mcp_clients import host_variables
-from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HOSTS, HTTP, PROMPT
-from covalt_git.formats.model import Part
+from covalt_git.formats.mcp_clients.hosts import (
+    DISABLED_TOOLS,
+    HOSTS,
+    HTTP,
+    KEYS_OF_DISABLED,
+    PROMPT,
+)
+from covalt_git.formats.model import Part, pointer_text
+from covalt_git.names import local_names
 from covalt_git.templating.references import references, texts
 from covalt_git.text.display import shorten
 
@@ -52,7 +59,9 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
             server_id = server.take("id")
             written = written_server(of_manifest, server)
             if written is not None:
-                _write_disabled_tools(host, manifest, server_id, written)
+                place = pointer_text((*host.path, names.get(server_id, server_id)))
+                carried_tools = _carried_tools(earlier.get("set", {}), place)
+                _write_disabled_tools(host, manifest, server_id, written, carried_tools)
                 _write_approvals(host, manifest, server_id, written)
                 servers[names.get(server_id, server_id)] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
@@ -188,8 +197,24 @@ def _write_variable(host: Host, output: JsonObject, name: str, part: Part) -> bo
     return True
 
 
-def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: JsonObject) -> None:
-    """Add the tools of a server that the toolset disables, if the host has a key for them."""
+def _carried_tools(values: JsonObject, place: str) -> set[str]:
+    """Return the ids of the disabled tools of a server in a list of another host, which the file gets back."""
+    lists = [values.get(f"{place}/{key}") for key in KEYS_OF_DISABLED]
+    tools = [item for items in lists if isinstance(items, list) for item in items]
+    return {*local_names(item for item in tools if isinstance(item, str)).values()}
+
+
+def _write_disabled_tools(
+    host: Host,
+    manifest: Part,
+    server_id: str,
+    output: JsonObject,
+    carried_tools: Collection[str],
+) -> None:
+    """Add the tools of a server that the toolset disables, if the host has a key for them.
+
+    ``carried_tools`` come back with a list that another host has, which was in the host's file.
+    """
     keys = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
     for override in manifest.parts("tool_overrides"):
         namespace, _, name = override.peek("tool_id").rpartition(":")
@@ -198,6 +223,9 @@ def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: Js
         if keys:
             override.take("enabled")
             output.setdefault(keys[0], []).append(override["tool_id"].use().rpartition(":")[2])
+        elif name in carried_tools:
+            override.take("enabled")
+            override.take("tool_id")
         else:
             override.drop_keys(
                 f"{host.title} has no list of disabled tools: disable {name!r} there",

@@ -199,3 +199,8 @@ HOSTS: Final = (
     Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
+
+KEYS_OF_DISABLED: Final = frozenset(
+    key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
+)
+"""The keys of the disabled tools in any host, because people copy entries."""

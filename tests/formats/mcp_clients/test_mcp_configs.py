@@ -647,6 +647,8 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("cursor", "auth", False, "the login of the client"),
         ("gemini-cli", "oauth", False, "the login of the client"),
         ("codex", "scopes", False, "the login of the client"),
+        ("continue", "apiKey", False, "the login of the client"),
+        ("vscode", "sandbox", False, "the limits that the client sets"),
     ],
 )
 def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
@@ -665,12 +667,14 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
 
     tools = [item["tool_id"] for item in toolset.get("tool_overrides", ())]
     assert ("far:c" in tools, len(tools)) == (overrides, 2 if overrides else 0)
-    notes = [note for note in result.notes if note.pointer.endswith(f"/far/{key}")]
+    notes = [note for note in result.notes if note.pointer.endswith(f"/{key}")]
     assert [message in note.message for note in notes] == ([True] if message else [])
     # What only extensions have is not converted.
     assert any(key in loc for loc in (result.consumed if overrides else result.carried))
-    (written,) = laws.converted(content, TOOLSET, source, "toolset.yaml").files.values()
+    again = laws.converted(content, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
+    assert not again.lost
 
 
 @pytest.mark.parametrize(
@@ -775,6 +779,13 @@ def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
         "V3": "${env:PROJECT_ROOT}",
         **plain,
     }
+
+
+def test_a_folder_in_a_setting_of_the_client_only_is_not_said_to_be_that_of_the_chat() -> None:
+    sandbox = {"filesystem": {"allowWrite": ["${workspaceFolder}"]}}
+    _, notes = imported({"a": {"command": "x", "sandbox": sandbox}})
+
+    assert notes == ["the limits that the client sets for the server's program have no effect in a toolset"]  # fmt: skip
 
 
 def test_the_folder_of_the_chat_is_that_of_the_editor() -> None:
