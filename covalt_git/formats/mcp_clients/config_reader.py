@@ -20,7 +20,7 @@ from covalt_git.templating.references import texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.formats.documents import Document
     from covalt_git.formats.mcp_clients.hosts import Host
@@ -70,7 +70,9 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     )
     # Other clients read files of VS Code too, and people copy its entries to them.
     around: Part = host.around(source)
-    inputs = _read_inputs(toolset, around) if isinstance(around.peek("inputs"), list) else {}
+    has_inputs = isinstance(around.peek("inputs"), list)
+    inputs = _read_inputs(toolset, around, imported) if has_inputs else {}
+    imported.without_effect += _not_started(host, source, [name for name, _ in servers])
     credentials = {note.secret for note in imported.notes}
     names: dict[str, str] = {}
     for name, server in servers:
@@ -95,7 +97,23 @@ def read(host: Host, document: Document, imported: Imported) -> None:
         toolset.value["extensions"] = {host.name: {"names": odd}}
 
 
-def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
+def _not_started(host: Host, source: Part, names: Sequence[str]) -> Iterator[Note]:
+    """Yield a note for each list beside the servers by which the host does not start some of them."""
+    key, allowed, excluded = host.choices or ("", "", "")
+    choices = source.get(key)
+    if choices is None or not isinstance(choices.value, dict):
+        return
+    for choice in (allowed, excluded):
+        listed = choices.peek(choice)
+        if not isinstance(listed, list) or not listed:
+            continue
+        others = [name for name in names if (name in listed) == (choice == excluded)]
+        if others:
+            message = f"{host.title} does not start {', '.join(map(repr, others))}: disable what you do not want in the toolset"
+            yield Note(choices[choice].loc, message)
+
+
+def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
     """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
     others: dict[str, str] = {}
     for part in source.parts("inputs"):
@@ -113,6 +131,13 @@ def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
             others[name] = f"${{env:{variable}:-{default}}}"
         else:
             others[name] = f"${{env:{variable}}}"
+            options = part.peek("options")
+            options = options if isinstance(options, list) else []
+            labels = [item.get("value") if isinstance(item, dict) else item for item in options]
+            listed = " to " + " or ".join(map(repr, labels)) if labels else ""
+            message = f"the client asks for this value: set the variable {variable} of the environment{shorten(listed, 200)}"
+            if any(f"${{input:{name}}}" in text for _, text in texts(source.value)):
+                imported.without_effect.append(Note(part.loc, message))
     return others
 
 

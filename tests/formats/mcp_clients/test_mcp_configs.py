@@ -788,6 +788,29 @@ def test_a_folder_in_a_setting_of_the_client_only_is_not_said_to_be_that_of_the_
     assert notes == ["the limits that the client sets for the server's program have no effect in a toolset"]  # fmt: skip
 
 
+def test_a_server_that_gemini_does_not_start_and_a_value_that_vscode_asks_for_are_noted() -> None:
+    servers = {name: {"command": "x"} for name in ("a", "b", "c")}
+    value = {"mcp": {"allowed": ["a", "b"], "excluded": ["b", "z"]}, "mcpServers": servers}
+    gemini = recognition.find_format("gemini-cli")
+    done = laws.converted(laws.as_json(value), gemini, TOOLSET, "settings.json")
+    inputs = [
+        {"type": "pickString", "id": "stage", "options": ["dev", {"label": "P", "value": "prod"}]},
+        {"type": "pickString", "id": "region", "options": ["eu"], "default": "eu"},
+        {"type": "command", "id": "unused", "command": "x"},
+    ]
+    near = {"command": "x", "args": ["${input:stage}", "${input:region}"]}
+    vscode = recognition.find_format("vscode")
+    asking = laws.as_json({"inputs": inputs, "servers": {"near": near}})
+    notes = laws.converted(asking, vscode, TOOLSET, "mcp.json").notes
+
+    assert {note.pointer: note.message.partition(":")[0] for note in done.notes} == {
+        "/mcp/allowed": "Gemini CLI does not start 'c'",
+        "/mcp/excluded": "Gemini CLI does not start 'b'",
+    }
+    assert [note.pointer for note in notes] == ["/inputs/0"]
+    assert notes[0].message.endswith("set the variable STAGE of the environment to 'dev' or 'prod'")
+
+
 def test_the_folder_of_the_chat_is_that_of_the_editor() -> None:
     content = b"""
 id: a
