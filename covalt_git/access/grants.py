@@ -176,7 +176,7 @@ def holds(
     if isinstance(grant, ToolGrant):
         return any(is_of_tool(grant, tool) for tool in tools)
     # Code that runs without a sandbox can read every file of the toolset, so no change leaves this grant valid.
-    if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
+    if isinstance(grant, UnsandboxedGrant):
         return grant.digest == digest
     users = [tool for tool in tools if _may_use(grant, tool)]
     if grant.digest == digest:

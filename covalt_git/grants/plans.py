@@ -25,6 +25,7 @@ from covalt_git.models.toolset_state import (
     SecretGrant,
     ServerGrant,
     ToolGrant,
+    grant_key,
 )
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.permissions import is_trusted, permissions_of_grants
@@ -203,11 +204,6 @@ def ended_grants(toolset: Toolset) -> list[WantedGrant]:
     """Return the grants of a toolset that a change has ended, if it still declares what they are for."""
     ended = [grant for grant in toolset.state.grants.values() if changes(toolset, grant)]
     return [_same(grant) for grant in ended if is_declared(toolset, grant)]
-
-
-def grant_key(kind: str, name: str | None) -> str:
-    """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
-    return f"{kind}-{name}" if name else kind
 
 
 def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:

@@ -9,13 +9,18 @@ from pydantic import Field
 
 from covalt_git.access.grants import rule_of
 from covalt_git.errors import StaleError
-from covalt_git.grants.plans import grant_key
 from covalt_git.grants.requested import requested
 from covalt_git.grants.status import shown_key
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.models.toolset_manifest import Source
-from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    grant_key,
+)
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, operation

@@ -285,12 +285,21 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 
 
 def trust_toolset(
-    context: Context, toolset: Toolset, reason: str | None
+    context: Context, toolset: Toolset, permissions: tuple[str, ...] | None, reason: str | None
 ) -> tuple[RefreshOutcome, ...]:
-    """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
+    """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections.
+
+    ``permissions`` are the digests of those that the user has reviewed; None if they reviewed none.
+    """
     # With the digest that was imported: if a file has changed since, nothing is granted. A server is contacted only
     # with its grant, so this comes first.
-    add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
+    add_requested_grants(
+        context,
+        toolset_id=toolset.id,
+        digest=toolset.digest,
+        permissions=permissions,
+        reason=reason,
+    )
     enable_toolset(context, toolset_id=toolset.id, enabled=True)
     if toolset.manifest is None or not toolset.manifest.mcp_servers:
         return ()

@@ -589,3 +589,22 @@ def test_the_fields_of_a_graphql_schema_are_tools(
     assert changed != lock.read_text(encoding="utf-8")
     lock.write_text(changed, encoding="utf-8")
     assert "CG403" in cli("validate")[1]
+
+
+def test_an_operation_that_is_accepted_later_gets_nothing_by_a_grant_of_another_host(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("source", "add", "shop", str(file))
+    reason = ("--no-terminal", "test")
+    code, text = cli("source", "accept", "shop/shelter", "pets.list", *reason)
+    assert code == 0, text
+    granted(cli, monkeypatch)
+    code, text = cli("source", "accept", "shop/shelter", "pets.create", *reason)
+    assert code == 0, text
+
+    _, text = cli("grant", "list", "shop")
+    assert "a tool of a document was accepted later" in text
+    for words in (("network", "other.example"), ("secret", "SHELTER_APIKEY", "other.example")):
+        code, text = cli("grant", "add", "shop", *words, "--no-terminal", "test")
+        assert code == 0, text
+        assert "127.0.0.1" not in text

@@ -9,12 +9,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import is_binary_content
-from covalt_git.grants.plans import (
-    WantedGrant,
-    ended_grants,
-    grant_key,
-    requested_grants,
-)
+from covalt_git.grants.plans import WantedGrant, ended_grants, requested_grants
 from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
@@ -26,6 +21,7 @@ from covalt_git.models.toolset_state import (
     SecretGrant,
     ServerGrant,
     ToolGrant,
+    grant_key,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import (
