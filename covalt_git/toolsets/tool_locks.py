@@ -31,7 +31,7 @@ from covalt_git.templating.url_templates import BadTemplateError
 from covalt_git.toolsets.effective_tools import SourceLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.json_values.pointer import Loc
@@ -146,6 +146,19 @@ def check_documents(
             path = f"{folder}/{fault.path}"
             place = (fault.line, fault.column, fault.code)
             yield Problem(path, *place, fault.message, fault.hint, "warning")
+
+
+def compiled_documents(
+    locks: Iterable[Reading[ToolLock]], hashes: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the paths of the documents that are as they were when the locks were made of them."""
+    return frozenset(
+        path
+        for lock in locks
+        if lock.value is not None
+        for path, digest in lock.value.documents.items()
+        if path in hashes and digest == f"sha256:{hashes[path]}"
+    )
 
 
 def _check_document(

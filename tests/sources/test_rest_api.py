@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from mcp import Client
 
 import covalt_git
@@ -132,6 +133,22 @@ def test_a_document_is_copied_and_declared_and_the_rest_of_the_manifest_stays(
         "pets.update",
     ]
     assert {tool["state"] for tool in detail["tools"]} == {"accepted"}
+
+
+def test_a_credential_in_a_document_is_a_warning_of_its_lock(
+    root: Path, cli: Cli, file: Path
+) -> None:
+    text = json.loads(file.read_text(encoding="utf-8"))
+    text["info"]["x-login"] = {"password": {"shown": False, "value": "Zk3qv9XwT7uLr2Yb8Nc1"}}
+    file.write_text(json.dumps(text), encoding="utf-8")
+
+    add(cli, file)
+
+    faults = yaml.safe_load((root / "toolsets/locks/shelter.yaml").read_text())["faults"]
+    assert [(fault["code"], fault["path"]) for fault in faults] == [("CG212", "specs/shelter.json")]
+    assert "Zk3qv9XwT7uLr2Yb8Nc1" not in json.dumps(faults)
+    code, text = cli("validate")
+    assert (code, text.count("CG212")) == (0, 1)
 
 
 def test_files_beside_the_document_are_copied_and_files_elsewhere_are_not(
