@@ -16,10 +16,11 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
-from covalt_git.connections.answers import ToolResults
+from covalt_git.connections.answers import ToolResults, sound_page
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
@@ -438,11 +439,23 @@ class Connection:
     async def _definitions(self, client: Client) -> list[JsonObject]:
         if self._tools is not None:
             return self._tools
+        left_out: list[str] = []
+
+        async def page(**request: Any) -> types.ListToolsResult:
+            try:
+                return await client.list_tools(**request)
+            except ValidationError:
+                # For one wrong tool, the SDK rejects all.
+                sound, unsound = sound_page(self._results.listing)
+                left_out.extend(unsound)
+                return sound
+
         try:
-            tools = await _pages("tool", client.list_tools, "tools")
+            tools = await _pages("tool", page, "tools")
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             raise self._request_error(error) from None
-        listed, self._unlisted = _masked(mask_of(self.definition), tools)
+        listed, unlisted = _masked(mask_of(self.definition), tools)
+        self._unlisted = [*unlisted, *map(self._shown_line, left_out)]
         self._tools = [tool for _, tool in listed]
         self._last_used = asyncio.get_running_loop().time()
         return self._tools

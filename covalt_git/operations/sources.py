@@ -151,6 +151,10 @@ class SourceRow(Result):
     tasks: tuple[str, ...] = Field(
         (), description="Tools that cannot be accepted yet, because they run only as tasks of MCP."
     )
+    unusable: dict[str, str] = Field(
+        default_factory=dict,
+        description="Tools that cannot be called because their input schemas are invalid, and why.",
+    )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
     )
@@ -419,6 +423,7 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         ),
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
+        unusable=source.unusable,
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
 

@@ -22,7 +22,7 @@ from covalt_git.sources.document_files import replaced_files
 from covalt_git.sources.documents import check_tools, compile_source, toolset_reader
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
-from covalt_git.toolsets.tool_locks import lock_namespaces
+from covalt_git.toolsets.tool_locks import broken_schemas, lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 
@@ -123,6 +123,12 @@ class ToolSource(NamedTuple):
         """The tools that can be called only as tasks, which is not possible yet; they are not accepted."""
         tools = self.lock.tools if self.lock else {}
         return tuple(sorted(name for name, tool in tools.items() if tool.is_task))
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """The tools that cannot be called because their input schemas are invalid, and why."""
+        broken = broken_schemas(self.lock) if self.lock else {}
+        return {name: problems[0][1] for name, problems in sorted(broken.items())}
 
     @property
     def program_waits(self) -> bool:

@@ -201,7 +201,7 @@ def _check(text: str, path: str) -> _Checked:
     problems += _name_problems(lock)
     tools, definitions = lock.value.tools, Definitions(lock.value.definitions)
     shared = Shared(definitions, Types(lock.value.types))
-    broken = _broken_schemas(tools, definitions)
+    broken = broken_schemas(lock.value)
     for name, tool in tools.items():
         problems += _tool_problems(lock.below("tools", name), tool, broken.get(name, ()))
     for name, offer in lock.value.offers.items():
@@ -232,10 +232,9 @@ def _false_definitions(lock: Reading[ToolLock], tool: LockedTool) -> Iterator[Pr
         )
 
 
-def _broken_schemas(
-    tools: Mapping[str, LockedTool], definitions: Definitions
-) -> dict[str, list[tuple[Loc, str]]]:
-    """Return the problems of the input schemas of tools, by name; only of those that have problems."""
+def broken_schemas(lock: ToolLock) -> dict[str, list[tuple[Loc, str]]]:
+    """Return the problems of the input schemas of a lock's tools, by name; only of those that have problems."""
+    tools, definitions = lock.tools, Definitions(lock.definitions)
     # The tools of a document share its definitions, so all are checked at once, and each only if there is a problem.
     shared = [tool.input_schema for tool in tools.values() if tool.definitions is not None]
     every = {"properties": {str(at): schema for at, schema in enumerate(shared)}}
@@ -244,6 +243,9 @@ def _broken_schemas(
     for name, tool in tools.items():
         if tool.definitions is None or not is_sound:
             problems = json_schema.schema_problems(definitions.within(tool.input_schema))
+            # Clients of the protocol refuse the whole list for one such tool.
+            if lock.kind == "mcp" and tool.input_schema.get("type") != "object":
+                problems = [((), "its input schema has no type: object"), *problems]
             broken |= {name: problems} if problems else {}
     return broken
 
