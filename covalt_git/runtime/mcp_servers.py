@@ -33,6 +33,7 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from covalt_git.access.grants import Granted
     from covalt_git.http_tools.secret_lookup import Lookup
@@ -49,13 +50,13 @@ class PinnedProgram(NamedTuple):
         argv: the beginning of its command.
         args: its arguments as declared.
         readable: the folders of its installation.
-        check: checks its files, before each start.
+        check: checks its files before each start, and lets nothing remove them while it runs.
     """
 
     argv: tuple[str, ...]
     args: tuple[str, ...]
     readable: tuple[Path, ...]
-    check: Callable[[], None]
+    check: Callable[[], AbstractContextManager[None]]
 
 
 def definition(
