@@ -15,7 +15,7 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock
+from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock, shown_entry
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
 from covalt_git.sources.document_files import replaced_files
@@ -76,6 +76,11 @@ class ToolDifference(NamedTuple):
     kind: Kind
     before: Locked | None
     after: Locked | None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is what the server is started from."""
+        return self.name == PROGRAM
 
     @property
     def digest(self) -> str | None:
@@ -434,7 +439,7 @@ def accept(
         # Exactly what the user has seen is accepted, not what a refresh wrote meanwhile.
         if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
-                f"{tool_id} has changed since it was shown; nothing is accepted",
+                f"{shown_entry(tool_id)} has changed since it was shown; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )
         if tool is not None and tool.is_task:
