@@ -70,7 +70,7 @@ def test_servers_become_disabled_toolsets_without_their_credentials(
     assert "the secret GIT_HUB_TOKEN replaces a credential" in shown
     # What each server will be able to do, beside its tools.
     assert "receives the arguments of its calls at https://api.example.com/mcp" in shown
-    assert "runs the code of server-files and what they depend on" in shown
+    assert "installs server-files (newest version) and what it depends on from npm" in shown
     assert "sees no file of the chat" in shown
     assert (root / "toolsets/files/toolset.yaml").exists()
     assert "enabled: true" not in state
