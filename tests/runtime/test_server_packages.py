@@ -275,6 +275,16 @@ def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
         resolved(installer, command, "said")
 
 
+def test_a_package_for_another_python_is_named_as_such(
+    registry: Registry, installer: Installer
+) -> None:
+    registry.wheel("said", "1.0", {"said.py": ""}, program="said = said:main", python=">=99")
+
+    with pytest.raises(CannotInstallError, match=r"it is for another Python: .*>=99") as caught:
+        resolved(installer, "uvx", "said")
+    assert "--python" in (caught.value.hint or "")
+
+
 @pytest.mark.usefixtures("registry")
 def test_the_hint_on_a_machine_without_npm_says_what_to_install(
     installer: Installer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
