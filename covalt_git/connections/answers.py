@@ -225,8 +225,8 @@ def sound_page(listing: JsonObject) -> tuple[types.ListToolsResult, list[str]]:
                 f"the tool {_text(name)!r} is not listed, because its {place} is invalid: {first['msg'].lower()}"
             )
     rest = {key: value for key, value in listing.items() if key != "tools"}
-    shown = {"tools": [] if isinstance(tools, list) else tools}
-    page = types.ListToolsResult.model_validate(rest | shown, by_name=False)
+    listed = [] if isinstance(tools, list) else tools
+    page = types.ListToolsResult.model_validate(rest | {"tools": listed}, by_name=False)
     return page.model_copy(update={"tools": sound}), left_out
 
 
