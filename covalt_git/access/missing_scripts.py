@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.loaded_code import code_words
 from covalt_git.errors import nearest_name
-from covalt_git.models.package_command import NotPinnableError, package_command
+from covalt_git.models.sources.package_command import NotPinnableError, package_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,7 +10,7 @@ from covalt_git.cli.context import ask, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.models.tool_lock import shown_entry
+from covalt_git.models.sources.tool_lock import shown_entry
 from covalt_git.operations import bundles
 
 signature_option = click.option(

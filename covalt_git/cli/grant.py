@@ -17,7 +17,7 @@ from covalt_git.errors import WrongCallError
 from covalt_git.grants.status import UNDESCRIBED, shown_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
-from covalt_git.models.server_definition import command_line
+from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.toolset_state import (
     WRITABLE,
     NetworkGrant,

@@ -23,7 +23,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
 from covalt_git.sources.adding import is_url

@@ -27,7 +27,7 @@ from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
 from covalt_git.models.outcomes import UNKNOWN_EFFECT
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
 from covalt_git.text import display
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from covalt_git.connections.event_handlers import EventHandlers
     from covalt_git.credentials.values import Mask
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import OfferKind
+    from covalt_git.models.sources.tool_lock import OfferKind
 
 _logger = logging.getLogger(__name__)
 

@@ -10,15 +10,14 @@ from covalt_git.formats import (
     cognipeer,
     function_lists,
     genai_toolbox,
-    mcpb,
     openapi,
-    server_json,
     skills,
     tool_entries,
     tools_list,
     toolset_yaml,
 )
 from covalt_git.formats.mcp_clients import mcp_configs
+from covalt_git.formats.mcp_packages import mcpb, server_json
 from covalt_git.formats.model import Format
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST

@@ -16,7 +16,7 @@ from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.requested import receivers, requested
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.hosts import HostRule
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.toolset_state import (
     Grant,
     NetworkGrant,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.reading import Reading, read_text, read_yaml
-from covalt_git.models.tool_lock import LockedPackages, ToolLock
+from covalt_git.models.sources.tool_lock import LockedPackages, ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
 

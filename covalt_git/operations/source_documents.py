@@ -42,7 +42,7 @@ from covalt_git.toolsets.state_store import find_toolset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.toolsets.toolset import Toolset
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})

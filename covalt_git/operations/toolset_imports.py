@@ -21,7 +21,7 @@ from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, ve
 from covalt_git.installs.three_way import UpdateStep
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (

@@ -14,8 +14,8 @@ from covalt_git.compilers.compiling import compile_document
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.json_values import canonical_json, field_projection
 from covalt_git.json_values.shared_definitions import Shared
-from covalt_git.models.source_digest import source_digest
-from covalt_git.models.tool_lock import DocumentFault, LeftOutPart, LockedTool
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import DocumentFault, LeftOutPart, LockedTool
 from covalt_git.models.tool_properties import Annotations
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.compilers.compilation import Compilation, CompiledTool
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import ToolLock
+    from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.models.toolset_manifest import Source, ToolsetManifest
 
     ReadFile = Callable[[str], bytes | None]

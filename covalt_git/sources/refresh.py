@@ -14,8 +14,14 @@ from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock, shown_entry
+from covalt_git.models.sources.server_definition import command_line
+from covalt_git.models.sources.tool_lock import (
+    PROGRAM,
+    LockedOffer,
+    LockedTool,
+    ToolLock,
+    shown_entry,
+)
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
 from covalt_git.sources.document_files import replaced_files
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import Listed, Locked, LockedFile, LockedPackages
+    from covalt_git.models.sources.tool_lock import Listed, Locked, LockedFile, LockedPackages
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset

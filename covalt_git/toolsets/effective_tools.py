@@ -21,7 +21,7 @@ from covalt_git.json_values import canonical_json, field_projection
 from covalt_git.json_values.shared_definitions import Definitions
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.tool import (
     ICON_OF_TOOLSET,
     ICON_TYPES,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.models.tool_properties import HttpRequest, LegacyRenderer
     from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState

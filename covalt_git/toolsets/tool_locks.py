@@ -21,8 +21,8 @@ from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import part_problems, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
 from covalt_git.models.http_placement import placement
-from covalt_git.models.source_digest import source_digest
-from covalt_git.models.tool_lock import LockedTool
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import LockedTool
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.problems import codes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values.pointer import Loc
     from covalt_git.manifests.reading import Reading
-    from covalt_git.models.tool_lock import Locked, ToolLock
+    from covalt_git.models.sources.tool_lock import Locked, ToolLock
     from covalt_git.models.toolset_manifest import Source, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 

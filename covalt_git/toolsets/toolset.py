@@ -70,9 +70,9 @@ if TYPE_CHECKING:
 
     from covalt_git.manifests.skills import SkillHeader
     from covalt_git.models.prompts import Resource
+    from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.models.stored_schemas import StoredSchemas
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_lock import ToolLock
     from covalt_git.models.toolset_state import Grant
 
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from covalt_git.models.package_command import (
+from covalt_git.models.sources.package_command import (
     NotPinnableError,
     PackageCommand,
     abilities,

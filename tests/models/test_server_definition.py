@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.models.server_definition import command_line, process_facts, server_facts
+from covalt_git.models.sources.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.text import display
 from tests.tables import tables

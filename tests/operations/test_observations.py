@@ -180,7 +180,7 @@ def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path) ->
     CONNECTIONS.close()
 
 
-def test_what_an_interpreter_looks_for_beside_itself_is_no_need(outside: Path) -> None:
+def test_settings_of_an_interpreter_are_no_need(outside: Path) -> None:
     operate = project(outside, "py")
     paths = [outside / "bin" / name for name in ("pyvenv.cfg", "python3._pth", "python3.11._pth")]
 

@@ -13,7 +13,7 @@ from covalt_git.connections.definition import Definition
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.secret_lookup import Lookup
-from covalt_git.models.server_definition import grant_facts, references_of
+from covalt_git.models.sources.server_definition import grant_facts, references_of
 from covalt_git.models.toolset_state import ProcessGrant, ProgramSandbox
 from covalt_git.runtime import mcp_servers
 from covalt_git.toolsets.toolset import read_toolset

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.models.package_command import package_command
-from covalt_git.models.tool_lock import LockedPackages
+from covalt_git.models.sources.package_command import package_command
+from covalt_git.models.sources.tool_lock import LockedPackages
 from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.environments import CannotInstallError

@@ -17,7 +17,7 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.grants.grants import add_grant, add_grants
 from covalt_git.grants.plans import WantedGrant
 from covalt_git.manifests.state_files import locked_packages
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.server_packages import cache
 from covalt_git.runtime.server_packages.steps import Installer

@@ -14,7 +14,7 @@ from covalt_git.cli import main
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
-from covalt_git.models.tool_lock import LockedTool, locked_tool
+from covalt_git.models.sources.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
     NoLockError,

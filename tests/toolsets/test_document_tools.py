@@ -11,9 +11,9 @@ from covalt_git import yaml_text
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.shared_definitions import Definitions
 from covalt_git.manifests.state_files import read_lock, write_lock, write_state
-from covalt_git.models.source_digest import source_digest
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
 from covalt_git.models.tool import Tool
-from covalt_git.models.tool_lock import LockedTool, ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from covalt_git.access.grants import granted
 from covalt_git.calls.tool_grants import check_server_grant
 from covalt_git.errors import CovaltError
-from covalt_git.models.package_command import is_interpreter, package_command
-from covalt_git.models.tool_lock import NO_DIGEST, LockedFile, LockedPackages
+from covalt_git.models.sources.package_command import is_interpreter, package_command
+from covalt_git.models.sources.tool_lock import NO_DIGEST, LockedFile, LockedPackages
 from covalt_git.system import programs
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from covalt_git.models.package_command import PackageCommand
+    from covalt_git.models.sources.package_command import PackageCommand
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.runtime.mcp_servers import PinnedProgram
     from covalt_git.runtime.server_packages.steps import Installer

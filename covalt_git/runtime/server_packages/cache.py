@@ -28,8 +28,8 @@ from covalt_git.system.remove_tree import remove_tree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from covalt_git.models.package_command import PackageCommand
-    from covalt_git.models.tool_lock import LockedPackages
+    from covalt_git.models.sources.package_command import PackageCommand
+    from covalt_git.models.sources.tool_lock import LockedPackages
     from covalt_git.runtime.server_packages.steps import Installer
 
 FORMAT = 1

@@ -14,7 +14,7 @@ from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
-from covalt_git.models.server_definition import command_line
+from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,

@@ -410,7 +410,7 @@ def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
         ),
     ],
 )
-def test_references_beside_the_servers_come_back_as_they_are(
+def test_references_outside_of_the_servers_come_back_unchanged(
     name: str, key: str, document: dict[str, Any], changed: dict[str, Any]
 ) -> None:
     (host,) = (host for host in HOSTS if host.name == name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.cli import main
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.models.sources.tool_lock import PROGRAM
 from tests.api_client import Api, configure
 from tests.mcp_client import add_toolset
 from tests.operations_client import Operations

@@ -11,9 +11,8 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import is_server_url, login_message, without_login
-from covalt_git.formats.model import Imported, Note, Part, unused
-from covalt_git.formats.server_json_commands import RUNNER_OF_REGISTRY, CommandLine
-from covalt_git.formats.server_json_inputs import (
+from covalt_git.formats.mcp_packages.server_json_commands import RUNNER_OF_REGISTRY, CommandLine
+from covalt_git.formats.mcp_packages.server_json_inputs import (
     BRACES,
     Inputs,
     Word,
@@ -22,6 +21,7 @@ from covalt_git.formats.server_json_inputs import (
     part_of,
     value_of,
 )
+from covalt_git.formats.model import Imported, Note, Part, unused
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
 if TYPE_CHECKING:
