@@ -164,6 +164,10 @@ class Node:
         items.append(values)
         return Node(values, (*self.loc, key, len(items) - 1), self._places)
 
+    def at(self, key: str, position: int) -> Node:
+        """Return the object at a position of the list at ``key``."""
+        return Node(self.value[key][position], (*self.loc, key, position), self._places)
+
     def tools(self, sources: Sequence[Part], key: str = "name") -> Iterator[tuple[Part, Node]]:
         """Append a tool for each source, with an id similar to the source's text at ``key``; yield both."""
         names = local_names(source.peek(key) for source in sources)

@@ -121,6 +121,24 @@ def test_a_reference_to_a_server_elsewhere_does_not_stop_the_others(root: Path, 
     assert (root / "toolsets/near/toolset.yaml").exists()
 
 
+def test_what_the_file_says_beside_its_servers_holds_for_an_imported_server(
+    root: Path, cli: Cli
+) -> None:
+    servers = {name: {"command": "npx", "args": ["-y", "x"]} for name in ("far", "near")}
+    choices = {"mcp": {"allowed": ["far"]}, "tools": {"exclude": ["mcp_near_rm", "mcp_far_rm"]}}
+    file = write(root / "settings.json", {"mcpServers": servers, **choices})
+    options = ("--from", str(file), "--host", "gemini-cli", "--yes")
+    status, shown = cli("mcp", "import", *options, "--server", "near")
+    toolset = (root / "toolsets/near/toolset.yaml").read_text()
+
+    assert status == 0, shown
+    assert shown.count("/mcp/allowed: Gemini CLI does not start 'near'") == 1
+    assert yaml_text.load(toolset, "t").data["tool_overrides"] == [
+        {"tool_id": "near:rm", "enabled": False}
+    ]
+    assert "far" not in toolset
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

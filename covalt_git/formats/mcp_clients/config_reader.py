@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.access.loaded_code import code_words, loaded_by
 from covalt_git.credentials.named_values import is_secret
-from covalt_git.formats.mcp_clients import host_variables
+from covalt_git.formats.mcp_clients import host_variables, tool_rules
 from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HTTP, KEYS_OF_DISABLED, PROMPT
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
 from covalt_git.names import local_names, suggest_id
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.formats.documents import Document
     from covalt_git.formats.mcp_clients.hosts import Host
+    from covalt_git.formats.mcp_clients.tool_rules import ToolRule
     from covalt_git.formats.model import Imported, Node
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
@@ -72,7 +73,12 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     around: Part = host.around(source)
     has_inputs = isinstance(around.peek("inputs"), list)
     inputs = _read_inputs(toolset, around, imported) if has_inputs else {}
-    imported.without_effect += _not_started(host, source, [name for name, _ in servers])
+    # Of one server of a file, only what concerns it is read of the rest.
+    settings = document.value if document.file_value is None else document.file_value
+    server_names = [name for name, _ in servers]
+    imported.without_effect += _not_started(host, Part(settings), server_names)
+    rules, notes_of_rules = tool_rules.read(host, settings, server_names)
+    imported.without_effect += notes_of_rules
     credentials = {note.secret for note in imported.notes}
     names: dict[str, str] = {}
     for name, server in servers:
@@ -87,6 +93,7 @@ def read(host: Host, document: Document, imported: Imported) -> None:
             _read_settings(host, output, server, imported)
             _read_disabled_tools(host, toolset, server_id, server)
             _read_approvals(host, toolset, output, server)
+            _read_rules(toolset, output, [rule for rule in rules if rule.server == name])
             imported.notes += _notes(host, server)
             if "command" in output.value:
                 _read_folder(host, output, server, imported, inputs)
@@ -356,11 +363,25 @@ def _read_approvals(host: Host, toolset: Node, output: Node, server: Part) -> No
         tool = server[key][name]
         if not isinstance(tool.value, dict) or tool.peek(of_tool) != PROMPT:
             continue
-        tool_id = f"{output.value['id']}:{ids[name]}"
-        overrides = toolset.value.setdefault("tool_overrides", [])
-        at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
-        if at is None:
-            at = len(overrides)
-            overrides.append({"tool_id": tool_id})
-        overrides[at]["requires_confirmation"] = True
-        toolset.trace(("tool_overrides", at, "requires_confirmation"), tool[of_tool].loc)
+        override = _override(toolset, f"{output.value['id']}:{ids[name]}")
+        override.set("requires_confirmation", tool[of_tool], value=True)
+
+
+def _read_rules(toolset: Node, output: Node, rules: Sequence[ToolRule]) -> None:
+    """Do with the tools of a server what the rules beside the servers say."""
+    ids = local_names(rule.tool for rule in rules if rule.tool)
+    for rule in rules:
+        node = _override(toolset, f"{output.value['id']}:{ids[rule.tool]}") if rule.tool else output
+        key, value = tool_rules.KEYS[rule.action]
+        node.set(key, Part(value, rule.loc))
+
+
+def _override(toolset: Node, tool_id: str) -> Node:
+    """Return the override of a tool, which is added if it is missing."""
+    overrides = toolset.value.get("tool_overrides", [])
+    at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
+    return (
+        toolset.item("tool_overrides", tool_id=tool_id)
+        if at is None
+        else toolset.at("tool_overrides", at)
+    )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.mcp_clients import host_variables
+from covalt_git.formats.mcp_clients import host_variables, tool_rules
 from covalt_git.formats.mcp_clients.hosts import (
     DISABLED_TOOLS,
     HOSTS,
@@ -27,9 +27,10 @@ from covalt_git.templating.references import references, texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from covalt_git.formats.mcp_clients.hosts import Host
+    from covalt_git.formats.mcp_clients.tool_rules import ToolRule
     from covalt_git.formats.model import Imported
     from covalt_git.json_values import JsonObject
 
@@ -55,6 +56,7 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
         in_servers = [*references(manifest.peek("mcp_servers", []))]
         prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
+        rules = _carried_rules(host, manifest, names, earlier)
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
             written = written_server(of_manifest, server)
@@ -63,7 +65,9 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
                 carried_tools = _carried_tools(earlier.get("set", {}), place)
                 _write_disabled_tools(host, manifest, server_id, written, carried_tools)
                 _write_approvals(host, manifest, server_id, written)
-                servers[names.get(server_id, server_id)] = written
+                name = names.get(server_id, server_id)
+                _use_rules(manifest, server, [rule for rule in rules if rule.server == name])
+                servers[name] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
             if reference.default is None:
                 continue
@@ -107,6 +111,28 @@ def complete(host: Host, value: Any, plain: Any, secrets: Collection[str]) -> An
     more = [item for item in host.around(plain).get("inputs", ()) if item["id"] in named]
     around["inputs"] = [*inputs, *more]
     return completed if more else value
+
+
+def _carried_rules(
+    host: Host, manifest: Part, names: Mapping[str, str], earlier: JsonObject
+) -> list[ToolRule]:
+    """Return the rules beside the servers that the file gets back."""
+    values = {key[1:]: value for key, value in earlier.get("set", {}).items()}
+    servers = [names.get(server["id"], server["id"]) for server in manifest.peek("mcp_servers", [])]
+    return tool_rules.read(host, values, servers)[0]
+
+
+def _use_rules(manifest: Part, server: Part, rules: Sequence[ToolRule]) -> None:
+    """Record that the output has what these rules say of a server and of its tools."""
+    ids = local_names(rule.tool for rule in rules if rule.tool)
+    for rule in rules:
+        key, value = tool_rules.KEYS[rule.action]
+        tool_id = f"{server.peek('id')}:{ids.get(rule.tool)}"
+        parts = manifest.parts("tool_overrides") if rule.tool else [server]
+        for part in parts:
+            if part.peek(key) is value and (not rule.tool or part.peek("tool_id") == tool_id):
+                part.take(key)
+                part.take("tool_id")
 
 
 def _names(manifest: Part) -> dict[str, str]:

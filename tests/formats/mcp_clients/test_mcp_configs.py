@@ -850,3 +850,73 @@ def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
     assert listed["far"]["requestOptions"]["headers"] == {
         "Authorization": "Bearer ${{ secrets.TOKEN }}"
     }
+
+
+def zed_tools(**rules: str) -> Any:
+    tools = {f"mcp:a:{tool}": {"default": action} for tool, action in rules.items()}
+    return {"agent": {"tool_permissions": {"tools": tools}}}
+
+
+OFF = [{"tool_id": "a:rm", "enabled": False}]
+ASK = [{"tool_id": "a:rm", "requires_confirmation": True}]
+PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "server", "overrides", "message"),
+    [
+        ("zed", zed_tools(rm="deny"), {}, OFF, ""),
+        ("zed", zed_tools(rm="confirm", ok="allow"), {}, ASK, ""),
+        ("zed", {"agent": PROFILE}, {}, OFF, ""),
+        ("opencode", {"tools": {"a_rm": False}}, {}, OFF, ""),
+        ("opencode", {"permission": {"a_rm": "ask"}}, {}, ASK, ""),
+        ("opencode", {"tools": {"a*": False}}, {"enabled": False}, [], ""),
+        ("opencode", {"permission": {"a_*": "deny"}}, {"enabled": False}, [], ""),
+        ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
+        ("opencode", {"tools": {"a_r*": False}}, {}, [], "'a_r*' matches"),
+        (
+            "opencode",
+            {"tools": {"a_*": False, "a_ok": True}},
+            {"enabled": False},
+            [],
+            "offers only 'ok'",
+        ),
+        (
+            "opencode",
+            {"agent": {"x": {"tools": {"a_*": False}}}},
+            {},
+            [],
+            "choice of 'x' among the tools of 'a'",
+        ),
+        ("opencode", {"permission": {"a_rm": {"*": "deny", "x": "allow"}}}, {}, OFF, "some calls"),
+        ("gemini-cli", {"tools": {"exclude": ["mcp_a_rm", "glob"]}}, {}, OFF, ""),
+        ("gemini-cli", {"excludeTools": ["a__rm"]}, {}, OFF, ""),
+        (
+            "gemini-cli",
+            {"excludeTools": ["rm"]},
+            {},
+            [],
+            "if a server of the toolset has this tool",
+        ),
+        ("claude-code", {"permissions": {"deny": ["mcp__a__rm"]}}, {}, OFF, ""),
+        ("claude-code", {"permissions": {"deny": ["mcp__a"]}}, {"enabled": False}, [], ""),
+        ("claude-code", {"disabledMcpServers": ["a"]}, {"enabled": False}, [], ""),
+    ],
+)
+def test_a_rule_for_tools_beside_the_servers_has_its_effect_or_a_note(
+    name: str, settings: Any, server: Any, overrides: Any, message: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    value = {**host.document({"a": {"command": ["x"]} if host.lists_command else {"command": "x"}})}
+    content = laws.as_json({**value, **settings})
+    source = recognition.find_format(name)
+    done = laws.converted(content, source, TOOLSET)
+    stored = done.files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+    again = laws.converted(stored, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    assert toolset["mcp_servers"] == [{"id": "a", "command": "x", **server}]
+    assert toolset.get("tool_overrides", []) == overrides
+    assert [message in note.message for note in done.notes] == ([True] if message else [])
+    assert (json.loads(written), again.lost) == (json.loads(content), ())
