@@ -121,9 +121,7 @@ def test_a_reference_to_a_server_elsewhere_does_not_stop_the_others(root: Path, 
     assert (root / "toolsets/near/toolset.yaml").exists()
 
 
-def test_what_the_file_says_beside_its_servers_holds_for_an_imported_server(
-    root: Path, cli: Cli
-) -> None:
+def test_rules_and_lists_of_a_file_apply_to_an_imported_server(root: Path, cli: Cli) -> None:
     servers = {name: {"command": "npx", "args": ["-y", "x"]} for name in ("far", "near")}
     choices = {"mcp": {"allowed": ["far"]}, "tools": {"exclude": ["mcp_near_rm", "mcp_far_rm"]}}
     file = write(root / "settings.json", {"mcpServers": servers, **choices})

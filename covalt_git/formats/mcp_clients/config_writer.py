@@ -148,21 +148,17 @@ def _names(manifest: Part) -> dict[str, str]:
 def written_server(host: Host, server: Part) -> JsonObject | None:
     """Return a server of ``mcp_servers`` in the form of a host; None if the host cannot have it."""
     transport = server.take("transport", "")
-    url_key = next(
-        (
-            key
-            for key, implied in host.urls.items()
-            if host.types or implied in ("", transport or HTTP)
-        ),
-        None,
-    )
+    fitting = [key for key, kind in host.urls.items() if kind in ("", transport or HTTP)]
+    url_key = next(iter([*fitting, *(host.urls if host.types else ())]), None)
     if "url" in server and url_key is None:
         server.drop(f"{host.title} only starts programs, and this server has a URL")
         return None
     kind = transport or ("stdio" if "command" in server else HTTP)
     types = {ours: theirs for theirs, ours in host.types.items()}
     output: JsonObject = dict(host.defaults)
-    if host.types and (transport or kind != "stdio" or host.lists_command or host.defaults):
+    is_implied = kind not in types if kind == "stdio" else host.urls.get(url_key or "") == HTTP
+    has_type = transport or kind != "stdio" or host.lists_command or host.defaults
+    if host.types and has_type and not is_implied:
         output["type"] = types.get(kind, types.get(HTTP, ""))
     to_text = partial(host_variables.from_reference, host)
     keys = {"command": host.command, "args": "args", "cwd": "cwd", "url": url_key or ""}

@@ -903,7 +903,7 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
         ("claude-code", {"disabledMcpServers": ["a"]}, {"enabled": False}, [], ""),
     ],
 )
-def test_a_rule_for_tools_beside_the_servers_has_its_effect_or_a_note(
+def test_a_rule_of_the_file_for_tools_has_its_effect_or_a_note(
     name: str, settings: Any, server: Any, overrides: Any, message: str
 ) -> None:
     (host,) = (item for item in HOSTS if item.name == name)
@@ -920,3 +920,23 @@ def test_a_rule_for_tools_beside_the_servers_has_its_effect_or_a_note(
     assert toolset.get("tool_overrides", []) == overrides
     assert [message in note.message for note in done.notes] == ([True] if message else [])
     assert (json.loads(written), again.lost) == (json.loads(content), ())
+
+
+@pytest.mark.parametrize(
+    ("server", "transport"),
+    [
+        ({"url": "https://a.example/mcp"}, None),
+        ({"url": "https://a.example/mcp", "type": "sse"}, "sse"),
+        ({"httpUrl": "https://a.example/mcp"}, "streamable-http"),
+    ],
+)
+def test_gemini_uses_http_unless_the_type_is_sse(server: Any, transport: str | None) -> None:
+    gemini, cursor = (recognition.find_format(name) for name in ("gemini-cli", "cursor"))
+    content = laws.as_json({"mcpServers": {"a": server}})
+    stored = laws.converted(content, gemini, TOOLSET).files["toolset.yaml"]
+    assert yaml_text.load(stored, "t").data["mcp_servers"][0].get("transport") == transport
+
+    (other,) = laws.converted(content, gemini, cursor).files.values()
+    (written,) = laws.converted(other, cursor, gemini).files.values()
+    (again,) = json.loads(written)["mcpServers"].values()
+    assert (again.get("type") == "sse") == ("url" in again) == (transport == "sse")
