@@ -2,6 +2,7 @@ import functools
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from covalt_git.formats import conversion, document_reader, documents, recogniti
 from covalt_git.formats.mcp_clients.hosts import HOSTS, Host
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
+from tests.operations_client import Operations
 
 SERVERS = b"""
 id: team
@@ -940,3 +942,14 @@ def test_gemini_uses_http_unless_the_type_is_sse(server: Any, transport: str | N
     (written,) = laws.converted(other, cursor, gemini).files.values()
     (again,) = json.loads(written)["mcpServers"].values()
     assert (again.get("type") == "sse") == ("url" in again) == (transport == "sse")
+
+
+def test_a_folder_with_a_file_of_a_client_names_that_file(
+    operate: Operations, tmp_path: Path
+) -> None:
+    folder = tmp_path / "some"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    error = operate.error("convert_file", path=folder, target_format="toolset")
+
+    assert error.hint == f"convert the file in it: {folder}/.mcp.json"
