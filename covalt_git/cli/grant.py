@@ -328,6 +328,9 @@ def print_grant(row: grants.GrantRow) -> None:
     """Print what a grant permits, and what ends it."""
     may, lines = _in_words(row)
     ends = "any of this changes:" if lines else "a file of it changes"
+    if isinstance(row.grant, ProcessGrant) and row.grant.files:
+        # Also a new file, which has no line: the program can load it.
+        ends = "a file of the toolset changes, is added or is removed, or any of this changes:"
     if isinstance(row.grant, ToolGrant):
         ends = "its entry changes"
     if isinstance(row.grant, NetworkGrant | SecretGrant) and row.grant.requests:
