@@ -194,9 +194,10 @@ def test_files_that_a_manifest_alone_does_not_have_are_noted(
     ]
 
 
-def test_what_starts_on_another_platform_is_noted_and_comes_back() -> None:
+@pytest.mark.parametrize("key", ["platform_overrides", "platforms"])
+def test_what_starts_on_another_platform_is_noted_and_comes_back(key: str) -> None:
     overrides = {"win32": {"command": "${__dirname}/a.exe", "args": ["-w"]}, "linux": {}}
-    config = {"command": "${__dirname}/a", "args": [], "platform_overrides": overrides}
+    config = {"command": "${__dirname}/a", "args": [], key: overrides}
     manifest = {**MANIFEST, "server": {"type": "binary", "mcp_config": config}}
     source = recognition.find_format("mcpb")
     done = laws.converted(laws.as_json(manifest), source, TOOLSET, "manifest.json")
@@ -205,8 +206,8 @@ def test_what_starts_on_another_platform_is_noted_and_comes_back() -> None:
     (written,) = again.files.values()
 
     assert note.message.startswith("no toolset has another command and args on win32")
-    assert [note.pointer for note in done.notes if "platform_overrides" in note.pointer] == [
-        "/server/mcp_config/platform_overrides/win32"
+    assert [note.pointer for note in done.notes if key in note.pointer] == [
+        f"/server/mcp_config/{key}/win32"
     ]
     assert json.loads(written)["server"] == manifest["server"]
 

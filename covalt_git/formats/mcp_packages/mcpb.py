@@ -135,10 +135,13 @@ def read_manifest(document: Document, imported: Imported) -> None:
 
 def _note_overrides(config: Part, imported: Imported) -> None:
     """Note what starts on other platforms: a server of a toolset starts in the same way on each."""
-    overrides = config.peek("platform_overrides")
-    for platform, override in (
-        config.entries("platform_overrides") if isinstance(overrides, dict) else ()
-    ):
+    overrides = [
+        item
+        for key in ("platform_overrides", "platforms")
+        if isinstance(config.peek(key), dict)
+        for item in config.entries(key)
+    ]
+    for platform, override in overrides:
         if isinstance(override.value, dict) and override.value:
             keys = " and ".join(override.value)
             message = f"no toolset has another {keys} on {platform}: write it into the server if you use it there"
