@@ -83,6 +83,17 @@ _PLAIN_FLAG = {
 _SUBCOMMAND = re.compile(r"run|exec|x|dlx|tool|start|dev|-")
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*|\d+[smhd]?", re.DOTALL)
 _NPM_FOLDER = re.compile(r"(?:--prefix|--dir|--cwd|-C)(?:=.*)?", re.DOTALL)
+_FOLDER_OPTIONS = {
+    "uv": "--directory",
+    "poetry": "-C --directory",
+    "npm": "--prefix -C",
+    "pnpm": "-C --dir",
+    "yarn": "--cwd",
+    "bun": "--cwd",
+}
+"""The options of package runners that name the folder in which the code is."""
+
+_PROGRAMS_OF_PACKAGES = {"npx", "pnpx", "bunx", "uvx", "pipx", "npm", "pnpm", "yarn"}
 _PERMISSION = re.compile(r"--allow-\w+(?:-\w+)*=")
 """Flags of Node and Deno that permit access to a folder, from which they load nothing."""
 
@@ -256,6 +267,22 @@ def code_words(argv: Sequence[str]) -> set[int]:
             if _NPM_FOLDER.fullmatch(argv[position]):
                 code |= {position, position + 1}
     return code
+
+
+def start_folder(argv: Sequence[str]) -> tuple[int, str] | None:
+    """Return the folder in which a package runner starts the code, as its option names it, and the position of the word."""
+    options = _FOLDER_OPTIONS.get(_name(argv[0]), "").split()
+    for at in sorted(code_words(argv) - {0}) if options else ():
+        option, is_joined, value = argv[at].partition("=") if at < len(argv) else ("", "", "")
+        if option in options and (is_joined or at + 1 < len(argv)):
+            return (at, value) if is_joined else (at + 1, argv[at + 1])
+    return None
+
+
+def runs_named_program(argv: Sequence[str]) -> bool:
+    """Return whether the last word that names code is a program of a package, or a script that a package names."""
+    words = [argv[at] for at in sorted(code_words(argv))[1:-1]]
+    return _name(argv[0]) in _PROGRAMS_OF_PACKAGES and not any(map(_kind, words))
 
 
 def _kind(word: str) -> str:

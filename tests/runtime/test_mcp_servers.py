@@ -250,6 +250,13 @@ def test_a_server_starts_in_its_toolset_only(root: Path) -> None:
             ),
         ),
         ({"command": PROGRAM, "args": ["server.py", "report.py"]}, ""),
+        ({"command": "uv", "args": ["--directory", "/srv/a", "run", "a.py"]}, ""),
+        ({"command": "uv", "args": ["run", "--directory", "$toolset", "server.py"]}, ""),
+        ({"command": "npm", "args": ["--prefix", "/srv/p", "run", "start.js"]}, ""),
+        (
+            {"command": "uv", "args": ["run", "--directory", "./far", "server.py"]},
+            "the toolset has no file './far/server.py', and paths are relative to the toolset: write $toolset/server.py",
+        ),
     ],
 )
 def test_a_server_whose_script_is_no_file_of_its_toolset_says_so_if_its_start_fails(

@@ -10,7 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.access.loaded_code import code_words, loaded_by
+from covalt_git.access.loaded_code import code_words, loaded_by, runs_named_program, start_folder
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.mcp_clients import host_variables, tool_rules
 from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HTTP, KEYS_OF_DISABLED, PROMPT
@@ -58,6 +58,11 @@ _SCRIPT: Final = re.compile(
     r"[^\s/\\$@:=<>~-][^\s\\$@:=<>]*\.(?:py|pyz|[cm]?[jt]s|[jt]sx|sh|bash|rb|pl|php|lua|jar|phar|exe)"
 )
 """Words that are files of the client's project: any that begin with a dot, and scripts."""
+
+_SETTING_OF_PATH: Final = re.compile(r"[\w.-]+=\.")
+_SEPARATOR: Final = re.compile(r";|(?<!\b[A-Za-z]):(?!//)")
+"""Between the paths of a variable, but not after the drive of a path of Windows."""
+
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -282,7 +287,10 @@ def _read_folder(
 
 
 def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
-    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have."""
+    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have.
+
+    So does each such file in a flag or a variable.
+    """
     command = server.peek(host.command)
     words = list(command) if isinstance(command, list) else [command]
     places: list[Loc] = [(host.command, at) for at in range(len(words))]
@@ -292,14 +300,36 @@ def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
         words += arguments
         places += [("args", at) for at in range(len(arguments))]
     code = code_words(words)
+    position, folder = start_folder(words) or (0, "")
+    # The script of a runner with an option for its folder is there, and a package names its own.
+    is_in_project = not folder and not runs_named_program(words)
     for at, (word, place) in enumerate(zip(words, places, strict=True)):
-        if _FILE_OF_PROJECT.fullmatch(word) or (at in code and _SCRIPT.fullmatch(word)):
-            name = word.rpartition("/")[2] or word
-            message = (
-                f"{word!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
-                f" and write ${{toolset}}/{name}"
-            )
-            yield Note((*server.loc, *place), message)
+        path = word.partition("=")[2] if _SETTING_OF_PATH.match(word) else word
+        is_script = at in code and _SCRIPT.fullmatch(word) is not None and is_in_project
+        is_folder = at == position > 0 and _is_relative(folder)
+        if _FILE_OF_PROJECT.fullmatch(path) or is_script or is_folder:
+            yield _note_on_file((*server.loc, *place), folder if is_folder else path)
+    for name, value in server.entries(host.env):
+        is_list = name.upper().endswith("PATH") and loaded_by(name)
+        paths = _SEPARATOR.split(value.value) if is_list else []
+        relative = [path for path in paths if _is_relative(path)]
+        if _FILE_OF_PROJECT.fullmatch(value.value):
+            relative = [value.value]
+        for path in relative[:1]:
+            yield _note_on_file(value.loc, path)
+
+
+def _is_relative(path: str) -> bool:
+    return bool(path) and not path.startswith(("/", "~", "$", "%", "{")) and ":" not in path
+
+
+def _note_on_file(loc: Loc, path: str) -> Note:
+    name = path.rstrip("/").rpartition("/")[2] or path
+    message = (
+        f"{path!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
+        f" and write ${{toolset}}/{name}"
+    )
+    return Note(loc, message)
 
 
 def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:

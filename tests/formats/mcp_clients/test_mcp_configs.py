@@ -576,6 +576,14 @@ def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_ge
         ("claude-code", ["python", "-u", "srv.py", "--data", "../data"], ["args/1", "args/3"]),
         ("opencode", ["./bin/server", "--stdio"], ["command/0"]),
         ("codex", ["npx", "-y", "@acme/notes.js", "/srv/a.py", "https://a.example/b.js"], []),
+        ("cursor", ["uv", "--directory", "/srv/weather", "run", "weather.py"], []),
+        ("cursor", ["uv", "run", "--directory", "./servers/db", "server.py"], ["args/2"]),
+        ("zed", ["uv", "run", "--directory", "servers/db", "server.py"], ["args/2"]),
+        ("cursor", ["uv", "--directory=./db", "run", "server.py"], ["args/0"]),
+        ("cursor", ["npm", "--prefix", "/srv/p", "run", "start.js"], []),
+        ("cursor", ["uvx", "--from", "git+https://a.example", "tool.py"], []),
+        ("cursor", ["uvx", "mcp", "run", "tool.py"], ["args/2"]),
+        ("cursor", ["srv", "--config=./c.json", "A=../b", "--at=1.5"], ["args/0", "args/1"]),
     ],
 )
 def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
@@ -592,6 +600,25 @@ def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
     assert [note.pointer.partition("/a/")[2] for note in result.notes] == places
     assert all("beside the toolset.yaml" in note.message for note in result.notes)
     assert not laws.converted(text.encode(), source, recognition.find_format("goose"), path).notes
+
+
+def test_a_variable_with_a_file_of_the_project_of_the_client_has_a_note() -> None:
+    env = {
+        "CONF": "./conf.json",
+        "PYTHONPATH": "src:/opt/lib",
+        "NODE_PATH": "/a:${HOME}/b",
+        "CLASSPATH": "C:\\a;D:\\b",
+        "BASE_PATH": "api",
+        "URL": "https://a.example/b",
+    }
+    content = laws.as_json({"mcpServers": {"a": {"command": "x", "env": env}}})
+    result = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
+
+    notes = {note.pointer.rpartition("/")[2]: note.message for note in result.notes}
+    assert {key: message.split()[0] for key, message in notes.items()} == {
+        "CONF": "'./conf.json'",
+        "PYTHONPATH": "'src'",
+    }
 
 
 @pytest.mark.parametrize(
