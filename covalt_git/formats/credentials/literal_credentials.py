@@ -2,7 +2,8 @@
 
 A credential is a token of a known format anywhere, a random value whose name says that it is one, or in a
 connection (headers, variables, arguments, URLs) any value with such a name.  ``credentials/named_values.py``
-decides what the name of a value is.  Placeholders such as ``<YOUR_API_KEY>`` stay.
+decides what the name of a value is.  Placeholders such as ``<YOUR_API_KEY>`` stay, except in
+files of MCP clients, which do not replace them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values.pointer import Loc
@@ -119,8 +120,14 @@ def _is_document(text: str) -> bool:
         return False
 
 
-def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
-    """Return a document with references in place of its credentials, and what was replaced."""
+def replace_credentials(value: Any, *, with_placeholders: bool = False) -> tuple[Any, list[Note]]:
+    """Return a document with references in place of its credentials, and what was replaced.
+
+    With ``with_placeholders``, ``<YOUR_KEY>`` and ``{{API_KEY}}`` are values that a user has to replace, as ``YOUR_KEY`` is.
+    """
+    if with_placeholders:
+        value, notes = replace_credentials(_with_texts(value, _marked))
+        return _with_texts(value, _unmarked), notes
     replacer = _Replacer(_tokens(value))
     # The keys first: places in the report and names of secrets are made of them.
     value = replacer.without_tokens_in_keys(value, _Place())
@@ -128,6 +135,22 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     replacer.visit(value, _Place())
     replacer.repeat(value)
     return with_values(value, replacer.texts), replacer.found
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    others = {loc: change(text) for loc, text in texts(value) if change(text) != text}
+    return with_values(value, others)
+
+
+def _marked(text: str) -> str:
+    """Return a text in which no placeholder has the signs of one, so that it is a value as any other."""
+    return credential_patterns.USERS_PLACEHOLDER.sub(
+        lambda placeholder: placeholder[0].translate(_MARKS), text
+    )
+
+
+def _unmarked(text: str) -> str:
+    return text.translate({ord(mark): chr(sign) for sign, mark in _MARKS.items()})
 
 
 def _tokens(value: Any) -> list[str]:
@@ -145,6 +168,10 @@ def _tokens(value: Any) -> list[str]:
     in_document += [credential for _, credential in announced_credentials(value)]
     values = {credential.value for credential in in_document}
     return sorted(values, key=lambda value: (-len(value), value))
+
+
+_MARKS = {ord(sign): chr(0xF8D0 + at) for at, sign in enumerate("<>{} ")}
+"""Signs of placeholders, and characters for private use, which no document has."""
 
 
 class _Place(NamedTuple):

@@ -980,3 +980,36 @@ def test_a_folder_with_a_file_of_a_client_names_that_file(
     error = operate.error("convert_file", path=folder, target_format="toolset")
 
     assert error.hint == f"convert the file in it: {folder}/.mcp.json"
+
+
+def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> None:
+    env = {"API_KEY": "<your key>", "MODE": "<mode>", "DB_PASSWORD": "{{ password }}"}
+    args = ["--token", "<TOKEN>", "--api-key=<KEY>", "--out", "{name}.txt"]
+    headers = {"Authorization": "Bearer <YOUR_HF_TOKEN>", "X-Api-Key": "{{API_KEY}}", "A": "{b}"}
+    url = "https://b.example/mcp?api_key=<YOUR_KEY>&area=<area>"
+    servers = {
+        "a": {"command": "x", "args": args, "env": env},
+        "b": {"url": url, "headers": headers},
+    }
+    content = laws.as_json({"mcpServers": servers})
+    done = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
+    near, far = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert near["env"] == {
+        "API_KEY": "${API_KEY}",
+        "MODE": "<mode>",
+        "DB_PASSWORD": "${DB_PASSWORD}",
+    }
+    assert near["args"] == [
+        "--token",
+        "${A_TOKEN}",
+        "--api-key=${A_API_KEY}",
+        "--out",
+        "{name}.txt",
+    ]
+    assert far["url"] == "https://b.example/mcp?api_key=${B_API_KEY}&area=<area>"
+    assert far["headers"] == {
+        "Authorization": "Bearer ${B_TOKEN}",
+        "X-Api-Key": "${B_X_API_KEY}",
+        "A": "{b}",
+    }
