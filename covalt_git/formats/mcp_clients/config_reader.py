@@ -6,6 +6,7 @@ a working directory or a file of the client's project, becomes a note of the imp
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -343,6 +344,7 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
     ]
+    imported.without_effect += _limits_of_time(host, server)
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -358,6 +360,25 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
             imported.without_effect.append(Note(server[key].loc, message))
         imported.settings.setdefault(output.loc, {})[name] = value
         output.trace((name,), server[key].loc)
+
+
+def _limits_of_time(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for each limit of time: a toolset has none for the tools of a server, and the project's is for all calls."""
+    units = {"timeout": ("call_timeout", 0), **host.settings}
+    limits = [(server[key], *units[key]) for key in units if key in server]
+    around = server.get(host.around_headers) if host.around_headers else None
+    if around is not None and "timeout" in around:
+        limits.append((around["timeout"], "call_timeout", 0))
+    for part, name, unit in limits:
+        if not isinstance(part.value, int | float) or isinstance(part.value, bool):
+            continue
+        seconds = f": {math.ceil(part.value * unit / 1000)}" if unit else ""
+        message = f"{part.loc[-1]} has no effect in a toolset"
+        if name == "call_timeout":
+            message += (
+                f": set limits.timeout_s{seconds} in covalt.yaml, for all calls (60 s by default)"
+            )
+        yield Note(part.loc, message)
 
 
 def _says(value: Any) -> bool:

@@ -1013,3 +1013,28 @@ def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> No
         "X-Api-Key": "${B_X_API_KEY}",
         "A": "{b}",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("goose", {"timeout": 300}, "set limits.timeout_s: 300 in covalt.yaml"),
+        ("codex", {"tool_timeout_sec": 45.5}, "set limits.timeout_s: 46 in covalt.yaml"),
+        ("gemini-cli", {"timeout": 600000}, "set limits.timeout_s: 600 in covalt.yaml"),
+        ("cursor", {"timeout": 300}, "set limits.timeout_s in covalt.yaml"),
+        ("continue", {"requestOptions": {"timeout": 30}}, "set limits.timeout_s in covalt.yaml"),
+        ("continue", {"connectionTimeout": 5000}, "connectionTimeout has no effect"),
+    ],
+)
+def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
+    name: str, settings: Any, message: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    server = {next(iter(host.urls)): "https://a.example/mcp", "type": "sse", **settings}
+    value = host.document({"a": server})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = recognition.find_format(name), f"x.{host.kind}"
+    (note,) = laws.converted(text.encode(), source, TOOLSET, path).notes
+
+    assert message in note.message
+    assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
