@@ -31,6 +31,7 @@ _STORED: Final[JsonObject] = {
         "set": {"type": "object", "propertyNames": {"pattern": "^/"}},
         "absent": {"type": "array", "items": {"type": "string", "pattern": "^/"}},
         "keys": {"type": "object", "additionalProperties": _TEXTS},
+        "secrets": _TEXTS,
         "names": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }

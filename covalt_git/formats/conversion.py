@@ -24,10 +24,11 @@ from covalt_git.formats.recognition import names_of_formats
 from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
+from covalt_git.templating.references import texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
@@ -90,6 +91,11 @@ def convert(
             raise FormatError(f"{document.path!r} has no tools to convert")
         stored = reading.carried.stored([item["id"] for item in imported.toolsets])
         for manifest, own in zip(imported.toolsets, stored, strict=True):
+            names = {note.secret for note in imported.notes if note.secret}
+            written = [text for _, text in texts(own.get("set", {}))]
+            names = {name for name in names if any(f"${{{name}}}" in text for text in written)}
+            if names and not source.replaces_carried:
+                own["secrets"] = sorted(names)
             if own:
                 extensions = manifest.setdefault("extensions", {})
                 extensions.setdefault(source.name, {}).update(own)
@@ -126,6 +132,15 @@ def convert(
         ]
     imported.notes = [_needed(note, contents) for note in imported.notes]
     fates = account(reading, used, target)
+    if target is source and reading.is_complete and not target.replaces_carried:
+        carried_at = {note.loc: note.secret for note in imported.notes if note.secret}
+        fates |= {
+            loc: _not_replaced(target, {carried_at[loc]})
+            for loc, fate in fates.items()
+            if loc in carried_at
+            and not fate
+            and any(loc[:end] in reading.carried.places for end in range(len(loc) + 1))
+        }
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
     lost += [
@@ -144,6 +159,13 @@ def convert(
         sum(len(item.get("tools", ())) for item in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
         _executable(imported) if target is TOOLSET else frozenset(),
+    )
+
+
+def _not_replaced(target: Format, names: Iterable[str]) -> str:
+    listed = ", ".join(sorted(names))
+    return (
+        f"{target.title} does not replace variables here: write the value of {listed} into its file"
     )
 
 
@@ -190,6 +212,11 @@ def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[
     for position, item in enumerate(stored):
         if item:
             used[position, "extensions", target.name] = CONSUMED
+        for loc, text in texts(item.get("set", {})):
+            names = [name for name in item.get("secrets", ()) if f"${{{name}}}" in text]
+            if names:
+                reason = _not_replaced(target, names)
+                used[position, "extensions", target.name, "set", *loc] = reason
         for pointer in set(missing) & set(item.get("set", {})):
             reason = "the part of the document that it belongs to was removed"
             used[position, "extensions", target.name, "set", pointer] = reason

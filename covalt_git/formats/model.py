@@ -283,6 +283,7 @@ class Format:
         complete: returns a document with restored values and what the writer's document defines for some secrets; the
             same object if it has that.
         secret_text: how a text refers to the secret of a name; as ``toolset.yaml`` does, if the format has no form for it.
+        replaces_carried: whether its program replaces the references in carried values, which a toolset has no field for.
         other_source: what to convert in place of a document that cannot be read.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
         check: returns the problems of a value that its schema does not find.
@@ -304,6 +305,7 @@ class Format:
     parts: tuple[str, ...] | None = None
     complete: Callable[[Any, Any, Collection[str]], Any] = lambda value, *_: value
     secret_text: Callable[[str], str] = lambda name: f"${{{name}}}"
+    replaces_carried: bool = True
     other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}

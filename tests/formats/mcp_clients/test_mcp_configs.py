@@ -886,6 +886,7 @@ def zed_tools(**rules: str) -> Any:
     return {"agent": {"tool_permissions": {"tools": tools}}}
 
 
+SECRET = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
 OFF = [{"tool_id": "a:rm", "enabled": False}]
 ASK = [{"tool_id": "a:rm", "requires_confirmation": True}]
 PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}}}}
@@ -1038,3 +1039,49 @@ def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
 
     assert message in note.message
     assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "pointer"),
+    [
+        ("zed", "settings.json", {"language_models": {"openai": {"api_key": SECRET}}}, "api_key"),
+        ("goose", "config.yaml", {"OPENAI_API_KEY": SECRET}, "OPENAI_API_KEY"),
+        (
+            "codex",
+            "config.toml",
+            {"model_providers": {"x": {"http_headers": {"Authorization": f"Bearer {SECRET}"}}}},
+            "Authorization",
+        ),
+        (
+            "mcpb",
+            "manifest.json",
+            {"user_config": {"token": {"type": "string", "title": "T", "default": SECRET}}},
+            "default",
+        ),
+    ],
+)
+def test_a_credential_that_the_client_would_not_replace_is_lost(
+    name: str, path: str, value: Any, pointer: str
+) -> None:
+    source = recognition.find_format(name)
+    config = {"command": "x", "args": []}
+    around: Any = {
+        "manifest_version": "0.3",
+        "name": "a",
+        "version": "1",
+        "server": {"type": "binary", "mcp_config": config},
+    }
+    if name != "mcpb":
+        (host,) = (item for item in HOSTS if item.name == name)
+        around = host.document({"a": {host.command: "x", "type": "stdio"}})
+    content = {**around, **value}
+    text = documents.toml_text(content) if path.endswith("toml") else json.dumps(content)
+    stored = laws.converted(text.encode(), source, TOOLSET, path)
+    for result in (
+        laws.converted(stored.files["toolset.yaml"], TOOLSET, source, "toolset.yaml"),
+        laws.converted(text.encode(), source, source, path),
+    ):
+        (lost,) = result.lost
+        assert lost.pointer.endswith(pointer)
+        assert "does not replace variables here: write the value of" in lost.reason
+    assert not stored.lost
