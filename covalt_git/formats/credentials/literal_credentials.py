@@ -587,5 +587,8 @@ def _secret_name(name: str, place: _Place) -> str:
     declares_variables = "environmentvariables" in {key.lower().replace("_", "") for key in keys}
     if declares_variables and name == "password" and re.fullmatch(r"[A-Za-z_]\w*", owner):
         return owner
+    # The reader of MCPB makes the name of a sensitive setting's secret in this way.
+    if name == "password" and owner and "user_config" in place.loc:
+        return variable_name(owner)
     word = "token" if name.lower() in _AUTHORIZATIONS else name
     return variable_name(owner, word)
