@@ -32,6 +32,15 @@ _STORED: Final[JsonObject] = {
         "absent": {"type": "array", "items": {"type": "string", "pattern": "^/"}},
         "keys": {"type": "object", "additionalProperties": _TEXTS},
         "secrets": _TEXTS,
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["at", "value"],
+                "properties": {"at": {"type": "integer", "minimum": 0}, "value": {}},
+            },
+        },
         "names": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }

@@ -6,6 +6,7 @@ A value of the input is in the output, or is carried for a conversion back, or i
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from covalt_git.formats.account import DocumentReading
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -89,16 +91,7 @@ def convert(
     if target is TOOLSET:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
-        stored = reading.carried.stored([item["id"] for item in imported.toolsets])
-        for manifest, own in zip(imported.toolsets, stored, strict=True):
-            names = {note.secret for note in imported.notes if note.secret}
-            written = [text for _, text in texts(own.get("set", {}))]
-            names = {name for name in names if any(f"${{{name}}}" in text for text in written)}
-            if names and not source.replaces_carried:
-                own["secrets"] = sorted(names)
-            if own:
-                extensions = manifest.setdefault("extensions", {})
-                extensions.setdefault(source.name, {}).update(own)
+        _add_extensions(reading)
     used: dict[Loc, str] = {}
     value = reading.document.value
     written_loc = reading.document.written_loc
@@ -162,6 +155,25 @@ def convert(
     )
 
 
+def _add_extensions(reading: DocumentReading) -> None:
+    """Add to the toolsets what they carry for a conversion back."""
+    imported = reading.imported
+    stored = reading.carried.stored([item["id"] for item in imported.toolsets])
+    for manifest, own in zip(imported.toolsets, stored, strict=True):
+        names = {note.secret for note in imported.notes if note.secret}
+        written = [text for _, text in texts(own.get("set", {}))]
+        names = {name for name in names if any(f"${{{name}}}" in text for text in written)}
+        if names and not reading.format.replaces_carried:
+            own["secrets"] = sorted(names)
+        # A list with other items has no place for them; they come back where they were.
+        items = reading.document.elsewhere if manifest is imported.toolsets[0] else ()
+        if items:
+            own["items"] = [{"at": at, "value": item} for at, item in items]
+        if own:
+            extensions = manifest.setdefault("extensions", {})
+            extensions.setdefault(reading.format.name, {}).update(own)
+
+
 def _not_replaced(target: Format, names: Iterable[str]) -> str:
     listed = ", ".join(sorted(names))
     return (
@@ -210,6 +222,9 @@ def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
     value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
     for position, item in enumerate(stored):
+        listed = functools.reduce(lambda part, key: part[key], target.parts or (), value)
+        for own in item.get("items", ()) if isinstance(listed, list) else ():
+            listed.insert(own["at"], own["value"])
         if item:
             used[position, "extensions", target.name] = CONSUMED
         for loc, text in texts(item.get("set", {})):

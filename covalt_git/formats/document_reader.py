@@ -166,17 +166,19 @@ def _without_parts(
         bad = [pointers[name] for name in names]
         raise BadPartsError(document.path, bad, problems.values())
     rest: Any
+    items: list[tuple[int, Any]] = []
     positions: dict[Loc, list[int]] = {}
     if isinstance(parts, list):
         places_left = [at for at in range(len(parts)) if at not in pointers]
         rest = [parts[at] for at in places_left]
+        items = [(at, parts[at]) for at in range(len(parts)) if at in own]
         positions[path] = places_left
     else:
         rest = {name: item for name, item in parts.items() if name not in pointers}
     reasons = {pointers[name]: _left_out(problem) for name, problem in left.items()}
     value = with_values(document.value, {path: rest})
     left_out = {**document.left_out, **reasons}
-    return replace(document, value=value, left_out=left_out, positions=positions)
+    return replace(document, value=value, left_out=left_out, positions=positions, elsewhere=items)
 
 
 def _left_out(problem: Problem) -> str:

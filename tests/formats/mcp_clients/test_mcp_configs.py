@@ -1085,3 +1085,18 @@ def test_a_credential_that_the_client_would_not_replace_is_lost(
         assert lost.pointer.endswith(pointer)
         assert "does not replace variables here: write the value of" in lost.reason
     assert not stored.lost
+
+
+def test_a_block_of_the_hub_of_continue_comes_back_where_it_was() -> None:
+    names = ["a/first", "near", "a/last"]
+    servers = [
+        {"name": name, "command": "x"} if name == "near" else {"uses": name} for name in names
+    ]
+    content = {"name": "n", "version": "1", "schema": "v1", "mcpServers": servers}
+    source = recognition.find_format("continue")
+    stored = laws.converted(laws.as_json(content), source, TOOLSET, "x.yaml")
+    again = laws.converted(stored.files["toolset.yaml"], TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    assert [item.pointer for item in stored.lost] == ["/mcpServers/0", "/mcpServers/2"]
+    assert (yaml_text.load(written, "t").data, again.lost) == (content, ())
