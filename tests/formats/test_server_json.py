@@ -251,14 +251,3 @@ def test_a_credential_of_a_variable_has_the_name_of_the_variable(key: str) -> No
 
     assert server["env"]["SD"].startswith("${SD")
     assert [note.secret for note in done.notes] == ["SD"]
-
-
-@pytest.mark.parametrize("more", [{}, {"isRequired": False}])
-def test_a_flag_that_has_only_a_name_is_an_argument(more: dict[str, Any]) -> None:
-    arguments = [{"type": "named", "name": "--stdio", **more}]
-    package = {"registryType": "npm", "identifier": "a", "packageArguments": arguments}
-    done = laws.converted(laws.as_json({"name": "a", "packages": [package]}), SERVER_JSON, TOOLSET)
-    manifest = yaml.safe_load(done.files["toolset.yaml"])
-
-    assert manifest["mcp_servers"][0]["args"] == ["-y", "a", "--stdio"]
-    assert (done.notes, done.lost) == ((), ())

@@ -231,8 +231,8 @@ def _is_switch(argument: Part) -> bool:
         "default",
         "placeholder",
         "choices",
+        "is_required",
     )
-    # Many files have only the name of a flag without a value.  `isRequired: false` says what its absence says.
+    # Many files have only the name of a flag without a value.
     is_alone = not any(part_of(argument, key) is not None for key in described)
-    is_alone = is_alone and not value_of(argument, "is_required")
     return argument.peek("value") == "" or ("value" not in argument and is_alone)
