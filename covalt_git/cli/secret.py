@@ -9,7 +9,7 @@ import click
 
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, check_user, print_json
-from covalt_git.cli.groups import Group
+from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations.credentials import secrets
@@ -72,10 +72,19 @@ def check(name: str) -> None:
 def allow(*, reason: str | None) -> None:
     """Allow the current secret_command of covalt.yaml to run on this machine.
 
+    Prints the command, and asks at a terminal.
+
     Example: covalt-git secret allow
     """
     check_user(reason)
-    command = ask_to_print(secrets.allow_secret_command, reason=reason)
+    argv = ask(secrets.get_secret_command).argv
+    if reason is None and not wants_json():
+        output.say("This program would run on this machine, outside of the sandbox:")
+        output.fact(f"  {display.in_line(shlex.join(argv))}")
+        if not output.confirm("allow it?"):
+            output.say("it is not allowed")
+            raise SystemExit(1)
+    command = ask_to_print(secrets.allow_secret_command, argv=argv, reason=reason)
     output.say(f"allowed to run for granted secrets: {display.in_line(shlex.join(command.argv))}")
     output.say(
         "this ends if covalt.yaml changes the command; to forbid it: covalt-git secret forbid"

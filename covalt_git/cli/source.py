@@ -288,7 +288,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     """Accept tools of a source as it listed them last.
 
     SOURCE is TOOLSET/NAMESPACE, or the toolset if it has one source.  Without a TOOL, all are accepted.
-    `source diff` shows what would be accepted.
+    Prints what would be accepted, as `source diff` does, and asks at a terminal.
 
     Example: covalt-git source accept files read_file
     """
@@ -304,6 +304,11 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
             raise TaskOnlyError(f"{namespace}:{task}")
     if digests:
         check_user(reason, "tools are accepted")
+        if reason is None and not wants_json():
+            _print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
+            if not output.confirm("accept this?"):
+                output.say("nothing was accepted")
+                raise SystemExit(1)
     result = ask_to_print(
         sources.accept_tools,
         toolset_id=toolset_id,

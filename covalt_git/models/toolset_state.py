@@ -283,6 +283,11 @@ class ToolsetState(StrictModel):
         return grants
 
     @property
+    def declared_by_alias(self) -> dict[str, str]:
+        """The ids of servers and sources in the manifest by their aliases, which name their tools in this project."""
+        return {alias: declared for declared, alias in self.aliases.items() if alias != declared}
+
+    @property
     def imported(self) -> bool:
         """Whether it was imported: it is disabled by default, and needs a sandbox."""
         return self.source_type is not None

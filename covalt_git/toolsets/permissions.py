@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.models.toolset_state import Grant
+    from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.toolsets.offers import ServerOffer
     from covalt_git.toolsets.toolset import Toolset
 
@@ -293,12 +293,12 @@ def _without_approval(
             free = _free_calls(toolset, rules, tool)
             reach |= free
             if free and _is_apart(toolset, tool):
-                apart.add(tool.name_in_state)
+                apart.add(_declared(state, tool.name_in_state))
         for offer in offers:
             if not offer.needs_approval(rules):
-                reach[offer.key] = {}
+                reach[_declared(state, offer.key)] = {}
                 if offer.approval_is_waived:
-                    apart.add(offer.key)
+                    apart.add(_declared(state, offer.key))
         return [without_approval(toolset.id, state, reach, apart=apart)] if reach else []
     entries = {
         grant.tool: grant.digest for grant in state.grants.values() if isinstance(grant, ToolGrant)
@@ -315,9 +315,18 @@ def _free_calls(
 ) -> dict[str, dict[str, str]]:
     """Return the reach of a tool's calls without approval: its name with each condition, and what limits it."""
     free = free_calls(rules, tool, _called(toolset, tool) if rules else ())
-    return {
-        conditional(tool.name_in_state, condition): limits for condition, limits in free.items()
-    }
+    name = _declared(toolset.state, tool.name_in_state)
+    return {conditional(name, condition): limits for condition, limits in free.items()}
+
+
+def _declared(state: ToolsetState, name: str) -> str:
+    """Return a tool's name with the id of its server, if an alias hides it.
+
+    A pull may change the aliases: then the name is that of a tool of another server.
+    """
+    namespace, colon, _ = name.partition(":")
+    server = state.declared_by_alias.get(namespace) if colon else None
+    return name if server is None else f"{name} of {server}"
 
 
 def _called(toolset: Toolset, tool: Tool) -> tuple[Tool, ...]:

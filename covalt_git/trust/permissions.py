@@ -58,9 +58,14 @@ def state_permissions(
     for tool_id, digest in sorted(state.accepted.items()):
         fact = {"accepted": tool_id, "digest": digest, **imported}
         namespace, _, name = tool_id.partition(":")
-        words = f"call {tool_id} of its MCP server"
+        # Without it, a pull that renames a server would give it the accepted tools of another.
+        server = state.declared_by_alias.get(namespace)
+        of = "" if server is None else f" {server}"
+        if server is not None:
+            fact["server"] = server
+        words = f"call {tool_id} of its MCP server{of}"
         if name == PROGRAM:
-            words = f"start its MCP server {namespace} from the accepted files {digest}"
+            words = f"start its MCP server {server or namespace} from the accepted files {digest}"
         permissions.append(_permission(toolset_id, fact, words))
     return permissions
 
@@ -179,9 +184,11 @@ def _of_grant(
             if grant.confinement is not None:
                 uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
                 where = f"in the sandbox{uses}"
-            yield fact, f"run {command_line(grant.argv)}{folder}{detail} {where}"
+            command = f"{command_line(grant.argv)}{folder}{detail}"
+            yield fact, f"run {command} {where} as its MCP server {grant.server}"
         case ServerGrant():
-            yield fact, f"connect to its MCP server at {command_line([grant.url])}{detail}"
+            url = command_line([grant.url])
+            yield fact, f"connect to its MCP server {grant.server} at {url}{detail}"
         case ToolGrant():
             secrets = f" with {', '.join(grant.secrets)}" if grant.secrets else ""
             target = grant.alias_of or ", ".join(grant.hosts)

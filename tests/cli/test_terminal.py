@@ -193,6 +193,19 @@ def test_a_replay_asks_again_if_another_call_is_named_meanwhile(root: Path) -> N
     assert user.exit_code == 4
 
 
+def test_the_secret_command_is_shown_before_it_is_allowed(root: Path) -> None:
+    config = (root / "covalt.yaml").read_text()
+    with (root / "covalt.yaml").open("a", encoding="utf-8") as file:
+        file.write("secret_command: [pass, show, 'work/{name}']\n")
+    for typed, end in (("n", "it is not allowed"), ("y", "allowed to run")):
+        user = Terminal("secret", "allow", cwd=root)
+        user.until("  pass show 'work/{name}'")
+        user.answers("allow it? [y/N]: ", typed)
+        assert end in user.end()
+    run("secret", "forbid", cwd=root)
+    (root / "covalt.yaml").write_text(config)
+
+
 def test_declined_grants_are_not_added(root: Path) -> None:
     user = Terminal("grant", "add", "quiz", "--requested", cwd=root)
     user.answers("grant this? [y/N]: ", "n")
@@ -207,8 +220,8 @@ def test_accepting_the_tools_of_a_server_asks_for_confirmation(root: Path) -> No
     assert (
         "accept this?" not in Terminal("source", "refresh", "quiz/disk", "--check", cwd=root).end()
     )
-    for typed, code in (("n", 1), ("y", 0)):
-        user = Terminal("source", "refresh", "quiz/disk", cwd=root)
+    for command, typed, code in (("refresh", "n", 1), ("accept", "n", 1), ("accept", "y", 0)):
+        user = Terminal("source", command, "quiz/disk", cwd=root)
         user.until("is new")
         user.answers("accept this? [y/N]: ", typed)
         user.end()

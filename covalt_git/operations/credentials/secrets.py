@@ -9,7 +9,7 @@ from pydantic import Field
 from covalt_git.access.grants import granted
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
@@ -31,8 +31,11 @@ class CheckSecret(Request):
 
 
 class AllowSecretCommand(Request):
-    """Request: why a script allows the command."""
+    """Request: the command that the user has read, and why a script allows it."""
 
+    argv: tuple[str, ...] | None = Field(
+        None, description="The command that the user has read; null: the current one."
+    )
     reason: str | None = Field(None, min_length=1, max_length=1000, description="Stored.")
 
 
@@ -102,10 +105,23 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
 
 
+@operation(admin=_WHAT, local=True)
+def get_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow:
+    """Return the secret_command of ``covalt.yaml``, and whether it may run on this machine."""
+    return _row(_command(context.project), changed=False)
+
+
 @operation(changes=True, admin=_WHAT, local=True, decides=TRUSTING)
 def allow_secret_command(context: Context, request: AllowSecretCommand) -> SecretCommandRow:
-    """Allow the current secret_command of ``covalt.yaml`` to run on this machine."""
+    """Allow the current secret_command of ``covalt.yaml`` to run on this machine.
+
+    If it is not ``argv``, it is not allowed (``moved``): a pull may have changed it since the user read it.
+    """
     command = _command(context.project)
+    if request.argv not in {None, tuple(command.argv)}:
+        raise StaleError(
+            "secret_command has changed since your review", hint="covalt-git secret allow"
+        )
     was_allowed = command.is_allowed
     command.allow(request.reason)
     return _row(command, changed=not was_allowed)
