@@ -185,7 +185,7 @@ def _of_grant(
                 uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
                 where = f"in the sandbox{uses}"
             command = f"{command_line(grant.argv)}{folder}{detail}"
-            yield fact, f"run {command} {where} as its MCP server {grant.server}"
+            yield fact, f"run its MCP server {grant.server}: {command} {where}"
         case ServerGrant():
             url = command_line([grant.url])
             yield fact, f"connect to its MCP server {grant.server} at {url}{detail}"

@@ -196,10 +196,10 @@ def test_a_replay_asks_again_if_another_call_is_named_meanwhile(root: Path) -> N
 def test_the_secret_command_is_shown_before_it_is_allowed(root: Path) -> None:
     config = (root / "covalt.yaml").read_text()
     with (root / "covalt.yaml").open("a", encoding="utf-8") as file:
-        file.write("secret_command: [pass, show, 'work/{name}']\n")
+        file.write("secret_command: [/bin/echo, 'work/{name}']\n")
     for typed, end in (("n", "it is not allowed"), ("y", "allowed to run")):
         user = Terminal("secret", "allow", cwd=root)
-        user.until("  pass show 'work/{name}'")
+        user.until("  /bin/echo 'work/{name}'")
         user.answers("allow it? [y/N]: ", typed)
         assert end in user.end()
     run("secret", "forbid", cwd=root)
@@ -265,7 +265,7 @@ def test_a_user_grants_what_a_server_needs_one_by_one(root: Path) -> None:
     user = Terminal("source", "observe", "needy/disk", *calls, cwd=root)
     user.answers("[y/N]: ", "n")
     user.answers("[y/N]: ", "y")
-    user.until("needy may run python3")  # all of it, before the last question
+    user.until("its MCP server disk: python3")  # all of it, before the last question
     user.answers("grant this? [y/N]: ", "y")
     user.end()
 

@@ -102,7 +102,7 @@ def test_a_grant_that_the_user_ended_is_not_trusted_in_an_earlier_form(
     end(operate)
     pull(root, first)
 
-    assert any("run /bin/echo v1" in text for text in lacking(root))
+    assert any("disk: /bin/echo v1" in text for text in lacking(root))
 
 
 def test_a_program_that_its_user_moved_into_the_sandbox_is_not_trusted_without_one(
@@ -116,7 +116,7 @@ def test_a_program_that_its_user_moved_into_the_sandbox_is_not_trusted_without_o
 
     pull(root, first)
 
-    assert lacking(root) == ["ev may run /bin/echo v1 without a sandbox"]
+    assert lacking(root) == ["ev may run its MCP server disk: /bin/echo v1 without a sandbox"]
 
 
 def test_a_grant_of_an_earlier_version_keeps_its_trust_and_its_meaning(root: Path) -> None:

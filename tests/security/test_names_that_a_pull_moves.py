@@ -111,4 +111,4 @@ def test_a_pull_that_exchanges_the_programs_of_servers_is_asked_about_by_their_n
 
     rows = operate("list_permissions")["permissions"]
     lines = [line for row in rows for line in row["lines"]]
-    assert any("prod.py in the sandbox as its MCP server staging" in line for line in lines)
+    assert any("run its MCP server staging: " in line and "prod.py in" in line for line in lines)

@@ -235,7 +235,7 @@ def test_the_words_name_what_runs_with_which_secrets(root: Path) -> None:
     rows = Operations(root)("list_permissions")["permissions"]
 
     texts = "\n".join(row["permits"] for row in rows)
-    assert "run node s.js in tools with BASH_ENV='$(x)', K='${AWS_KEY}'" in texts
+    assert "its MCP server far: node s.js in tools with BASH_ENV='$(x)', K='${AWS_KEY}'" in texts
     assert "https://m.example/mcp with X-Trace='${AWS_KEY}'" in texts
     assert "forward w to d.example by DELETE https://d.example/w" in texts
 
@@ -309,7 +309,7 @@ def test_a_grant_of_a_server_that_a_pull_adds_needs_trust(root: Path) -> None:
     server = (
         "mcp_servers:\n  - {id: far, command: bash, args: [-c, 'true'], env: {BASH_ENV: x.sh}}\n"
     )
-    complete, shown = manifest.read_text() + server, "run bash -c true with BASH_ENV='x.sh'"
+    complete, shown = manifest.read_text() + server, "bash -c true with BASH_ENV='x.sh'"
     manifest.write_text(complete)
     Operations(root)("add_grant", toolset_id="ev", kind="process", name="far")
     Consents.of(root).withdraw_all()
@@ -318,7 +318,7 @@ def test_a_grant_of_a_server_that_a_pull_adds_needs_trust(root: Path) -> None:
 
     manifest.write_text(complete)
 
-    assert lacking(root) == [f"ev may {shown} without a sandbox"]
+    assert lacking(root) == [f"ev may run its MCP server far: {shown} without a sandbox"]
 
 
 def test_a_rule_whose_annotation_a_pull_ends_limits_no_more(root: Path) -> None:

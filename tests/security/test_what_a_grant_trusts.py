@@ -129,7 +129,10 @@ def test_a_renewal_shows_a_command_that_a_pull_wrote_in_both_files(root: Path, c
     _, printed = cli_in(root, "grant", "add", "ev", "--again", "--no-terminal", "read")
 
     question, _, _ = printed.partition("ev may start")
-    assert "  ev may run /bin/evil b with LANG='C' without a sandbox\n" in question
+    assert (
+        "  ev may run its MCP server disk: /bin/evil b with LANG='C' without a sandbox\n"
+        in question
+    )
     # The words of the state file are its author's, so nothing is said to have changed since.
     assert "variable has changed" not in question
 
@@ -177,7 +180,10 @@ def test_a_question_shows_variables_headers_and_calls_without_approval(
 
     assert code == 0, printed
     question, _, _ = printed.partition(", until ")
-    assert "  ev may run /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
+    assert (
+        "  ev may run its MCP server disk: /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n"
+        in question
+    )
     assert "X-Team='${AWS_SECRET_ACCESS_KEY}'" in question
     assert all(line in question for line in trusted(root).splitlines())
 
@@ -238,7 +244,7 @@ def test_an_import_with_trust_shows_what_it_trusts(root: Path, cli_in: Cli, sour
 
     assert code == 0, printed
     question, _, _ = printed.partition("is imported and enabled")
-    assert "may run /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
+    assert "/bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
     assert "at https://mcp.good.example/mcp with X-Team='one'\n" in question
     assert all(line in question for line in trusted(root).splitlines())
 
