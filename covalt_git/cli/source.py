@@ -389,6 +389,7 @@ def _print_detail(
         )
     for name, hosts in source.secrets.items():
         output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
+    _print_withheld(source)
     if listed := source.tools if every else writing:
         output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
     for tool in listed[: None if every else _MOST_LINES]:
@@ -469,11 +470,19 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
 
 
 def _print_unusable(source: sources.SourceRow) -> None:
-    """Print the tools that cannot be accepted or called, and why."""
+    """Print the tools that cannot be accepted or called, and what agents cannot read, and why."""
     for tool in source.tasks:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
     for tool, why in source.unusable.items():
         output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
+    _print_withheld(source)
+
+
+def _print_withheld(source: sources.SourceRow | documents.SourceDetail) -> None:
+    for offer, why in source.withheld.items():
+        output.fact(
+            f"! {offer} is not given to agents: {why}, and reading cannot wait for approval"
+        )
 
 
 def _print_differences(

@@ -20,6 +20,7 @@ from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.sources import refresh
 from covalt_git.sources.adding import OpenedDocument, blame_document, new_files
+from covalt_git.toolsets.offers import offers_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,6 +155,11 @@ class SourceRow(Result):
     unusable: dict[str, str] = Field(
         default_factory=dict,
         description="Tools that cannot be called because their input schemas are invalid, and why.",
+    )
+    withheld: dict[str, str] = Field(
+        default_factory=dict,
+        description="Resources, resource templates and prompts that agents do not get because reading them requires"
+        " approval, and why.",
     )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
@@ -424,8 +430,21 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
         unusable=source.unusable,
+        withheld=withheld_offers(context, source),
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
+
+
+def withheld_offers(context: Context, source: refresh.ToolSource) -> dict[str, str]:
+    """Return the ids of what a server lists and agents do not get because reading requires approval, and why."""
+    if source.lock is None:
+        return {}
+    rules = context.project.config.approvals
+    return {
+        offer.id: "; ".join(reasons)
+        for offer in offers_in(source.toolset, source.declared.id, source.lock)
+        if (reasons := offer.approval_reasons(rules))
+    }
 
 
 def opened_document(document: SourceDocument) -> OpenedDocument:
