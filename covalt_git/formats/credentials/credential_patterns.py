@@ -42,7 +42,12 @@ HEADERS = (
 )
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
-PARAMETER = re.compile(r"(?P<before>[?&#](?P<name>[\w.%\[\]-]+)=)(?P<value>[^&#\s]+)")
+PARAMETER = re.compile(
+    rf"""(?P<before>[?&\#](?P<name>[\w.%\[\]-]+)=)(?P<value>(?:{REFERENCE_BY_NAME}|[^&\#\s])++)""",
+    re.VERBOSE,
+)
+"""A parameter of a URL; a reference in it can have blanks, as ``${{ secrets.KEY }}``."""
+
 NAME = r"(?:(?<![\w.$-])|(?<=-[eD]))(?P<name>[A-Za-z_][\w.-]*)"
 ASSIGNMENT = re.compile(
     r"\A(?P<before>(?:-[eD]|--env=)?(?P<name>[A-Za-z_][\w.:-]*)=)(?P<value>.+)", re.DOTALL

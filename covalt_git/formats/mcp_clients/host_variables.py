@@ -61,6 +61,13 @@ _FOLDERS_OF_PROJECT: Final = frozenset(
 _HOME: Final = re.compile(r"(?<!\$)\$\{(?=(?:HOME|USERPROFILE)(?:\}|:-))")
 
 
+def without_blanks(text: str) -> str:
+    """Return a text of a host's file without the blanks in its variables, such as ``${{ secrets.KEY }}``."""
+    for variables in (_OF_CONTINUE, _INPUT):
+        text = variables.sub(lambda variable: "".join(variable[0].split()), text)
+    return text
+
+
 def folder_variables(host: Host, text: str) -> list[re.Match[str]]:
     """Return the predefined variables of the host in a text."""
     return [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.errors import nearest_name
 from covalt_git.formats.http_texts import is_server_url
+from covalt_git.formats.mcp_clients.host_variables import without_blanks
 from covalt_git.formats.model import Part
 from covalt_git.formats.shapes import are_objects
 
@@ -173,7 +174,10 @@ class Host(NamedTuple):
         key = self.url_key(server)
         if key is None:
             return self.command in server
-        return self.command not in server and is_server_url(server[key])
+        url = server[key]
+        # No URL has blanks, but a variable in it can.
+        url = without_blanks(url) if isinstance(url, str) else url
+        return self.command not in server and is_server_url(url)
 
     def why_elsewhere(self, server: Any) -> str:
         """Return why only this host can start a server that has no command and no URL; empty if it has one, or is wrong."""

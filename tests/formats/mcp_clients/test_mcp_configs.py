@@ -1100,3 +1100,24 @@ def test_a_block_of_the_hub_of_continue_comes_back_where_it_was() -> None:
 
     assert [item.pointer for item in stored.lost] == ["/mcpServers/0", "/mcpServers/2"]
     assert (yaml_text.load(written, "t").data, again.lost) == (content, ())
+
+
+def test_a_url_of_continue_with_a_secret_in_its_query_comes_back() -> None:
+    url = "https://far.example/mcp?key=${{ secrets.FAR_KEY }}&team=${{secrets.TEAM}}"
+    servers = {"mcpServers": [{"name": "far", "url": url}], "name": "MCP servers"}
+    text = json.dumps(servers | {"version": "0.0.1", "schema": "v1"}).encode()
+    source = recognition.find_format("continue")
+
+    stored = laws.converted(text, source, TOOLSET, "config.yaml").files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+    (again,) = laws.converted(stored, TOOLSET, source, "toolset.yaml").files.values()
+
+    assert toolset["mcp_servers"][0]["url"] == "https://far.example/mcp?key=${FAR_KEY}&team=${TEAM}"
+    (server,) = documents.parse(again, "config.yaml").value["mcpServers"]
+    assert server["url"] == url
+
+
+def test_a_url_of_vscode_can_have_an_input_with_blanks() -> None:
+    toolset, _ = imported({"far": {"url": "https://far.example/mcp?team=${input:my team}"}})
+
+    assert toolset["mcp_servers"][0]["url"] == "https://far.example/mcp?team=${MY_TEAM}"
