@@ -284,7 +284,7 @@ def _read_folder(
         reason = _FOLDER_OUTSIDE
     else:
         reason = _FOLDER_OF_PROJECT
-    imported.lost[server["cwd"].loc] = reason
+    imported.without_effect.append(Note(server["cwd"].loc, reason))
 
 
 def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
