@@ -382,7 +382,7 @@ def check_document(context: Context, request: CheckDocument) -> DocumentChecked:
         if opened.kind == "graphql":
             # A schema does not state its endpoint, and no finding depends on it.
             entry["endpoint"] = "https://api.example.com/graphql"
-        declared = Source.model_validate(entry)
+        declared = adding.declared_source(entry)
         from covalt_git.models.toolset_manifest import ToolsetManifest  # noqa: PLC0415
 
         manifest = ToolsetManifest(id="x", name="x", version="1", sources=(declared,))

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from covalt_git.errors import CovaltError, StaleError
+from pydantic import ValidationError
+
+from covalt_git.errors import CovaltError, Problem, StaleError
 from covalt_git.hosts import origin_of
 from covalt_git.http_client.public_download import public_answer, status_error
 from covalt_git.manifests.override_keys import namespace_of
@@ -222,7 +224,7 @@ def plan(
         folder = f"{SPECS}/{source_id}"  # of another document with the same name
     files = {_path(folder, name): content for name, content in document.files.items()}
     entry = _entry(source_id, document.kind, f"{folder}/{document.name}", document.url, options)
-    source = Source.model_validate(entry)
+    source = declared_source(entry)
     manifest = manifest.model_copy(update={"sources": (*manifest.sources, source)})
     compiled = compile_source(
         source,
@@ -362,6 +364,23 @@ def _entry(
         "fields": {name: list(paths) for name, paths in options.fields.items()},
     }
     return entry | {name: value for name, value in more.items() if value}
+
+
+def declared_source(entry: JsonObject) -> Source:
+    """Return the source that an entry of a manifest, with values of a request, declares.
+
+    Raises:
+        BadSourceError: if a value is invalid; it names the keys.
+    """
+    try:
+        return Source.model_validate(entry)
+    except ValidationError as error:
+        problems = [
+            Problem(".".join(map(str, detail["loc"])), 0, 0, BadSourceError.code, detail["msg"])
+            for detail in error.errors(include_url=False, include_input=False)
+        ]
+        names = ", ".join(repr(problem.path) for problem in problems)
+        raise BadSourceError(f"invalid values of the source: {names}", problems=problems) from None
 
 
 def _check_available(root: Path, toolset: Toolset, source_id: str) -> None:

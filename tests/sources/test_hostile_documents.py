@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.operations_client import Operations
 from tests.sources.pets_api import document, write_document
 from tests.wsgi_server import listening
 
@@ -178,3 +179,27 @@ def test_validate_of_an_unchanged_lock_parses_no_specification(
     # The digest of a toolset hashes all of its files, this one too.
     assert readers
     assert all("read_bundle" in stack for stack in readers), readers
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize(
+    ("url", "fields", "place"),
+    [
+        (f"https://a.example/{'x' * 2001}", {}, "document.url"),
+        ("ftp://a.example/", {}, "url"),
+        ("https://a.example/a b", {}, "url"),
+        (None, {"a b": ["id"]}, "fields"),
+    ],
+)
+def test_values_that_no_source_can_have_are_refused_with_their_field(
+    root: Path, url: str | None, fields: dict[str, list[str]], place: str
+) -> None:
+    opened = {"name": "a.json", "files": {"a.json": json.dumps(document(URL))}, "url": url}
+    ask = Operations(root)
+    requests = [("add_source", {"toolset_id": "shop", "document": opened, "fields": fields})]
+    requests += [("check_document", {"document": opened})] if not fields else []
+
+    for name, request in requests:
+        error = ask.error(name, **request)
+        assert error.http_status in {400, 422}
+        assert [problem.path.startswith(place) for problem in error.problems] == [True]
