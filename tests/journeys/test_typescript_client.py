@@ -1,5 +1,6 @@
-"""Errors of tools with an output schema, as the client of the TypeScript SDK 1.x receives them; most hosts use it."""
+"""Results and errors of tools as the client of the TypeScript SDK 1.x receives them; most hosts use it."""
 
+import base64
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser import missing
-from tests.mcp_client import make_project
+from tests.mcp_client import add_toolset, make_project
 from tests.uvicorn_server import TOKEN, served
 
 pytestmark = pytest.mark.servers
@@ -25,12 +26,41 @@ CALLS = [
     ["demo_asks", {"path": "a.txt", "content": "hi"}],
 ]
 
+IMAGE_BYTES = 1_500_000
+FORMS_CALLED = ("picture", "items", "text")
+FORMS = """\
+id: forms
+name: Forms
+version: "1"
+tools:
+  - {id: picture, entrypoint: "tools.forms:picture"}
+  - {id: items, entrypoint: "tools.forms:items"}
+  - {id: text, entrypoint: "tools.forms:text"}
+"""
+FORMS_CODE = f"""\
+from covalt_toolset import Image
+
+
+def picture() -> Image:
+    return Image(b"\\x89PNG\\r\\n\\x1a\\n" + bytes({IMAGE_BYTES} - 8))
+
+
+def items() -> list:
+    return [1, {{"a": "b"}}]
+
+
+def text() -> str:
+    return "plain"
+"""
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (MODULES / "@modelcontextprotocol" / "sdk").exists():
         missing("the TypeScript SDK", "make servers")
-    return make_project(tmp_path_factory.mktemp("typescript") / "project")
+    root = make_project(tmp_path_factory.mktemp("typescript") / "project")
+    add_toolset(root, "forms", FORMS, FORMS_CODE)
+    return root
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -43,17 +73,32 @@ def target(root: Path, request: pytest.FixtureRequest) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/mcp?names=underscore"
 
 
-def test_the_typescript_client_gets_the_reason_and_the_execution_id(target: str) -> None:
+def results_of(target: str, calls: list[list[Any]]) -> list[dict[str, Any]]:
+    """Return the results of calls, each of which the client has to accept."""
     env = {**os.environ, "MODULES": str(MODULES), "TOKEN": TOKEN}
-    argv = ["node", str(CLIENT), target, json.dumps(CALLS)]
+    argv = ["node", str(CLIENT), target, json.dumps(calls)]
     done = subprocess.run(argv, capture_output=True, text=True, env=env, check=True, timeout=60)
-
     answers: list[dict[str, Any]] = json.loads(done.stdout)
+    assert [answer.get("error") for answer in answers] == [None] * len(calls)
+    return [answer["result"] for answer in answers]
 
-    assert [answer.get("error") for answer in answers] == [None] * len(CALLS)
-    results = [answer["result"] for answer in answers]
+
+def test_the_typescript_client_gets_the_reason_and_the_execution_id(target: str) -> None:
+    results = results_of(target, CALLS)
+
     assert results[0]["structuredContent"] == {"written": "a.txt"}
     errors = [result["_meta"]["covalt-git/error"] for result in results[1:]]
     codes = ["tool_raised", "invalid_arguments", "approval_needed"]
     assert [error["error"] for error in errors] == codes
     assert errors[-1]["execution_id"] in results[-1]["content"][0]["text"]
+
+
+def test_the_typescript_client_gets_an_image_a_list_and_a_text(target: str) -> None:
+    picture, items, text = results_of(target, [[f"forms_{name}", {}] for name in FORMS_CALLED])
+
+    (image,) = [block for block in picture["content"] if block["type"] == "image"]
+    assert len(base64.b64decode(image["data"])) == IMAGE_BYTES
+    assert json.loads(items["content"][0]["text"]) == [1, {"a": "b"}]
+    assert items["structuredContent"] == {"result": [1, {"a": "b"}]}
+    assert text["content"][0] == {"type": "text", "text": "plain"}
+    assert text["structuredContent"] == {"result": "plain"}
