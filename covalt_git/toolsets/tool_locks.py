@@ -244,8 +244,8 @@ def broken_schemas(lock: ToolLock) -> dict[str, list[tuple[Loc, str]]]:
         if tool.definitions is None or not is_sound:
             problems = json_schema.schema_problems(definitions.within(tool.input_schema))
             # Clients of the protocol refuse the whole list for one such tool.
-            if lock.kind == "mcp" and tool.input_schema.get("type") != "object":
-                problems = [((), "its input schema has no type: object"), *problems]
+            if not problems and lock.kind == "mcp" and tool.input_schema.get("type") != "object":
+                problems = [((), "its input schema has no type: object")]
             broken |= {name: problems} if problems else {}
     return broken
 
