@@ -7,19 +7,22 @@ from typing import Any
 import pytest
 
 from covalt_git.models.calls import SandboxLevel
-from covalt_git.runtime.scripts.process import ScriptProcess
+from covalt_git.runtime.scripts.process import ScriptLanguageError, ScriptProcess
 from covalt_git.runtime.scripts.steps import (
+    LANGUAGES,
     CallReply,
     ScriptCall,
     ScriptEnd,
     ScriptError,
     ScriptFault,
+    ScriptLanguage,
     ScriptLimits,
     ScriptLog,
     ScriptSource,
     Step,
 )
 from tests.runtime.in_sandbox import LEVELS
+from tests.tables import tables
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
@@ -28,8 +31,8 @@ STARTED_MS = 1_700_000_000_000
 Answer = Callable[[ScriptCall], Any]
 
 
-def source(text: str, **args: Any) -> ScriptSource:
-    return ScriptSource(text, "python", args, STARTED_MS, seed=7)
+def source(text: str, language: ScriptLanguage = "python", **args: Any) -> ScriptSource:
+    return ScriptSource(text, language, args, STARTED_MS, seed=7)
 
 
 def echoed(call: ScriptCall) -> Any:
@@ -65,6 +68,22 @@ def calls(ran: list[Step]) -> list[tuple[int, str, Any, int | None]]:
     return [(c.index, c.path, c.arguments, c.line) for step in ran for c in step.calls]
 
 
+def ended(text: str, language: ScriptLanguage = "python", answer: Answer = echoed) -> ScriptEnd:
+    end = run(source(text, language), answer)[-1].end
+    assert end is not None
+    return end
+
+
+def in_order(script: ScriptSource, chosen: Callable[[list[int]], int]) -> tuple[Any, Any]:
+    """Run a script whose calls are answered one at a time; return its calls and its end."""
+    with ScriptProcess(script) as process:
+        ran = [process.advance()]
+        while ran[-1].end is None:
+            index = chosen(sorted(process.pending))
+            ran.append(process.advance([CallReply(index, f"reply {index}")]))
+    return calls(ran), ran[-1].end
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_script_gives_out_its_calls_and_ends_with_its_last_expression(
     level: SandboxLevel,
@@ -84,6 +103,43 @@ def test_script_gives_out_its_calls_and_ends_with_its_last_expression(
     ]
 
 
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "process"])
+def test_javascript_gives_out_its_calls_and_ends_with_what_it_returns(level: SandboxLevel) -> None:
+    text = "console.warn('begins', {a: 1});\nconst mail = await tools.gmail.messages.list({q: args.who});\nreturn [mail, 1]"
+
+    ran = run(source(text, "javascript", who="acme"), level=level)
+
+    assert ran == [
+        Step(
+            (ScriptCall(0, "gmail.messages.list", {"q": "acme"}, 2),),
+            (ScriptLog("warn", 'begins {"a":1}'),),
+        ),
+        Step(end=ScriptEnd([{"path": "gmail.messages.list", "q": "acme"}, 1])),
+    ]
+
+
+def test_javascript_is_refused_without_a_sandbox_and_without_its_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ScriptLanguageError, match="need a sandbox"):
+        ScriptProcess(source("1", "javascript"), level="process")
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ScriptLanguageError) as raised:
+        ScriptProcess(source("1", "javascript"), level="full")
+    assert raised.value.hint == "pip install 'covalt-git[javascript]'"
+
+
+VALUES: dict[str, Any] = dict(tables(__file__)["values"])
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_value_of_a_script(name: str) -> None:
+    row = VALUES[name]
+
+    assert ended(row["text"], row["language"]) == ScriptEnd(row["value"])
+
+
 def test_search_and_describe_are_calls_and_a_path_can_be_stored() -> None:
     text = "tools.search(query='mail')\ntools.describe.tool(path='a.b')\nf = tools.a\nf.b(x=1)\ngetattr(f, 'c-d')()"
 
@@ -95,12 +151,95 @@ def test_search_and_describe_are_calls_and_a_path_can_be_stored() -> None:
     ]
 
 
-def test_error_of_a_call_can_be_caught_and_keeps_its_code_otherwise() -> None:
-    caught = run(source("try:\n    tools.a.b()\nexcept Exception as e:\n    r = str(e)\nr"), denied)
-    raised = run(source("x = 1\ntools.a.b()\n"), denied)
+CAUGHT: dict[ScriptLanguage, str] = {
+    "python": "try:\n    tools.a.b()\nexcept Exception as e:\n    r = str(e)\nr",
+    "javascript": "try { await tools.a.b({}) } catch (e) { return e.code + ': ' + e.message }",
+}
+RAISED: dict[ScriptLanguage, str] = {
+    "python": "x = 1\ntools.a.b()\n",
+    "javascript": "const x = 1;\nawait tools.a.b()\n",
+}
 
-    assert caught[-1].end == ScriptEnd("denied: not today")
-    assert raised[-1].end == ScriptEnd(error=ScriptError("denied", "not today", 2))
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_error_of_a_call_can_be_caught_and_keeps_its_code_otherwise(
+    language: ScriptLanguage,
+) -> None:
+    assert ended(CAUGHT[language], language, denied) == ScriptEnd("denied: not today")
+    assert ended(RAISED[language], language, denied) == ScriptEnd(
+        error=ScriptError("denied", "not today", 2)
+    )
+
+
+TOGETHER: dict[ScriptLanguage, str] = {
+    "python": """
+import asyncio
+async def mail(n):
+    a = await tools.mail.read(n=n)
+    return await tools.mail.label(a=a)
+r = await asyncio.gather(mail(1), mail(2), mail(3))
+r
+""",
+    "javascript": """
+const mail = async (n) => {
+  const a = await tools.mail.read({n});
+  return await tools.mail.label({a});
+};
+return await Promise.all([1, 2, 3].map(mail))
+""",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_calls_issued_together_come_in_one_step(language: ScriptLanguage) -> None:
+    ran = run(source(TOGETHER[language], language))
+
+    assert [[call.path for call in step.calls] for step in ran] == [
+        ["mail.read"] * 3,
+        ["mail.label"] * 3,
+        [],
+    ]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_order_of_replies_does_not_change_what_a_script_does(language: ScriptLanguage) -> None:
+    script = source(TOGETHER[language], language)
+    first = in_order(script, lambda pending: pending[0])
+
+    assert in_order(script, lambda pending: pending[-1]) == first
+    assert in_order(script, lambda pending: pending[len(pending) // 2]) == first
+
+
+DOES_NOT_WAIT: dict[ScriptLanguage, str] = {
+    "python": "tools.a.b(x=1)\nawait tools.a.c()\nraise ValueError('no')",
+    "javascript": "tools.a.b({x: 1});\nawait tools.a.c({});\nthrow new Error('no')",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_script_ends_after_the_calls_that_it_does_not_wait_for(language: ScriptLanguage) -> None:
+    with ScriptProcess(source(DOES_NOT_WAIT[language], language)) as process:
+        assert len(process.advance().calls) == 2
+        assert process.advance([CallReply(1)]) == Step()
+        end = process.advance([CallReply(0)]).end
+    assert end is not None
+    assert end.error is not None
+    assert (end.error.code, end.error.line) == ("script_raised", 3)
+
+
+HOSTILE: dict[str, Any] = dict(tables(__file__)["hostile"])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_script_ends_with_an_error_of_its_own(name: str) -> None:
+    row = HOSTILE[name]
+    script = source(row["text"], row["language"])
+    with ScriptProcess(script, ScriptLimits(time_s=0.4, memory_mb=32), warm=True) as process:
+        *_, last = steps(process)
+
+    assert last.end is not None
+    code = last.end.error.code if last.end.error else last.end.value
+    assert code == row["ends"]
 
 
 def test_reply_that_was_not_asked_for_is_refused() -> None:

@@ -7,11 +7,12 @@ call of a tool.  An attribute is looked up again each time, so no part of the ch
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.runtime.processes.script_values import NotJsonDataError, json_data
+from covalt_git.runtime.processes.script_values import MOST_PATH, STUCK, NotJsonDataError, json_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ _MOST_SUSPENSIONS = 10_000_000
 """Attribute lookups and calls: the script's own limits end it earlier, and the library's default is 1,000."""
 
 _FILE = re.compile(r"<python-input-\d+>")
+_LACKING = re.compile(r"module '[\w.]+' has no attribute")
 _SPACE = uuid.UUID("6a1f5d4e-7d0c-4a55-9a0b-0b6f0c7a3d11")
 _TOKENS = re.compile(
     r"""
@@ -76,6 +78,7 @@ class PythonScript:
         self._paths: dict[uuid.UUID, str] = {}
         self._waiting: dict[int, Any] = {}
         self._future: Any = None
+        self._used_s = 0.0
         self._printed = {"stdout": "", "stderr": ""}
 
     def begin(self, text: str, args: dict[str, Any], started_ms: int, seed: int) -> None:
@@ -91,7 +94,7 @@ class PythonScript:
             os_policy={
                 "datetime": datetime.fromtimestamp(started_ms / 1000, UTC),
                 "timezone": "utc",
-                # The clock stands still, so there is nothing to wait for.
+                # The clock does not move, so there is nothing to wait for.
                 "sleep": "zero",
                 "random_start": {"seed": seed},
             },
@@ -120,13 +123,17 @@ class PythonScript:
     def _run(self, begin: Callable[[], Any]) -> None:
         """Run until the script needs a reply or has ended."""
         monty = self._monty
+        begun = time.monotonic()
         try:
             snapshot = begin()
             while not isinstance(snapshot, monty.MontyComplete):
+                # The interpreter does not count the time of lookups.
+                if self._used_s + time.monotonic() - begun > self._script.time_s:
+                    self._script.fail("script_time", line=self._line(snapshot.position))
                 if isinstance(snapshot, monty.FutureSnapshot):
                     self._future = snapshot
                     if not self._script.is_waiting:
-                        self._script.end_by("script_stuck", line=self._line(snapshot.position))
+                        self._script.end_by("script_stuck", STUCK, self._line(snapshot.position))
                     break
                 if isinstance(snapshot, monty.NameLookupSnapshot):
                     snapshot = self._looked_up(snapshot)
@@ -141,12 +148,13 @@ class PythonScript:
         except monty.MontyError as error:
             self._flush()
             self._failed(error)
+        self._used_s += time.monotonic() - begun
 
     def _looked_up(self, snapshot: Any) -> Any:
         name = snapshot.variable_name
-        if snapshot.object_id is None or name.startswith("_"):
+        path = self._paths.get(snapshot.object_id)
+        if path is None or name.startswith("_") or len(path) + len(name) > MOST_PATH:
             return snapshot.resume()
-        path = self._paths[snapshot.object_id]
         return snapshot.resume(value=self._part(f"{path}.{name}" if path else name))
 
     def _answer(self, snapshot: Any) -> dict[str, Any] | None:
@@ -214,7 +222,9 @@ class PythonScript:
             self._script.fail("script_time", line=line)
         elif isinstance(inner, MemoryError) and "limit exceeded" in text:
             self._script.fail("script_memory", line=line)
-        elif isinstance(inner, NotImplementedError | ModuleNotFoundError):
+        elif isinstance(inner, NotImplementedError | ModuleNotFoundError) or (
+            isinstance(inner, AttributeError) and _LACKING.match(text)
+        ):
             self._script.end_by("script_unsupported", text, line)
         else:
             self._script.end_by("script_raised", f"{type(inner).__name__}: {text}", line)

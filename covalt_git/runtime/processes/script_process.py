@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from covalt_git.runtime.processes import tool_process, wire
+from covalt_git.runtime.processes.javascript_script import JavaScriptScript
 from covalt_git.runtime.processes.python_script import PythonScript
 from covalt_git.runtime.processes.script_values import NotJsonDataError, json_data
 from covalt_git.runtime.processes.warm_sandbox import settle_descriptors
@@ -27,7 +28,7 @@ from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.policy import Policy, RunLimits, SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _CONNECTION = 3
 _READ = 1 << 16
@@ -49,13 +50,19 @@ class Script:
         self.time_s: float = limits["time_s"]
         self.memory_mb: int = limits["memory_mb"]
         self._most_calls: int = limits["calls"]
-        self._output_left: int = limits["output_kb"] << 10
+        self.output_left: int = limits["output_kb"] << 10
+        """How many bytes it may still print and return."""
         self._calls: list[dict[str, Any]] = []
         self._logs: list[tuple[str, str]] = []
         self._issued = 0
         self._unanswered: set[int] = set()
         self._end: dict[str, Any] | None = None
         self._faults: dict[str, str] = {}
+
+    @property
+    def calls_left(self) -> int:
+        """How many calls the script may still issue."""
+        return self._most_calls - self._issued
 
     @property
     def is_waiting(self) -> bool:
@@ -109,8 +116,8 @@ class Script:
         os._exit(0)
 
     def _count(self, size: int) -> None:
-        self._output_left -= size
-        if self._output_left < 0:
+        self.output_left -= size
+        if self.output_left < 0:
             self.fail("script_output")
 
     def send_step(self) -> None:
@@ -141,11 +148,17 @@ class Script:
             self.send_step()
         os._exit(0)
 
-    def _lines(self) -> Any:
+    def _lines(self) -> Iterator[dict[str, Any]]:
         rest = b""
         while chunk := self._connection.recv(_READ):
             *complete, rest = (rest + chunk).split(b"\n")
             yield from map(json.loads, complete)
+
+
+_INTERPRETERS: dict[str, Callable[[Script], Interpreter]] = {
+    "python": PythonScript,
+    "javascript": JavaScriptScript,
+}
 
 
 def run_script(request: Mapping[str, Any], scratch: Path, parent: int, end: int) -> NoReturn:
@@ -168,7 +181,7 @@ def run_script(request: Mapping[str, Any], scratch: Path, parent: int, end: int)
     sys.path.append(request["packages"])
     script = Script(connection, request["limits"])
     try:
-        interpreter = PythonScript(script)
+        interpreter = _INTERPRETERS[request["language"]](script)
     except Exception as error:  # noqa: BLE001 - a library that cannot be loaded here raises anything
         _refuse(connection, "sandbox_failed", f"the interpreter cannot be started: {error}")
     # The caller's wait for a spare process ends with the first line, so nothing is sent here.

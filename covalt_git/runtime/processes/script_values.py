@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 _MOST_INTEGER = 2**53 - 1
 _MOST_DEPTH = 100
+
+MOST_PATH: Final = 500
+"""Characters of the path of a tool; longer ones do not exist."""
+
+STUCK: Final = "the script waits for something that is no call of a tool"
 
 
 class NotJsonDataError(Exception):

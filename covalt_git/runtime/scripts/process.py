@@ -1,7 +1,7 @@
 """Our side of the process of a script: lines of JSON, of which none is trusted.
 
-What the process writes can affect its own script only: each line is limited in size, checked, and comes only after a
-line of ours.  Anything else ends the script as ``script_died``.
+What the process writes can affect its own script only: each line is limited in size, is checked, and answers a line
+that this side wrote.  Anything else ends the script as ``script_died``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.json_values.storable import storable
 from covalt_git.models.base import StrictModel
 from covalt_git.runtime import pool, sandbox_levels
+from covalt_git.runtime.processes.script_values import MOST_PATH
 from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.scripts.steps import (
     CODES,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _READ = 1 << 16
 _MIB = 1 << 20
 # Beyond the limit of the script: the interpreter, its program and the values that pass through.  The interpreters limit
-# the script's memory themselves; this only bounds what they would do after an error of theirs.
+# the script's memory themselves; this bounds an interpreter that fails to.
 _INTERPRETER_MB = 1024
 _PROCESSES = 64
 # The interpreters measure their own time; this ends a process that does not.  Long, as another program may have the
@@ -56,6 +57,12 @@ _LATE_S = 10.0
 _START_S = 30.0
 
 _MODULES: Final[dict[ScriptLanguage, str]] = {"python": "pydantic_monty", "javascript": "_quickjs"}
+
+_LIBRARIES: Final[dict[ScriptLanguage, tuple[str, str]]] = {
+    "python": ("Python", "pydantic-monty<2"),
+    "javascript": ("JavaScript", "covalt-git[javascript]"),
+}
+"""The name of each language, and what has to be installed for it."""
 
 _LIMITS: Final = {
     "script_time": ("time_s", "the script ran longer than {0.time_s:g} s"),
@@ -81,7 +88,7 @@ class ScriptSandboxError(CovaltError):
 
 
 class _Call(StrictModel):
-    path: Annotated[str, Field(max_length=1000)]
+    path: Annotated[str, Field(max_length=2 * MOST_PATH)]
     arguments: dict[str, Any]
     line: int | None
 
@@ -186,6 +193,7 @@ class ScriptProcess:
         self._sandbox: pool.ScriptSandbox | None = None
         self._issued = 0
         self._pending: set[int] = set()
+        self._held: dict[int, CallReply] = {}
         self._fault_codes: set[str] = set()
         self._end: ScriptEnd | None = None
         self._time_left_s = limits.time_s * _SLOWER + _LATE_S
@@ -204,8 +212,8 @@ class ScriptProcess:
     def advance(self, replies: Sequence[CallReply] = ()) -> Step:
         """Pass replies to the script, and run it until it needs others; the first time, without replies, it starts.
 
-        The script gets the replies one after another, in their order.  So the order decides what it does next, and not
-        which replies come together.
+        The script gets each reply after those to all calls before, however they come: so the same replies always have
+        the same effect, also where calls ran side by side, and where a call waited for a user.
 
         Raises:
             ValueError: for a reply to a call that has one already or was never issued, and after the end.
@@ -218,9 +226,17 @@ class ScriptProcess:
             if reply.index not in self._pending:
                 raise ValueError(f"the script waits for no reply to its call {reply.index}")
             self._pending.remove(reply.index)
+            self._held[reply.index] = reply
             if reply.error is not None:
                 self._fault_codes.add(reply.error.code)
-        line = self._begin() if self._sandbox is None else self._exchange(_replies(replies))
+        if self._sandbox is None:
+            line = self._begin()
+        else:
+            first = min(self._pending, default=self._issued)
+            ready = [self._held.pop(index) for index in sorted(self._held) if index < first]
+            if not ready:
+                return Step()
+            line = self._exchange(_replies(ready))
         try:
             step = self._step(line)
         except _ScriptDiedError as error:
@@ -263,7 +279,7 @@ class ScriptProcess:
         return line
 
     def _exchange(self, message: JsonObject, more_s: float = 0) -> bytes | str:
-        """Send a line and return the next one; a text is the reason why there is none, and empty at the end."""
+        """Send a line and return the next one; a text is the code of an exceeded limit, or empty if the process ended."""
         assert self._sandbox is not None
         steps = self._sandbox.steps
         begun = time.monotonic()
@@ -326,7 +342,7 @@ class ScriptProcess:
     def _ended(self, end: _End) -> ScriptEnd:
         failure = end.error
         if failure is None:
-            if self._pending:
+            if self._pending or self._held:
                 raise _ScriptDiedError("its process ended the script before its calls")
             return ScriptEnd(storable(end.value).value)
         return ScriptEnd(error=self._error(failure.code, failure.message, failure.line))
@@ -379,11 +395,10 @@ def _packages(language: ScriptLanguage, level: SandboxLevel) -> str:
         )
     spec = importlib.util.find_spec(_MODULES[language])
     if spec is None or spec.origin is None:
+        name, package = _LIBRARIES[language]
         raise ScriptLanguageError(
-            f"scripts in {'JavaScript' if language == 'javascript' else 'Python'} need a library that is not installed",
-            hint="pip install 'covalt-git[javascript]'"
-            if language == "javascript"
-            else "pip install 'pydantic-monty<2'",
+            f"scripts in {name} need a library that is not installed",
+            hint=f"pip install '{package}'",
         )
     folder = Path(spec.origin).parent
     return str(folder.parent if spec.submodule_search_locations else folder)

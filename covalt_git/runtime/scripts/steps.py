@@ -22,7 +22,7 @@ class ScriptSource(NamedTuple):
     args: JsonObject
     """The variable ``args`` of the script."""
     started_ms: int
-    """The time that its clock shows, in milliseconds since 1970: the clock stands still."""
+    """The time that its clock shows, in milliseconds since 1970; it does not move."""
     seed: int
     """The seed of its random numbers."""
 
@@ -93,7 +93,7 @@ class ScriptEnd(NamedTuple):
 class Step(NamedTuple):
     """What a script did until it needed a reply: the calls that it issued, in order, or its end.
 
-    A step can have neither: a reply that the script had not waited for yet.
+    A step can have neither: if the script waits for other replies, or for those of calls before them.
     """
 
     calls: tuple[ScriptCall, ...] = ()
