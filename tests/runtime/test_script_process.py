@@ -1,13 +1,17 @@
 """Scripts: what their process gives out and takes in, in each language."""
 
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from covalt_git.models.calls import SandboxLevel
-from covalt_git.runtime.scripts.process import ScriptLanguageError, ScriptProcess
+from covalt_git.runtime.pool import ScriptSandbox
+from covalt_git.runtime.scripts.process import ScriptLanguageError, ScriptProcess, spares
 from covalt_git.runtime.scripts.steps import (
     LANGUAGES,
     CallReply,
@@ -26,6 +30,7 @@ from tests.tables import tables
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
+LIMITS = ScriptLimits()
 STARTED_MS = 1_700_000_000_000
 
 Answer = Callable[[ScriptCall], Any]
@@ -240,6 +245,102 @@ def test_hostile_script_ends_with_an_error_of_its_own(name: str) -> None:
     assert last.end is not None
     code = last.end.error.code if last.end.error else last.end.value
     assert code == row["ends"]
+
+
+STEP = b'{"calls":[],"logs":[],"end":null}\n'
+CALL = b'{"path":"a.b","arguments":{},"line":1}'
+WRITTEN = {
+    "no JSON": b"no JSON\n",
+    "not UTF-8": b"\xff\n",
+    "two keys": b'{"calls":[],"calls":[],"logs":[],"end":null}\n',
+    "no number": b'{"calls":[],"logs":[],"end":{"value":NaN,"error":null}}\n',
+    "deeply nested": b"[" * 100_000 + b"\n",
+    "no step": b'{"calls":{"a":1},"logs":[],"end":null}\n',
+    "another key": b'{"calls":[],"logs":[],"end":null,"run":"rm"}\n',
+    "a path without end": b'{"calls":[{"path":"%s","arguments":{},"line":1}],"logs":[],"end":null}\n'
+    % (b"a" * 10_000),
+    "an end before its calls": b'{"calls":[%s],"logs":[],"end":{"value":1}}\n' % CALL,
+    "two steps": STEP * 2,
+    "the begin of another step": STEP + b'{"calls"',
+}
+
+
+@contextmanager
+def taken_over(written: bytes, limits: ScriptLimits = LIMITS) -> Iterator[ScriptProcess]:
+    """Give a script whose process was taken over, and writes these bytes."""
+    life, its_life = socket.socketpair()
+    ours, its_end = socket.socketpair()
+
+    def write() -> None:
+        with its_life, its_end, suppress(OSError):
+            its_end.recv(1 << 16)
+            its_end.sendall(written)
+            while its_end.recv(1 << 16):
+                its_end.sendall(STEP * 2)
+
+    thread = threading.Thread(target=write)
+    with ScriptProcess(source("1"), limits, warm=False) as script:
+        spares.put(script.spec, ScriptSandbox(life, ours))
+        thread.start()
+        yield script
+    thread.join()
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_process_that_writes_no_step_ends_its_own_script(name: str) -> None:
+    with taken_over(WRITTEN[name]) as script:
+        end = script.advance().end
+
+    assert end is not None
+    assert end.error is not None
+    assert end.error.code == "script_died"
+    assert ended("1 + 1") == ScriptEnd(2)
+
+
+def test_line_without_end_is_not_read_to_its_end() -> None:
+    with taken_over(b"x" * (17 << 20), ScriptLimits(memory_mb=16)) as script:
+        end = script.advance().end
+
+    assert end is not None
+    assert end.error is not None
+    assert end.error.code == "script_memory"
+
+
+def test_process_gives_out_no_more_calls_than_the_limit_and_no_code_of_another_part() -> None:
+    two = b'{"calls":[%s,%s],"logs":[],"end":null}\n' % (CALL, CALL)
+    denied = b'{"calls":[],"logs":[],"end":{"error":{"code":"denied","message":"x","line":1}}}\n'
+
+    with taken_over(two, ScriptLimits(calls=1)) as script:
+        step = script.advance()
+    assert (step.calls, step.end and step.end.error and step.end.error.code) == (
+        (),
+        "script_calls",
+    )
+    with taken_over(denied) as script:
+        end = script.advance().end
+    assert end == ScriptEnd(error=ScriptError("script_raised", "x", 1))
+
+
+def test_process_that_writes_unasked_ends_its_own_script() -> None:
+    with taken_over(b'{"calls":[%s],"logs":[],"end":null}\n' % CALL) as script:
+        assert len(script.advance().calls) == 1
+        end = script.advance([CallReply(0)]).end
+
+    assert end is not None
+    assert end.error is not None
+    assert end.error.code == "script_died"
+
+
+def test_script_can_be_closed_while_another_thread_waits_for_it() -> None:
+    with ScriptProcess(source("while True: pass"), ScriptLimits(time_s=60), warm=False) as script:
+        timer = threading.Timer(0.5, script.close)
+        timer.start()
+        end = script.advance().end
+        timer.join()
+
+    assert end is not None
+    assert end.error is not None
+    assert end.error.code == "script_died"
 
 
 def test_reply_that_was_not_asked_for_is_refused() -> None:

@@ -1,6 +1,6 @@
 """JavaScript scripts, by quickjs-ng: an interpreter in C that runs in this process, which is in the sandbox.
 
-Nothing of Python is called from JavaScript: the interpreter refuses that while it has a time limit.  A call of a tool
+JavaScript calls no function of Python: the interpreter refuses that while it has a time limit.  A call of a tool
 returns a promise and is put in a queue in JavaScript, which is read between the jobs of the interpreter.  The function
 that this module calls is in no variable that a script can reach, and uses no method that a script can replace.
 """
@@ -311,7 +311,7 @@ class JavaScriptScript:
         """End the script: the interpreter ended a job of it, and no script can catch that."""
         line = _line(message)
         if "interrupted" in message:
-            # A script can catch the error of another limit, and go on until here.
+            # A script can catch the error of another limit, and then run until this one.
             self._context.set_time_limit(_CHECK_S)
             with contextlib.suppress(*self._failure):
                 if code := json.loads(self._host("exceeded")):

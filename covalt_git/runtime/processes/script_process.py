@@ -155,7 +155,7 @@ class Script:
             yield from map(json.loads, complete)
 
 
-_INTERPRETERS: dict[str, Callable[[Script], Interpreter]] = {
+INTERPRETERS: dict[str, Callable[[Script], Interpreter]] = {
     "python": PythonScript,
     "javascript": JavaScriptScript,
 }
@@ -181,7 +181,7 @@ def run_script(request: Mapping[str, Any], scratch: Path, parent: int, end: int)
     sys.path.append(request["packages"])
     script = Script(connection, request["limits"])
     try:
-        interpreter = _INTERPRETERS[request["language"]](script)
+        interpreter = INTERPRETERS[request["language"]](script)
     except Exception as error:  # noqa: BLE001 - a library that cannot be loaded here raises anything
         _refuse(connection, "sandbox_failed", f"the interpreter cannot be started: {error}")
     # The caller's wait for a spare process ends with the first line, so nothing is sent here.

@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -110,7 +111,7 @@ class _Step(StrictModel):
     end: _End | None
 
 
-class _Spec(NamedTuple):
+class ScriptSpec(NamedTuple):
     """What a process is started with; a spare process runs any script with an equal one."""
 
     language: ScriptLanguage
@@ -130,14 +131,14 @@ class _Spec(NamedTuple):
         return pool.shared().start().open_script(request)
 
 
-class _Spares:
+class Spares:
     """Processes that wait for a script, so that the next one does not wait for the start; at most one for each spec."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_spec: dict[_Spec, pool.ScriptSandbox] = {}
+        self._by_spec: dict[ScriptSpec, pool.ScriptSandbox] = {}
 
-    def take(self, spec: _Spec) -> pool.ScriptSandbox | None:
+    def take(self, spec: ScriptSpec) -> pool.ScriptSandbox | None:
         with self._lock:
             spare = self._by_spec.pop(spec, None)
         if spare is not None and not spare.is_usable():
@@ -145,22 +146,31 @@ class _Spares:
             return None
         return spare
 
-    def fill(self, spec: _Spec) -> None:
+    def fill(self, spec: ScriptSpec) -> None:
         """Start a process for the next script with this spec, and end those of other limits."""
         with self._lock:
             others = [other for other in self._by_spec if other != spec and other[:2] == spec[:2]]
             over = [self._by_spec.pop(other) for other in others]
-            if spec not in self._by_spec:
-                self._by_spec[spec] = spec.open()
+            is_missing = spec not in self._by_spec
+        if is_missing:
+            self.put(spec, spec.open())
         for spare in over:
             spare.end()
+
+    def put(self, spec: ScriptSpec, sandbox: pool.ScriptSandbox) -> None:
+        """Let a process wait for the next script with this spec."""
+        with self._lock:
+            other = self._by_spec.get(spec)
+            self._by_spec[spec] = sandbox
+        if other is not None:
+            other.end()
 
     def clear(self) -> None:
         self._by_spec.clear()
 
 
-_spares = _Spares()
-os.register_at_fork(after_in_child=_spares.clear)  # they are the parent's
+spares = Spares()
+os.register_at_fork(after_in_child=spares.clear)  # they are the parent's
 
 
 class ScriptProcess:
@@ -189,13 +199,14 @@ class ScriptProcess:
         self._source = source
         self._limits = limits
         self._warm = warm
-        self._spec = _Spec(source.language, level, limits, _packages(source.language, level))
+        self.spec = ScriptSpec(source.language, level, limits, _packages(source.language, level))
         self._sandbox: pool.ScriptSandbox | None = None
         self._issued = 0
         self._pending: set[int] = set()
         self._held: dict[int, CallReply] = {}
         self._fault_codes: set[str] = set()
         self._end: ScriptEnd | None = None
+        self._closing = threading.Lock()
         self._time_left_s = limits.time_s * _SLOWER + _LATE_S
 
     def __enter__(self) -> Self:
@@ -244,44 +255,56 @@ class ScriptProcess:
         if step.end is not None:
             self._end = step.end
             self._pending.clear()
-            self.close()
+            # It has ended by itself, or is being killed: it can have no effect that would be worth a wait of 10 ms.
+            self._close(waits=False)
         return step
 
     def close(self) -> None:
         """End the process, at any time and from any thread; none of its processes is left when this returns."""
-        sandbox, self._sandbox = self._sandbox, None
-        self._end = self._end or ScriptEnd(error=ScriptError("script_died", "it was closed"))
+        self._close(waits=True)
+
+    def _close(self, *, waits: bool) -> None:
+        with self._closing:
+            sandbox, self._sandbox = self._sandbox, None
+            self._end = self._end or ScriptEnd(error=ScriptError("script_died", "it was closed"))
         if sandbox is None:
             return
         with contextlib.suppress(OSError):  # wakes a thread that waits for a step
-            sandbox.steps.shutdown(2)
-        sandbox.end()
+            sandbox.steps.shutdown(socket.SHUT_RDWR)
+        if waits:
+            sandbox.end()
+        else:
+            sandbox.release()
         if self._warm:
             with contextlib.suppress(CovaltError):
-                _spares.fill(self._spec)
+                spares.fill(self.spec)
 
     def _begin(self) -> bytes | str:
         source = self._source._asdict()
         del source["language"]
-        self._sandbox = _spares.take(self._spec)
-        if self._sandbox is not None:
-            line = self._exchange(source)
-            if line:
-                return line
-            # It waited too long, or its fork server has ended.  The script has issued no call yet.
-            self._sandbox.end()
-        for _ in range(2):  # the fork server may have been killed
-            self._sandbox = self._spec.open()
+        line: bytes | str = ""
+        # A spare process may have waited too long, and the fork server may have been killed, also that of the first new
+        # process.  Until a line came, the script has issued no call.
+        for spare in (spares.take(self.spec), None, None):
+            sandbox = spare or self.spec.open()
+            with self._closing:
+                if self._end is None:
+                    self._sandbox = sandbox
+            if self._sandbox is None:  # closed by another thread
+                sandbox.end()
+                break
             line = self._exchange(source, _START_S)
-            if line:
-                return line
-            self._sandbox.end()
+            if line or self._end is not None:
+                break
+            sandbox.end()
         return line
 
     def _exchange(self, message: JsonObject, more_s: float = 0) -> bytes | str:
         """Send a line and return the next one; a text is the code of an exceeded limit, or empty if the process ended."""
-        assert self._sandbox is not None
-        steps = self._sandbox.steps
+        sandbox = self._sandbox
+        if sandbox is None:  # closed by another thread
+            return ""
+        steps = sandbox.steps
         begun = time.monotonic()
         end = begun + self._time_left_s + more_s
         received = bytearray()
