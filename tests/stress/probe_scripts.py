@@ -43,6 +43,9 @@ class _Taken:
                 ["refused", "got nothing"] if obtained is None else ["through", obtained]
             )
 
+    def check(self, _: str) -> None:
+        raise AssertionError
+
     def settle(self, *_: Any) -> None:
         raise AssertionError
 
@@ -73,7 +76,7 @@ def tried(
             os._exit(1)
     theirs.close()
     with ours:
-        source = {"text": "", "args": {}, "started_ms": 0, "seed": 0}
+        source = {"text": "", "args": {}, "started_ms": 0, "seed": 0, "checks": False}
         ours.sendall(json.dumps(source).encode() + b"\n")
         said = ours.recv(1 << 16) if select.select([ours], [], [], _END_S)[0] else b""
     _, status = os.waitpid(child, 0)

@@ -29,7 +29,9 @@ _JOBS = 256
 _LINES_BEFORE = 1000
 """Empty lines before the script: its frames have higher line numbers than those of the code below."""
 
-_PLACE = re.compile(r"<input>:(\d+)")
+_PRELUDE = '"use strict";' + "\n" * _LINES_BEFORE
+
+_PLACE = re.compile(r"<input>:(\d+):(\d+)")
 _MOST_INTEGER = 2**53
 _NEARLY = 0.6
 
@@ -193,6 +195,10 @@ return (what, first, second, third) => {
       return;
     }
     // As JSON twice: the library cannot return a text that was put together and never copied.
+    case "check": {
+      try { compiled(first, second); } catch (error) { failed("script_syntax", error); }
+      return;
+    }
     case "queue": { const items = "[" + queue + "]"; queue = ""; return stringify(items); }
     case "ended": return stringify(ended);
     case "exceeded": return stringify(exceeded);
@@ -243,10 +249,14 @@ class JavaScriptScript:
         left = float(self._script.output_left), float(self._script.calls_left)
         self._timed(self._host, "limits", *left, MOST_PATH)
         self._timed(self._host, "fix", float(started_ms), float(seed & 0xFFFFFFFF))
-        text = text.encode("utf-8", "replace").decode()
-        prelude = '"use strict";' + "\n" * _LINES_BEFORE
-        self._timed(self._host, "begin", text, json.dumps(args), prelude)
+        self._timed(self._host, "begin", _text(text), json.dumps(args), _PRELUDE)
         self._run()
+
+    def check(self, text: str) -> None:
+        """Report the first error of the syntax; no statement of the script runs."""
+        self._timed(self._host, "check", _text(text), _PRELUDE)
+        if end := self._text_of("ended"):
+            self._ended(json.loads(end))
 
     def settle(self, index: int, value: Any, error: dict[str, str] | None) -> None:
         """Pass the reply to a call in, and run on."""
@@ -338,10 +348,10 @@ class JavaScriptScript:
             self._script.end_by(fault["code"], fault["message"], self._lines[ticket])
         elif "out of memory" in message or (message in {"", "null"} and self._was_full()):
             self._script.fail("script_memory", line=line)
+        elif end["code"] == "script_syntax":
+            col = _place(end.get("stack", ""))[1]
+            self._script.end_by("script_syntax", message.removeprefix("SyntaxError: "), line, col)
         else:
-            message = (
-                message.removeprefix("SyntaxError: ") if end["code"] == "script_syntax" else message
-            )
             self._script.end_by(end["code"], message, line)
 
 
@@ -355,7 +365,19 @@ def _integer(digits: str) -> int | float:
     return int(number) if abs(number) < _MOST_INTEGER else number
 
 
+def _text(source: str) -> str:
+    """Return a source that is UTF-8, as the library needs it."""
+    return source.encode("utf-8", "replace").decode()
+
+
 def _line(stack: str) -> int | None:
-    """Return the line of the script that is nearest to the top of a stack."""
-    lines = (int(number) - _LINES_BEFORE - 2 for number in _PLACE.findall(stack[:10_000]))
-    return next((line for line in lines if line > 0), None)
+    return _place(stack)[0]
+
+
+def _place(stack: str) -> tuple[int, int] | tuple[None, None]:
+    """Return the line and column of the script that are nearest to the top of a stack."""
+    for number, col in _PLACE.findall(stack[:10_000]):
+        line = int(number) - _LINES_BEFORE - 2
+        if line > 0:
+            return line, int(col)
+    return None, None

@@ -79,13 +79,40 @@ class PythonScript:
         self._waiting: dict[int, Any] = {}
         self._future: Any = None
         self._used_s = 0.0
+        self._lines_before = 0
         self._printed = {"stdout": "", "stderr": ""}
 
     def begin(self, text: str, args: dict[str, Any], started_ms: int, seed: int) -> None:
         """Run the script until it needs a reply or has ended."""
+        session = self._session(text, started_ms, seed)
+        inputs = {"tools": self._part(""), "args": args}
+        self._run(
+            lambda: session.feed_start(
+                self._source.decode(), inputs=inputs, print_callback=self._print
+            )
+        )
+
+    def check(self, text: str) -> None:
+        """Report the first error of the syntax; no statement of the script runs."""
+        # The interpreter reads all of the source before it runs the first statement.
+        session = self._session("return\n" + text, 0, 0)
+        self._lines_before = 1
+        self._run(lambda: session.feed_start(self._source.decode()))
+
+    def settle(self, index: int, value: Any, error: dict[str, str] | None) -> None:
+        """Pass the reply to a call in, and run on."""
+        answer = {"return_value": value} if error is None else self._raised(error)
+        snapshot = self._waiting.pop(index)
+        if self._is_asynchronous:
+            future, self._future = self._future, None
+            self._run(lambda: future.resume({snapshot: answer}))
+        else:
+            self._run(lambda: snapshot.resume(answer))
+
+    def _session(self, text: str, started_ms: int, seed: int) -> Any:
         self._source = text.encode("utf-8", "replace")
         self._is_asynchronous = is_asynchronous(text)
-        session = self._pool.checkout(
+        return self._pool.checkout(
             limits={
                 "max_feed_duration_secs": float(self._script.time_s),
                 "max_memory": self._script.memory_mb << 20,
@@ -100,22 +127,6 @@ class PythonScript:
             },
             assert_message_annotations=False,
         ).__enter__()
-        inputs = {"tools": self._part(""), "args": args}
-        self._run(
-            lambda: session.feed_start(
-                self._source.decode(), inputs=inputs, print_callback=self._print
-            )
-        )
-
-    def settle(self, index: int, value: Any, error: dict[str, str] | None) -> None:
-        """Pass the reply to a call in, and run on."""
-        answer = {"return_value": value} if error is None else self._raised(error)
-        snapshot = self._waiting.pop(index)
-        if self._is_asynchronous:
-            future, self._future = self._future, None
-            self._run(lambda: future.resume({snapshot: answer}))
-        else:
-            self._run(lambda: snapshot.resume(answer))
 
     def _raised(self, error: dict[str, str]) -> dict[str, Any]:
         return {"exception": RuntimeError(self._script.fault(error))}
@@ -213,19 +224,21 @@ class PythonScript:
         if isinstance(error, monty.MontyCrashedError):
             self._script.fail("script_time" if error.timed_out else "script_died", str(error))
         frames = error.traceback() if hasattr(error, "traceback") else []
-        line = next((f.line for f in reversed(frames) if _FILE.fullmatch(f.filename)), None)
+        frame = next((f for f in reversed(frames) if _FILE.fullmatch(f.filename)), None)
+        line = None if frame is None else max(1, frame.line - self._lines_before)
+        col = None if frame is None else frame.column
         inner = error.exception()
         text = str(inner)
         if isinstance(error, monty.MontySyntaxError):
-            self._script.end_by("script_syntax", text, line)
+            self._script.end_by("script_syntax", text, line, col)
         elif isinstance(inner, TimeoutError) and "time limit exceeded" in text:
             self._script.fail("script_time", line=line)
         elif isinstance(inner, MemoryError) and "limit exceeded" in text:
             self._script.fail("script_memory", line=line)
-        elif isinstance(inner, NotImplementedError | ModuleNotFoundError) or (
+        elif isinstance(inner, NotImplementedError | ImportError) or (
             isinstance(inner, AttributeError) and _LACKING.match(text)
         ):
-            self._script.end_by("script_unsupported", text, line)
+            self._script.end_by("script_unsupported", text, line, col)
         else:
             self._script.end_by("script_raised", f"{type(inner).__name__}: {text}", line)
 

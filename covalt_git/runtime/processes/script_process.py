@@ -35,9 +35,11 @@ _READ = 1 << 16
 
 
 class Interpreter(Protocol):
-    """A language: it runs the script until it needs a reply."""
+    """A language: it runs a script until it needs a reply, or only checks its syntax."""
 
     def begin(self, text: str, args: dict[str, Any], started_ms: int, seed: int) -> None: ...
+
+    def check(self, text: str) -> None: ...
 
     def settle(self, index: int, value: Any, error: dict[str, str] | None) -> None: ...
 
@@ -99,18 +101,20 @@ class Script:
         self._count(len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")))
         self._end = {"value": value}
 
-    def end_by(self, code: str, message: str = "", line: int | None = None) -> None:
+    def end_by(
+        self, code: str, message: str = "", line: int | None = None, col: int | None = None
+    ) -> None:
         """End the script with an error, once all its calls have replies."""
         # The message of an error of a call begins with the code, which the exception alone does not have.
         fault = next((text for text in self._faults if message.endswith(text)), None)
         if code == "script_raised" and fault is not None:
             code = self._faults[fault]
             message = fault.removeprefix(f"{code}: ")
-        self._end = {"error": {"code": code, "message": message, "line": line}}
+        self._end = {"error": {"code": code, "message": message, "line": line, "col": col}}
 
     def fail(self, code: str, message: str = "", line: int | None = None) -> NoReturn:
         """End the script at once, also while calls have no reply, and this process."""
-        error = {"code": code, "message": message, "line": line}
+        error = {"code": code, "message": message, "line": line, "col": None}
         # What was issued with it is not made: a script that exceeds a limit must not have further effects.
         self._send({"calls": [], "logs": self._logs, "end": {"error": error}})
         os._exit(0)
@@ -137,7 +141,11 @@ class Script:
         """Run the interpreter by the lines that come, until the script ends or the connection does."""
         lines = self._lines()
         first = next(lines)
-        interpreter.begin(first["text"], first["args"], first["started_ms"], first["seed"])
+        if first["checks"]:
+            interpreter.check(first["text"])
+            self._end = self._end or {"value": None}
+        else:
+            interpreter.begin(first["text"], first["args"], first["started_ms"], first["seed"])
         self.send_step()
         for message in lines:
             # One after another: which replies come together must not decide what the script does next.

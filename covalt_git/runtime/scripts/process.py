@@ -98,6 +98,7 @@ class _Error(StrictModel):
     code: str
     message: str
     line: int | None
+    col: int | None = None
 
 
 class _End(StrictModel):
@@ -120,6 +121,11 @@ class ScriptSpec(NamedTuple):
     packages: str
 
     def open(self) -> pool.ScriptSandbox:
+        """Start a process, without waiting until it is ready.
+
+        Raises:
+            NoWorkerError: if no process can be started.
+        """
         memory = self.limits.memory_mb + _INTERPRETER_MB
         request: JsonObject = {
             "language": self.language,
@@ -139,6 +145,7 @@ class Spares:
         self._by_spec: dict[ScriptSpec, pool.ScriptSandbox] = {}
 
     def take(self, spec: ScriptSpec) -> pool.ScriptSandbox | None:
+        """Return the process that waits for a script with this spec, or None."""
         with self._lock:
             spare = self._by_spec.pop(spec, None)
         if spare is not None and not spare.is_usable():
@@ -181,6 +188,7 @@ class ScriptProcess:
         limits: the most that it may take.
         level: the sandbox level; by default the strongest of this machine.
         warm: whether a process for the next script is started when this one ends.
+        checks: whether the syntax is only checked: the script ends at once, without a value.
 
     Raises:
         ScriptLanguageError: if scripts of the language do not run at the level, or its library is not installed.
@@ -194,11 +202,13 @@ class ScriptProcess:
         *,
         level: SandboxLevel | None = None,
         warm: bool = True,
+        checks: bool = False,
     ) -> None:
         level = level or sandbox_levels.level()
         self._source = source
         self._limits = limits
         self._warm = warm
+        self._checks = checks
         self.spec = ScriptSpec(source.language, level, limits, _packages(source.language, level))
         self._sandbox: pool.ScriptSandbox | None = None
         self._issued = 0
@@ -280,7 +290,7 @@ class ScriptProcess:
                 spares.fill(self.spec)
 
     def _begin(self) -> bytes | str:
-        source = self._source._asdict()
+        source = self._source._asdict() | {"checks": self._checks}
         del source["language"]
         line: bytes | str = ""
         # A spare process may have waited too long, and the fork server may have been killed, also that of the first new
@@ -368,7 +378,8 @@ class ScriptProcess:
             if self._pending or self._held:
                 raise _ScriptDiedError("its process ended the script before its calls")
             return ScriptEnd(storable(end.value).value)
-        return ScriptEnd(error=self._error(failure.code, failure.message, failure.line))
+        error = self._error(failure.code, failure.message, failure.line)
+        return ScriptEnd(error=error._replace(col=failure.col))
 
     def _error(self, code: str, message: str, line: int | None) -> ScriptError:
         if code in _LIMITS:

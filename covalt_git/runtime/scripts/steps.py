@@ -81,6 +81,8 @@ class ScriptError(NamedTuple):
     code: str
     message: str
     line: int | None = None
+    col: int | None = None
+    """The column, from 1, of an error that no code had run before."""
 
 
 class ScriptEnd(NamedTuple):
