@@ -32,8 +32,11 @@ LOCAL_USER = "local"
 LOCAL_CLIENT = "client:"
 """The id of the principal that is the user of this machine."""
 
-RESERVED_TOOLSET_IDS = frozenset({"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE})
-"""Folders of ``toolsets/`` that the machine writes, and the namespaces of registered and built-in tools."""
+SCRIPT_NAMES = frozenset({"search", "describe"})
+"""What finds tools in scripts: ``tools.search`` and ``tools.describe.tool``."""
+
+RESERVED_TOOLSET_IDS = SCRIPT_NAMES | {"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE}
+"""Folders of ``toolsets/`` that the machine writes, the namespaces of registered and built-in tools, and :data:`SCRIPT_NAMES`."""
 
 EVERYTHING = frozenset({"*", "**"})
 """The patterns that select every tool."""

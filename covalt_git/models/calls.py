@@ -91,6 +91,9 @@ class PendingCall(StrictModel):
     base: str | None = Field(None, description="Last commit of the branch at the time of the call.")
     execution_id: str | None = None
     toolset: ToolsetVersion
+    parent: str | None = Field(None, description="The script that makes the call.")
+    line: Int | None = Field(None, description="The line of the script.")
+    waived_by: str | None = Field(None, description="The approval that allowed the call.")
 
     @property
     def tool_call(self) -> "ToolCall":

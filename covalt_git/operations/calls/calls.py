@@ -21,12 +21,12 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.names import NEW_ID_PATTERN
+from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE, ToolId
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
-from covalt_git.toolsets.builtin_tools import is_recorded
+from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
 from covalt_git.workspaces.disk_usage import large_store
 
 if TYPE_CHECKING:
@@ -174,6 +174,11 @@ class CallAnswer(CallFacts):
     toolset: ToolsetVersion | None = Field(
         description="The version of the code that ran or would run."
     )
+    script_id: str | None = Field(description="The script that made it.")
+    script_line: int | None = Field(description="The line of the script.")
+    waived_by: str | None = Field(
+        description="The approval of an earlier call of the script that allowed it."
+    )
     active_branch: str = Field(description="The current active branch of its chat.")
     repeated: bool = Field(
         default=False, description="Whether the call existed before, so that nothing ran now."
@@ -207,7 +212,15 @@ def make_call(
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
-    if is_recorded(request.tool_id):
+    name = str(ToolId.parse(request.tool_id))
+    if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
+        entry = context.engine().check(request)
+    if name == RUN_SCRIPT or (entry is not None and entry.tool.tool_id == RUN_SCRIPT):
+        from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
+
+        entry = entry or context.engine().check(request)
+        return script_calls.run_script(context, chat, request, entry)
+    if is_recorded(name):
         return context.engine().call(chat, request, entry)
     from covalt_git.operations.calls import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
 
@@ -326,12 +339,19 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
         by=waits.by if waits else None,
         sandbox=None,
         toolset=waits.toolset if waits else None,
+        script_id=waits.parent if waits else None,
+        script_line=waits.line if waits else None,
+        waived_by=waits.waived_by if waits else None,
     )
 
 
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
     update: JsonObject = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    if outcome.approval is not None:
+        # A script that waits is no pending call itself: it has the approval of its call.
+        approval = outcome.approval
+        update |= {"execution_id": approval.execution_id, "reasons": approval.reasons}
     if outcome.call.fields:
         update["result"] = outcome.call.returned
     # A restore notes what is lost after its commit, so the record of the commit lacks it.
@@ -354,6 +374,9 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
         "by": manifest.record.by,
         "sandbox": record.sandbox,
         "toolset": record.toolset,
+        "script_id": record.parent,
+        "script_line": record.line,
+        "waived_by": record.waived_by,
     }
 
 
@@ -368,9 +391,24 @@ def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that the role may see; the index of the chat must be up to date."""
     call = context.chat_index().call(chat.id, call_id)
-    if call is None or not context.visibility.sees(call.tool_id):
+    sees = context.visibility.sees
+    # The result of a script has the arguments of its calls.
+    called = called_tools(call.result) if call is not None and call.tool_id == RUN_SCRIPT else ()
+    if call is None or not sees(call.tool_id) or not all(map(sees, called)):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
     return call
+
+
+def called_tools(result: Any) -> list[str]:
+    """Return the ids of the tools that a script called, by its result; of any other result, none."""
+    if not isinstance(result, dict) or not result.keys() >= {"success", "calls", "logs"}:
+        return []
+    paths = [call.get("path") for call in result["calls"] if isinstance(call, dict)]
+    return [
+        path.replace(".", ":", 1)
+        for path in paths
+        if isinstance(path, str) and path not in {"search", "describe.tool"}
+    ]
 
 
 def as_request(request: CallTool) -> engine.CallRequest:

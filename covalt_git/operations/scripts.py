@@ -1,0 +1,371 @@
+"""Operations on scripts: list, show, continue, cancel and replay them; a call of workspace:run_script starts one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from covalt_git.calls.running import RUNNING
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import JsonObject
+from covalt_git.models.scripts import Language, ScriptRecord
+from covalt_git.operations.calls import script_calls
+from covalt_git.operations.calls.calls import called_tools
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.results import DamagedChat
+from covalt_git.scripts import stored_script
+from covalt_git.scripts.replay import Divergence, replay
+from covalt_git.scripts.script_run import limits_of, paused_outcome, scripted_calls
+from covalt_git.scripts.stored_script import StoredScript
+from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.models.calls import Approval
+    from covalt_git.models.commit_record import CallRecord
+    from covalt_git.models.scripts import OpenScript, SettledCall
+    from covalt_git.workspaces.chat import ChatStore
+
+ScriptState = Literal["running", "paused", "interrupted", "success", "error"]
+
+
+class ListScripts(Request):
+    """Request: the chat whose scripts to list; all chats without one."""
+
+    chat_id: str | None = Field(None, max_length=200)
+
+
+class GetScript(Request):
+    """Request: a script; the end of the id of one that has not ended is enough."""
+
+    script_id: str = Field(max_length=200)
+
+
+class ScriptRow(Result):
+    """A script that has not ended."""
+
+    id: str
+    chat_id: str
+    branch: str
+    language: Language
+    state: ScriptState
+    by: str = Field(description="Who started it: its calls have the rights of this principal.")
+    role: str | None
+    started_at: str
+    calls: int = Field(description="Number of its calls that have ended.")
+    execution_id: str | None = Field(description="The approval for which it waits.")
+    waits_for: str | None = Field(description="The tool of that call.")
+
+
+class ScriptList(Result):
+    """The scripts that have not ended, oldest first."""
+
+    scripts: tuple[ScriptRow, ...]
+    damaged: tuple[DamagedChat, ...]
+
+
+class ScriptLine(Result):
+    """A call of a script, and the line of the source that made it."""
+
+    line: int | None
+    path: str
+    status: str
+    call_id: str | None
+    execution_id: str | None = Field(description="The approval for which the call waits.")
+    waived_by: str | None = Field(description="The approval of an earlier call that allowed it.")
+
+
+class AllowedCalls(Result):
+    """Further calls of a tool that a reviewer allowed with the approval of a call."""
+
+    tool_id: str
+    left: int
+    same: JsonObject = Field(description="Arguments that must be these.")
+    decided_by: str
+    execution_id: str
+
+
+class ScriptDetail(ScriptRow):
+    """A script: its source, the state of each call at its line, and its result so far."""
+
+    source: str
+    args: JsonObject
+    result: JsonObject = Field(
+        description="success, value or error, calls, logs, and paused, as of workspace:run_script."
+    )
+    lines: tuple[ScriptLine, ...]
+    allowances: tuple[AllowedCalls, ...]
+
+
+class ScriptReplayed(Result):
+    """A replay of an ended script against its records; nothing was executed."""
+
+    script_id: str
+    calls: int = Field(description="Number of calls that were the same.")
+    divergence: str | None = Field(
+        description="The first difference; null if the run was the same."
+    )
+    line: int | None
+
+
+@operation()
+def list_scripts(context: Context, request: ListScripts) -> ScriptList:
+    """List the scripts that have not ended."""
+    chats = context.project.chats
+    rows, damaged = [], {}
+    for chat_id in chats.ids() if request.chat_id is None else [request.chat_id]:
+        try:
+            chat = context.chat(chat_id)
+            stored = [StoredScript.read(chat, each) for each in stored_script.script_ids(chat)]
+            rows += [
+                _row(chat, each)
+                for each in stored
+                if each is not None and _is_visible(context, each.script, each.calls.values())
+            ]
+        except CovaltError as error:
+            if request.chat_id is not None:
+                raise
+            damaged[chat_id] = error
+    return ScriptList(scripts=tuple(rows), damaged=DamagedChat.each(damaged.items()))
+
+
+@operation(errors=(404,))
+def get_script(context: Context, request: GetScript) -> ScriptDetail:
+    """Return one script: what it has done so far, and what it waits for; or how it ended."""
+    chat, stored = _find(context, request.script_id)
+    return _ended(context, chat, request.script_id) if stored is None else _detail(chat, stored)
+
+
+@operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
+def continue_script(context: Context, request: GetScript) -> ScriptDetail:
+    """Continue a script whose process ended, or whose call was decided; finished calls do not run again.
+
+    Its calls have the rights of the principal that started it, and each is checked again.
+    """
+    chat, stored = _find(context, request.script_id)
+    if stored is None:
+        return _ended(context, chat, request.script_id)
+    _require_own(context, stored.script, "continue")
+    script_id = stored.script.id
+    try:
+        outcome = script_calls.continue_script(context, chat, script_id)
+    finally:
+        context.update_index(chat)
+    return _after(context, chat, script_id, outcome)
+
+
+@operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
+def cancel_script(context: Context, request: GetScript) -> ScriptDetail:
+    """End a script: its pending calls never run; one that runs in this process ends after its call."""
+    chat, stored = _find(context, request.script_id)
+    if stored is None:
+        return _ended(context, chat, request.script_id)
+    _require_own(context, stored.script, "cancel")
+    script_id = stored.script.id
+    if RUNNING.tool_of(script_id, chat_id=chat.id) is not None:
+        RUNNING.cancel(script_id)
+        return _detail(chat, stored)
+    try:
+        outcome = script_calls.cancel_script(context, chat, script_id)
+    finally:
+        context.update_index(chat)
+    return _after(context, chat, script_id, outcome)
+
+
+@operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
+def replay_script(context: Context, request: GetScript) -> ScriptReplayed:
+    """Run an ended script against its records, and return the first divergence; no call is executed."""
+    chat, stored = _find(context, request.script_id)
+    if stored is not None:
+        raise CovaltError(
+            f"the script {stored.script.id} has not ended",
+            hint=f"covalt-git script show {stored.script.id}",
+            code="script_not_ended",
+            http_status=409,
+        )
+    manifest_id, record = _record(context, chat, request.script_id)
+    limits = limits_of(context.project.config)
+    calls, divergence = replay(chat, record, chat.manifest(manifest_id), limits)
+    divergence = divergence or Divergence("", None)
+    return ScriptReplayed(
+        script_id=request.script_id,
+        calls=calls,
+        divergence=divergence.why or None,
+        line=divergence.line,
+    )
+
+
+def _find(context: Context, text: str) -> tuple[ChatStore, StoredScript | None]:
+    """Return the chat of a script and its state, which is None if it has ended.
+
+    Raises:
+        UnknownNameError: if it does not exist for the role.
+    """
+    chats, open_ids = context.project.chats, []
+    for chat_id in chats.ids():
+        chat = context.chat(chat_id)
+        ids = stored_script.script_ids(chat)
+        open_ids += ids
+        least = 4  # shorter suffixes match by chance
+        for script_id in ids:
+            is_named = script_id == text or (len(text) >= least and script_id.endswith(text))
+            stored = StoredScript.read(chat, script_id) if is_named else None
+            if stored is not None and _is_visible(context, stored.script, stored.calls.values()):
+                return chat, stored
+    index = context.chat_index()
+    index.sync_chats()
+    for chat_id in index.chats_of_record(text):
+        if chat_id in chats.ids():
+            return context.chat(chat_id), None
+    raise UnknownNameError("script", text, (), list_with="covalt-git script list")
+
+
+def _is_visible(context: Context, script: OpenScript, calls: Iterable[SettledCall]) -> bool:
+    """Return whether the role may see a script: its source and its calls name the tools that it calls."""
+    sees = context.visibility.sees
+    return sees(script.tool_id) and all(
+        call.tool_id is None or sees(call.tool_id) for call in calls
+    )
+
+
+def _require_own(context: Context, script: OpenScript, action: str) -> None:
+    """Check that the script is the principal's own, or that it may manage the chat.
+
+    Raises:
+        ForbiddenError: if it is neither.
+    """
+
+    def check() -> None:
+        principal = context.project.principal
+        is_own = (script.by, script.role) == (principal.id, principal.role)
+        if not is_own and not context.manages_chats:
+            raise context.refusal(f"may not {action} a script of {script.by}")
+
+    context.require(check)
+
+
+def _after(context: Context, chat: ChatStore, script_id: str, outcome: CallOutcome) -> ScriptDetail:
+    stored = StoredScript.read(chat, script_id)
+    if stored is not None:
+        return _detail(chat, stored)
+    if outcome.call.post_manifest_id is None:
+        raise CovaltError(
+            f"the script {script_id} has ended: its branch was deleted",
+            code="branch_deleted",
+            http_status=409,
+        )
+    return _ended(context, chat, script_id)
+
+
+def _row(chat: ChatStore, stored: StoredScript) -> ScriptRow:
+    state, approval = script_calls.state_of(chat, stored)
+    return ScriptRow.of(stored.script, **_state_fields(stored, state, approval))
+
+
+def _state_fields(
+    stored: StoredScript, state: ScriptState, approval: Approval | None
+) -> dict[str, Any]:
+    return {
+        "state": state,
+        "calls": len(stored.calls),
+        "execution_id": approval and approval.execution_id,
+        "waits_for": approval and approval.tool_id,
+    }
+
+
+def _detail(chat: ChatStore, stored: StoredScript) -> ScriptDetail:
+    script = stored.script
+    state, approval = script_calls.state_of(chat, stored)
+    if approval is not None:
+        result: JsonObject = paused_outcome(stored, approval, lambda _: None).call.result
+    else:
+        result = {
+            "success": False,
+            "calls": [call.model_dump(mode="json") for call in scripted_calls(stored)],
+            "logs": [log.model_dump(mode="json") for log in script.logs],
+        }
+    lines = _lines(stored.calls.values())
+    waiting = next((call for call in chat.calls() if call.parent == script.id), None)
+    if waiting is not None:
+        lines.append(
+            ScriptLine(
+                line=waiting.line,
+                path=waiting.tool_id.replace(":", ".", 1),
+                status=waiting.status,
+                call_id=waiting.id,
+                execution_id=approval and approval.execution_id,
+                waived_by=waiting.waived_by,
+            )
+        )
+    return ScriptDetail.of(
+        script,
+        **_state_fields(stored, state, approval),
+        result=result,
+        lines=tuple(lines),
+        allowances=tuple(map(AllowedCalls.of, script.allowances)),
+    )
+
+
+def _lines(calls: Iterable[SettledCall]) -> list[ScriptLine]:
+    return [
+        ScriptLine(
+            line=call.line,
+            path=call.path if call.tool_id is None else call.tool_id.replace(":", ".", 1),
+            status=call.status,
+            call_id=call.call_id,
+            execution_id=None,
+            waived_by=call.waived_by,
+        )
+        for call in sorted(calls, key=lambda call: call.index)
+    ]
+
+
+def _record(context: Context, chat: ChatStore, script_id: str) -> tuple[str, CallRecord]:
+    """Return the commit and the record of an ended script that the role may see."""
+    unknown = UnknownNameError("script", script_id, (), list_with="covalt-git script list")
+    index = context.chat_index()
+    index.sync_chat(chat)
+    oid = index.manifest_of_record(chat.id, script_id)
+    record = None if oid is None else chat.manifest(oid).record.call
+    if oid is None or record is None or record.script is None:
+        raise unknown
+    sees = context.visibility.sees
+    if not sees(record.tool_id) or not all(map(sees, called_tools(record.result))):
+        raise unknown
+    return oid, record
+
+
+def _script_record(record: CallRecord) -> ScriptRecord:
+    try:
+        return ScriptRecord.model_validate(record.script)
+    except ValidationError:
+        raise CovaltError(
+            "the record of the script is not in this store", code="missing_record", http_status=404
+        ) from None
+
+
+def _ended(context: Context, chat: ChatStore, script_id: str) -> ScriptDetail:
+    oid, record = _record(context, chat, script_id)
+    script, manifest = _script_record(record), chat.manifest(oid)
+    return ScriptDetail(
+        id=script_id,
+        chat_id=chat.id,
+        branch=script.branch,
+        language=script.language,
+        state=record.status,
+        by=manifest.record.by,
+        role=None,
+        started_at=record.started_at,
+        calls=len(script.calls),
+        execution_id=None,
+        waits_for=None,
+        source=record.args["script"],
+        args=record.args.get("args", {}),
+        result=record.result,
+        lines=tuple(_lines(script.calls)),
+        allowances=(),
+    )
