@@ -35,7 +35,6 @@ script_argument = click.argument("script_id", metavar="SCRIPT")
 _TITLES = ("SCRIPT", "CHAT", "STATE", "CALLS", "WAITS FOR", "APPROVAL")
 _MARKS = {
     "success": "ok",
-    "error": "error",
     "pending": "waits",
     "running": "runs",
     "begun": "unknown",

@@ -25,7 +25,7 @@ from covalt_git.runtime.scripts.steps import (
     ScriptSource,
     Step,
 )
-from tests.runtime.in_sandbox import LEVELS
+from tests.runtime.in_sandbox import HOLDING, LEVELS
 from tests.tables import tables
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
@@ -213,6 +213,31 @@ def test_order_of_replies_does_not_change_what_a_script_does(language: ScriptLan
 
     assert in_order(script, lambda pending: pending[-1]) == first
     assert in_order(script, lambda pending: pending[len(pending) // 2]) == first
+
+
+CLOCKS: dict[ScriptLanguage, str] = {
+    "python": """
+import datetime, random, time
+r = [tools.a.b(t=time.time(), n=random.random()) for _ in range(2)]
+[datetime.date.today().isoformat(), random.randint(1, 10**6), [x for x in {"a", "z", 5}], id(tools), repr(lambda: 1)]
+""",
+    "javascript": """
+const r = [await tools.a.b({t: Date.now(), n: Math.random()}), await tools.a.b({n: Math.random()})];
+return [new Date().toString(), Math.random(), Object.keys({b: 1, a: 2, 1: 3})]
+""",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_same_script_does_the_same_in_each_process_and_another_seed_does_not(
+    language: ScriptLanguage,
+) -> None:
+    script = source(CLOCKS[language], language)
+    first = run(script, level=LEVELS[0])
+
+    assert run(script, level=HOLDING[-1]) == first
+    assert calls(run(script._replace(seed=8))) != calls(first)
+    assert calls(run(script._replace(started_ms=STARTED_MS + 1))) != calls(first)
 
 
 DOES_NOT_WAIT: dict[ScriptLanguage, str] = {

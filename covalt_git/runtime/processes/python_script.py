@@ -134,12 +134,13 @@ class PythonScript:
     def _run(self, begin: Callable[[], Any]) -> None:
         """Run until the script needs a reply or has ended."""
         monty = self._monty
-        begun = time.monotonic()
+        begun = time.monotonic() - self._used_s
         try:
             snapshot = begin()
             while not isinstance(snapshot, monty.MontyComplete):
                 # The interpreter does not count the time of lookups.
-                if self._used_s + time.monotonic() - begun > self._script.time_s:
+                self._used_s = time.monotonic() - begun
+                if self._used_s > self._script.time_s:
                     self._script.fail("script_time", line=self._line(snapshot.position))
                 if isinstance(snapshot, monty.FutureSnapshot):
                     self._future = snapshot
@@ -157,9 +158,10 @@ class PythonScript:
                 self._flush()
                 self._script.end(snapshot.output)
         except monty.MontyError as error:
+            self._used_s = time.monotonic() - begun
             self._flush()
             self._failed(error)
-        self._used_s += time.monotonic() - begun
+        self._used_s = time.monotonic() - begun
 
     def _looked_up(self, snapshot: Any) -> Any:
         name = snapshot.variable_name
@@ -210,6 +212,8 @@ class PythonScript:
 
     def _print(self, stream: str, text: str) -> None:
         *lines, self._printed[stream] = (self._printed[stream] + text).split("\n")
+        if len(self._printed[stream]) > self._script.output_left:
+            self._script.fail("script_output")
         for line in lines:
             self._script.log("info" if stream == "stdout" else "error", line)
 
@@ -222,7 +226,8 @@ class PythonScript:
     def _failed(self, error: Any) -> None:
         monty = self._monty
         if isinstance(error, monty.MontyCrashedError):
-            self._script.fail("script_time" if error.timed_out else "script_died", str(error))
+            is_late = error.timed_out or self._used_s >= self._script.time_s
+            self._script.fail("script_time" if is_late else "script_died", str(error))
         frames = error.traceback() if hasattr(error, "traceback") else []
         frame = next((f for f in reversed(frames) if _FILE.fullmatch(f.filename)), None)
         line = None if frame is None else max(1, frame.line - self._lines_before)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from covalt_git.runtime.processes import tool_process, wire
 from covalt_git.runtime.processes.javascript_script import JavaScriptScript
 from covalt_git.runtime.processes.python_script import PythonScript
-from covalt_git.runtime.processes.script_values import NotJsonDataError, json_data
+from covalt_git.runtime.processes.script_values import FAULT, NotJsonDataError, json_data
 from covalt_git.runtime.processes.warm_sandbox import settle_descriptors
 from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.entering import enter
@@ -86,7 +86,7 @@ class Script:
         self._logs.append((level, message))
 
     def fault(self, error: dict[str, str]) -> str:
-        """Return the text that an error of a call has in the script."""
+        """Return the text that an error of a call has in a script whose exceptions are texts only."""
         text = f"{error['code']}: {error['message']}"
         self._faults[text] = error["code"]
         return text
@@ -105,11 +105,10 @@ class Script:
         self, code: str, message: str = "", line: int | None = None, col: int | None = None
     ) -> None:
         """End the script with an error, once all its calls have replies."""
-        # The message of an error of a call begins with the code, which the exception alone does not have.
-        fault = next((text for text in self._faults if message.endswith(text)), None)
-        if code == "script_raised" and fault is not None:
-            code = self._faults[fault]
-            message = fault.removeprefix(f"{code}: ")
+        text = message.removeprefix(f"{FAULT}: ")
+        if code == "script_raised" and text in self._faults:
+            code = self._faults[text]
+            message = text.removeprefix(f"{code}: ")
         self._end = {"error": {"code": code, "message": message, "line": line, "col": col}}
 
     def fail(self, code: str, message: str = "", line: int | None = None) -> NoReturn:

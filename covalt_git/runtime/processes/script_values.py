@@ -11,6 +11,9 @@ _MOST_DEPTH = 100
 MOST_PATH: Final = 500
 """Characters of the path of a tool; longer ones do not exist."""
 
+FAULT: Final = "RuntimeError"
+"""The exception that an error of a call is in Python."""
+
 STUCK: Final = "the script waits for something that is no call of a tool"
 
 

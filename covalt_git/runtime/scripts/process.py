@@ -143,6 +143,7 @@ class Spares:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_spec: dict[ScriptSpec, pool.ScriptSandbox] = {}
+        self._ended = 0
 
     def take(self, spec: ScriptSpec) -> pool.ScriptSandbox | None:
         """Return the process that waits for a script with this spec, or None."""
@@ -154,8 +155,14 @@ class Spares:
         return spare
 
     def fill(self, spec: ScriptSpec) -> None:
-        """Start a process for the next script with this spec, and end those of other limits."""
+        """Start a process for the next script with this spec, and end those of other limits.
+
+        Not after the first script of this process: a command runs one, and would wait at its exit for the other.
+        """
         with self._lock:
+            self._ended += 1
+            if self._ended == 1:
+                return
             others = [other for other in self._by_spec if other != spec and other[:2] == spec[:2]]
             over = [self._by_spec.pop(other) for other in others]
             is_missing = spec not in self._by_spec
