@@ -211,7 +211,7 @@ def _check_ids(reading: Reading[ToolsetManifest], toolset_id: str) -> Iterator[P
         built_in = manifest.id == BUILTIN_NAMESPACE
         owner = "the built-in tools" if built_in else "a folder of covalt-git"
         if manifest.id in SCRIPT_NAMES:
-            owner = "what finds tools in scripts"
+            owner = "what describes tools in scripts"
         message = f"{manifest.id!r} is the name of {owner}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
     elif manifest.id != toolset_id and is_id(toolset_id):

@@ -11,7 +11,6 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject
 from covalt_git.models.scripts import Language, ScriptRecord
 from covalt_git.operations.calls import script_calls
-from covalt_git.operations.calls.calls import called_tools
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import DamagedChat
@@ -333,8 +332,7 @@ def _record(context: Context, chat: ChatStore, script_id: str) -> tuple[str, Cal
     record = None if oid is None else chat.manifest(oid).record.call
     if oid is None or record is None or record.script is None:
         raise unknown
-    sees = context.visibility.sees
-    if not sees(record.tool_id) or not all(map(sees, called_tools(record.result))):
+    if not context.visibility.sees_call(record.tool_id, record.result):
         raise unknown
     return oid, record
 

@@ -269,7 +269,7 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
             if name == BUILTIN_NAMESPACE:
                 message = f"a toolset cannot be named {name!r}, as the built-in tools are"
             if name in SCRIPT_NAMES:
-                message = f"a toolset cannot be named {name!r}: it finds tools in scripts"
+                message = f"a toolset cannot be named {name!r}: it describes tools in scripts"
             hint = f"rename it: mv {display_path}/{name} {display_path}/my-{name}"
             strays.append(Problem(f"{display_path}/{name}", 0, 0, codes.BAD_ID, message, hint))
     for entry in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():

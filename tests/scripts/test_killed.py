@@ -44,7 +44,7 @@ def test_each_call_of_a_killed_script_is_made_once(
     file = tmp_path / "script.py"
     file.write_text(SOURCE)
     script_id = new_id()
-    args = ("run", str(file), "--chat", "c1", "--id", script_id)
+    args: tuple[str, ...] = ("run", str(file), "--chat", "c1", "--id", script_id)
     for _ in range(4):
         process = start(scripts.root, *args)
         try:

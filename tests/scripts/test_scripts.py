@@ -12,6 +12,7 @@ from covalt_git.operations.calls import script_calls
 from covalt_git.project import Project
 from covalt_git.scripts import script_run, stored_script
 from covalt_git.scripts.stored_script import StoredScript
+from covalt_git.toolsets.project_files import read_project
 from tests.scripts.conftest import CONFIG, Scripts
 from tests.workspaces.stores import git
 
@@ -490,6 +491,17 @@ def test_a_script_of_hidden_tools_does_not_exist_for_a_role(scripts: Scripts) ->
     scripts.approve(answer)
     assert guest.error("get_script", script_id=answer["id"]).code == "unknown_script"
     assert guest.error("get_call", chat_id="c1", call_id=answer["id"]).code == "unknown_call"
+    exported = json.dumps(guest("export_conversation", chat_id="c1"))
+    assert "marks" not in exported
+    assert "marks" in json.dumps(scripts.boss("export_conversation", chat_id="c1"))
+
+
+def test_a_toolset_cannot_have_the_name_that_describes_tools(scripts: Scripts) -> None:
+    folder = scripts.root / "toolsets/describe"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text('id: describe\nname: D\nversion: "1"\n')
+    problems = read_project(scripts.root).problems
+    assert "CG204" in {problem.code for problem in problems}
 
 
 def test_only_the_principal_of_a_script_continues_it(scripts: Scripts) -> None:

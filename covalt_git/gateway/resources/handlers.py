@@ -234,7 +234,7 @@ class Resources(NamedTuple):
             exists = manifest_id in chat.reachable()
             call = chat.manifest(manifest_id).tool_call if exists else None
             # A record shows arguments and results, also of tools that the role has lost since.
-            if call is None or not self.project.catalog.sees(call.tool_id):
+            if call is None or not self.project.catalog.sees_call(call.tool_id, call.result):
                 raise _no_such(uri)
             yield chat, call
 

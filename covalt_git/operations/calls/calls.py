@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from covalt_git.access import approval_reasons
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.calls import (
@@ -21,7 +22,7 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE, ToolId
+from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
@@ -212,9 +213,10 @@ def make_call(
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
-    name = str(ToolId.parse(request.tool_id))
+    name = request.tool_id.replace(".", ":", 1)
     if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
-        entry = context.engine().check(request)
+        with suppress(CovaltError):  # the engine reports it, unless the call was made before
+            entry = context.engine().check(request)
     if name == RUN_SCRIPT or (entry is not None and entry.tool.tool_id == RUN_SCRIPT):
         from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
 
@@ -391,24 +393,9 @@ def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that the role may see; the index of the chat must be up to date."""
     call = context.chat_index().call(chat.id, call_id)
-    sees = context.visibility.sees
-    # The result of a script has the arguments of its calls.
-    called = called_tools(call.result) if call is not None and call.tool_id == RUN_SCRIPT else ()
-    if call is None or not sees(call.tool_id) or not all(map(sees, called)):
+    if call is None or not context.visibility.sees_call(call.tool_id, call.result):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
     return call
-
-
-def called_tools(result: Any) -> list[str]:
-    """Return the ids of the tools that a script called, by its result; of any other result, none."""
-    if not isinstance(result, dict) or not result.keys() >= {"success", "calls", "logs"}:
-        return []
-    paths = [call.get("path") for call in result["calls"] if isinstance(call, dict)]
-    return [
-        path.replace(".", ":", 1)
-        for path in paths
-        if isinstance(path, str) and path not in {"search", "describe.tool"}
-    ]
 
 
 def as_request(request: CallTool) -> engine.CallRequest:

@@ -336,7 +336,7 @@ def _chat_of(context: Context, request: ResumeStream) -> str:
         context.chat_index().sync_chats()
     for chat_id in context.chat_index().chats_of_record(request.call_id):
         call = context.chat_index().call(chat_id, request.call_id)
-        is_visible = call is not None and context.visibility.sees(call.tool_id)
+        is_visible = call is not None and context.visibility.sees_call(call.tool_id, call.result)
         if is_visible and request.chat_id in {None, chat_id}:
             return chat_id
     raise _unknown(request.call_id)
