@@ -331,6 +331,32 @@ def test_line_without_end_is_not_read_to_its_end() -> None:
     assert end.error.code == "script_memory"
 
 
+LENGTH: dict[ScriptLanguage, str] = {
+    "python": "len(tools.a.b())",
+    "javascript": "(await tools.a.b()).length",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("value", "ends"),
+    [
+        pytest.param("x" * (4 << 20), 4 << 20, id="fits"),
+        pytest.param([[]] * 1_000_000, "script_memory", id="does not fit as values"),
+        pytest.param("x" * (16 << 20), "script_memory", id="is longer than the memory"),
+    ],
+)
+def test_reply_that_is_larger_than_the_memory_ends_the_script(
+    language: ScriptLanguage, value: Any, ends: Any
+) -> None:
+    with ScriptProcess(source(LENGTH[language], language), ScriptLimits(memory_mb=16)) as script:
+        script.advance()
+        end = script.advance([CallReply(0, value)]).end
+
+    assert end is not None
+    assert (end.error.code if end.error else end.value) == ends
+
+
 def test_process_gives_out_no_more_calls_than_the_limit_and_no_code_of_another_part() -> None:
     two = b'{"calls":[%s,%s],"logs":[],"end":null}\n' % (CALL, CALL)
     denied = b'{"calls":[],"logs":[],"end":{"error":{"code":"denied","message":"x","line":1}}}\n'

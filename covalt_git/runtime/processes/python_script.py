@@ -238,7 +238,7 @@ class PythonScript:
             self._script.end_by("script_syntax", text, line, col)
         elif isinstance(inner, TimeoutError) and "time limit exceeded" in text:
             self._script.fail("script_time", line=line)
-        elif isinstance(inner, MemoryError) and "limit exceeded" in text:
+        elif isinstance(inner, MemoryError) and "memory limit" in text:
             self._script.fail("script_memory", line=line)
         elif isinstance(inner, NotImplementedError | ImportError) or (
             isinstance(inner, AttributeError) and _LACKING.match(text)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _CONNECTION = 3
-_READ = 1 << 16
+_READ = 1 << 18
 
 
 class Interpreter(Protocol):
@@ -156,10 +156,14 @@ class Script:
         os._exit(0)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        rest = b""
+        rest = bytearray()
         while chunk := self._connection.recv(_READ):
-            *complete, rest = (rest + chunk).split(b"\n")
-            yield from map(json.loads, complete)
+            rest += chunk
+            # Only the new part is searched: an answer of a tool can have many megabytes.
+            if b"\n" in chunk:
+                *complete, last = rest.split(b"\n")
+                rest = bytearray(last)
+                yield from map(json.loads, complete)
 
 
 INTERPRETERS: dict[str, Callable[[Script], Interpreter]] = {

@@ -200,11 +200,11 @@ _OPEN, _CLOSE = "([{", ")]}"
 def _javascript_calls(text: str) -> Iterator[LiteralCall]:
     """Yield the calls of a script in JavaScript.
 
-    Without a parser, a text with regular expressions or with code in templates cannot be read for sure, and one where
-    ``tools`` stands for something else neither: then there are none.
+    There is no parser of JavaScript here.  So a text with regular expressions, with code in templates, or with another
+    meaning of ``tools`` has no certain calls.
     """
     code = _TOKEN.sub(lambda token: _blank(token[0]), text)
-    # What is left of a `/` divides or begins a regular expression, which could contain anything.  A backslash spells a
+    # A `/` outside of comments divides or begins a regular expression, which could contain anything.  A backslash spells a
     # name, and the last two are comments too.
     templates = (token["template"] or "" for token in _TOKEN.finditer(text))
     if any(mark in code for mark in ("/", "`", "\\", "<!--", "-->")) or any(

@@ -321,13 +321,16 @@ class ScriptProcess:
         sandbox = self._sandbox
         if sandbox is None:  # closed by another thread
             return ""
+        line = json.dumps(message, allow_nan=False).encode()
+        if len(line) > self._limits.memory_mb * _MIB:
+            return "script_memory"
         steps = sandbox.steps
         begun = time.monotonic()
         end = begun + self._time_left_s + more_s
         received = bytearray()
         try:
             steps.settimeout(max(0.001, end - begun))
-            steps.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+            steps.sendall(line + b"\n")
             while b"\n" not in received[-_READ:]:
                 steps.settimeout(max(0.001, end - time.monotonic()))
                 chunk = steps.recv(_READ)
