@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -425,6 +426,23 @@ def test_a_script_is_run_by_one_process(scripts: Scripts) -> None:
     ):
         error = scripts.operate.error("continue_script", script_id=answer["id"])
     assert error.code == "script_running"
+
+
+def test_of_many_deciders_one_runs_the_call_and_continues_the_script(scripts: Scripts) -> None:
+    answer = scripts.run(PAID)
+
+    def decide(_: int) -> str:
+        try:
+            scripts.boss("approve_call", execution_id=answer["execution_id"])
+        except CovaltError as error:
+            return error.code
+        return "approved"
+
+    with ThreadPoolExecutor(8) as threads:
+        codes = sorted(threads.map(decide, range(8)))
+    assert codes == ["already_settled"] * 7 + ["approved"]
+    assert scripts.show(answer)["state"] == "success"
+    assert scripts.marks == ["a", "b", "c"]
 
 
 def test_a_repeated_request_does_not_start_a_script_again(scripts: Scripts) -> None:
