@@ -229,6 +229,23 @@ def test_rights_and_rules_are_asked_again_for_each_call_of_a_continued_script(
     assert scripts.marks == ["b"]
 
 
+def test_a_script_in_javascript_waits_and_continues(scripts: Scripts) -> None:
+    source = (
+        "const r = [await tools.marks.mark({name: 'a'}), Date.now(), Math.random()];\n"
+        "try { r.push(await tools.marks.pay({name: 'b'})); } catch (e) { r.push(e.code); }\n"
+        "console.log(r[1] + ' ' + r[2]);\nr"
+    )
+    waiting = scripts.run(source, language="javascript")
+    assert waiting["result"]["paused"]["tool_path"] == "marks.pay"
+    ended = scripts.approve(waiting)
+    assert ended["result"]["value"][::3] == ["A", "B"]
+    # The clock and the random numbers of each run are those of the first one.
+    assert scripts.operate("replay_script", script_id=waiting["id"])["divergence"] is None
+    denied = scripts.deny(scripts.run(source, language="javascript"), "no")
+    assert denied["result"]["value"][3] == "denied"
+    assert scripts.marks == ["a", "b", "a"]
+
+
 def test_a_denied_call_raises_with_the_reason_and_can_be_caught(scripts: Scripts) -> None:
     caught = "try:\n    tools.marks.pay(name='b')\nexcept Exception as e:\n    r = str(e)\nr"
     ended = scripts.deny(scripts.run(caught), "too much")
