@@ -1,8 +1,12 @@
 """An OpenAPI document of 1,200 operations becomes a lock, beside FastMCP's `from_openapi` and `list_tools`.
 
-    python -m bench.sources [--fastmcp PYTHON] [--rounds N] [--json]
+    python -m bench.sources [--fastmcp PYTHON] [--mcpify PYTHON] [--rounds N] [--json]
 
-``PYTHON`` is an interpreter that has fastmcp; without it, its rows are left out.  Rows:
+``PYTHON`` is an interpreter that has fastmcp or mcpify; without it, their figures are left out.  To install both::
+
+    python -m venv /tmp/others && /tmp/others/bin/pip install fastmcp mcpify-openapi
+
+Rows:
 
 - the time from the document to the lock with its definitions, by FastMCP's time to its definitions: at most 0.1;
 - the size of the lock by that of the document: at most 3;
@@ -39,13 +43,15 @@ if TYPE_CHECKING:
 
 MUST = {"time by FastMCP": 0.1, "lock by document": 3.0, "2,400 by 1,200 operations": 2.3}
 OPERATIONS = 1200
-_THEIRS = Path(__file__).with_name("fastmcp_openapi.py")
+_FASTMCP = "fastmcp_openapi.py"
+_MCPIFY = "mcpify_openapi.py"
 _MANIFEST = 'id: api\nname: API\nversion: "1"\n'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fastmcp", metavar="PYTHON", help="an interpreter that has fastmcp")
+    parser.add_argument("--mcpify", metavar="PYTHON", help="an interpreter that has mcpify-openapi")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
@@ -55,19 +61,19 @@ def main() -> None:
         "lock by document": lock_size / len(small.encode()),
         "2,400 by 1,200 operations": compiled(large, asked.rounds)[0] / seconds,
     }
-    theirs: list[Any] = []
+    sent: dict[str, list[Any]] = {"ours": requests()}
     if asked.fastmcp is not None:
         with TemporaryDirectory() as folder:
             (file := Path(folder, "api.json")).write_text(small, encoding="utf-8")
-            definitions = _fastmcp(asked.fastmcp, str(file))
+            definitions = _theirs(asked.fastmcp, _FASTMCP, str(file))
         figures["time by FastMCP"] = seconds / definitions["seconds"]
-        theirs = _fastmcp(asked.fastmcp, "--requests")
+        sent["fastmcp"] = _theirs(asked.fastmcp, _FASTMCP, "--requests")
+    if asked.mcpify is not None:
+        sent["mcpify"] = _theirs(asked.mcpify, _MCPIFY)
     table = [
-        {"case": case.title, "ours": verdict(case, ours), "fastmcp": verdict(case, other) if theirs else "-"}
-        for case, ours, other in zip(
-            (*REQUESTS, *HOSTILE), requests(), theirs or [""] * 16, strict=True
-        )
-    ]  # fmt: skip
+        {"case": case.title} | {who: verdict(case, sent[who][number]) for who in sent}
+        for number, case in enumerate((*REQUESTS, *HOSTILE))
+    ]
     if asked.json:
         rows = [
             {"row": row, "figure": figure, "must": MUST[row]} for row, figure in figures.items()
@@ -77,16 +83,17 @@ def main() -> None:
         print(
             f"{OPERATIONS:,} operations, {len(small):,} bytes: {seconds:.2f} s, a lock of {lock_size:,} bytes"
         )
-        if theirs:
+        if asked.fastmcp is not None:
             print(
                 f"FastMCP: {definitions['seconds']:.2f} s, definitions of {definitions['bytes']:,} bytes"
             )
         for row, figure in figures.items():
             reached = "reached" if figure <= MUST[row] else "MISSED"
             print(f"{row:28} {figure:6.3f}  must {MUST[row]:4g}  {reached}")
-        print(f"\n{'request':34} {'ours':7} FastMCP")
-        for line in table:
-            print(f"{line['case']:34} {line['ours']:7} {line['fastmcp']}")
+        print()
+        for line in ({who: who for who in table[0]}, *table):
+            case, *verdicts = line.values()
+            print(f"{case:34} " + " ".join(f"{word:7}" for word in verdicts).rstrip())
     if any(line["ours"] == "wrong" for line in table) or any(
         figure > MUST[row] for row, figure in figures.items()
     ):
@@ -140,8 +147,8 @@ def _no_file(_: str) -> bytes:
     return b""
 
 
-def _fastmcp(python: str, *arguments: str) -> Any:
-    command = [python, str(_THEIRS), *arguments]
+def _theirs(python: str, script: str, *arguments: str) -> Any:
+    command = [python, str(Path(__file__).with_name(script)), *arguments]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

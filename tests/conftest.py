@@ -37,6 +37,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Git's unused sample hooks are half the files of a small project, and projects are copied.
 os.environ["GIT_TEMPLATE_DIR"] = ""
 
+# No test cuts the power: what a killed process wrote is in the cache of the kernel.  A fifth of the run would wait for
+# the disk.  Programs that tests start flush as for users; `make stress` cuts the power (tests/stress/power_cuts.py).
+os.fsync = os.fdatasync = lambda _: None
+
 # Most tests write grants and rules as files, as a user who trusts every project on the machine.  Each process of
 # pytest has a configuration folder of its own, so that no test reads or changes the configuration of the developer.
 _CONFIG = tempfile.TemporaryDirectory(prefix="covalt-config-")

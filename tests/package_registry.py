@@ -109,12 +109,19 @@ class Registry:
         return path
 
     def wheel(
-        self, name: str, version: str, files: Mapping[str, str], needs: str = "", program: str = ""
+        self,
+        name: str,
+        version: str,
+        files: Mapping[str, str],
+        needs: str = "",
+        program: str = "",
+        python: str = "",
     ) -> str:
         """Add a wheel of a package of PyPI; return the path of its file."""
         stem = f"{name.replace('-', '_')}-{version}"
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         metadata += f"Requires-Dist: {needs}\n" if needs else ""
+        metadata += f"Requires-Python: {python}\n" if python else ""
         info = {
             f"{stem}.dist-info/METADATA": metadata,
             f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",

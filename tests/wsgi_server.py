@@ -19,6 +19,10 @@ class _Quiet(WSGIRequestHandler):
     def log(self, *_: Any, **__: Any) -> None:
         """Print nothing."""
 
+    def make_environ(self) -> Any:
+        """Add the headers as they were sent: WSGI drops those with ``_``."""
+        return super().make_environ() | {"RAW_HEADERS": self.headers.items()}
+
 
 @contextmanager
 def listening(app: WSGIApplication, *, tls: ssl.SSLContext | None = None) -> Iterator[int]:

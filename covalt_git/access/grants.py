@@ -3,7 +3,7 @@
 A grant of hosts or secrets is valid for one digest of the toolset's files.  HTTP tools run none of these files.
 So they keep the grant as long as their request and the schema of their arguments stay the same.  Those of API documents
 need a grant that names their request: to accept a tool grants it nothing.  A grant of an MCP
-server is valid for exactly one definition of the server (:mod:`covalt_git.models.server_definition`).  Without a grant no
+server is valid for exactly one definition of the server (:mod:`covalt_git.models.sources.server_definition`).  Without a grant no
 toolset, not even one of the project, sends anything from this machine.
 """
 
@@ -16,7 +16,7 @@ from covalt_git.credentials.leaks import blotted
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.models.server_definition import command_line, grant_facts
+from covalt_git.models.sources.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -176,7 +176,7 @@ def holds(
     if isinstance(grant, ToolGrant):
         return any(is_of_tool(grant, tool) for tool in tools)
     # Code that runs without a sandbox can read every file of the toolset, so no change leaves this grant valid.
-    if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
+    if isinstance(grant, UnsandboxedGrant):
         return grant.digest == digest
     users = [tool for tool in tools if _may_use(grant, tool)]
     if grant.digest == digest:

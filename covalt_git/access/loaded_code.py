@@ -2,8 +2,8 @@
 
 A pull changes files of the project, and tools write in workspaces.  Neither ends the grant of an MCP server, so its
 program must load code from neither.  The words of interpreters, package runners and wrappers are known; what any other
-program does with its arguments is not.  So without a sandbox, words may lead into the workspace only in two forms of a
-command, which are read completely.
+program does with its arguments and their files is not.  So a program without a sandbox gets no path there at all: even
+``git status`` in a folder runs what its settings name.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import os.path
 import re
 import shlex
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.models.package_command import NotPinnableError, package_command, package_name
-from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.system.argument_paths import leads_into, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from covalt_git.models.toolset_manifest import McpServer
 
 _VARIABLES = (
     ("the programs that it starts", "PATH SHELL EDITOR VISUAL PAGER BROWSER *_ASKPASS VIRTUAL_ENV"),
@@ -51,20 +50,8 @@ _KINDS = {
     " dbus-run-session unshare systemd-run cross-env dotenv dotenvx op doppler infisical",
 }
 _KIND_OF = {name.lower(): kind for kind, names in _KINDS.items() for name in names.split()}
-_TAKES_SCRIPT = re.compile(r"python|pypy|node|nodejs|sh|bash|dash|zsh|ksh|perl|ruby|php|lua|luajit")
-"""Interpreters whose first word, without an option, is the script, and whose other words are its arguments."""
-
-_RUNS_ARGUMENTS = re.compile(
-    r"nodemon|pm2|supervisor|forever|concurrently|supergateway|inspector|mcp-proxy|mcpo|mcp-cli|fastmcp-cli|python-dotenv"
-    r"|coverage|debugpy|ipython|jupyter|pytest|nox|tox|watchfiles|watchmedo|honcho|jurigged"
-    r"|esno|vite-node|jiti|babel-node|swc-node|zx|ts-node-dev|jest|vitest|mocha|ava|c8|nyc"
-    r"|julia|pwsh|powershell|tclsh|expect|guile|escript|elixir|racket|awk|gawk|make|just|docker|podman"
-)
-"""Programs besides those of ``_KINDS`` that run code which their arguments name."""
-
-_NO_NAME = re.compile(r"[\s='\"]+")
-_CLI_OF_NODE = re.compile(r"(?:-cli)?\.[cm]?js\Z")
 _VERSION = re.compile(r"(?<=[a-z])[\d.]+\Z|\.(?:exe|cmd|bat)\Z")
+_REQUIREMENT = re.compile(r"(?<=[a-z0-9])(?:@|\[|[=<>~!]=).*\Z", re.DOTALL)
 _LETTERS_OF_PYTHON = "bBdEiIOPqsSuvx"
 _LAST_FLAG = {
     kind: re.compile(flags)
@@ -96,6 +83,17 @@ _PLAIN_FLAG = {
 _SUBCOMMAND = re.compile(r"run|exec|x|dlx|tool|start|dev|-")
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*|\d+[smhd]?", re.DOTALL)
 _NPM_FOLDER = re.compile(r"(?:--prefix|--dir|--cwd|-C)(?:=.*)?", re.DOTALL)
+_FOLDER_OPTIONS = {
+    "uv": "--directory",
+    "poetry": "-C --directory",
+    "npm": "--prefix -C",
+    "pnpm": "-C --dir",
+    "yarn": "--cwd",
+    "bun": "--cwd",
+}
+"""The options of package runners that name the folder in which the code is."""
+
+_PROGRAMS_OF_PACKAGES = {"npx", "pnpx", "bunx", "uvx", "pipx", "npm", "pnpm", "yarn"}
 _PERMISSION = re.compile(r"--allow-\w+(?:-\w+)*=")
 """Flags of Node and Deno that permit access to a folder, from which they load nothing."""
 
@@ -192,27 +190,19 @@ class Refusal(NamedTuple):
 
 
 def refusals(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    places: Places,
-    *,
-    sandboxed: bool,
-    runner: Sequence[str] = (),
+    argv: Sequence[str], env: Mapping[str, str], places: Places, *, sandboxed: bool
 ) -> Iterator[Refusal]:
     """Yield what a program must not get, of its command and variables, whose references are filled in.
 
     Code in the project or the workspace is refused always.  In the sandbox, other paths there are data, and need
-    grants of their folders.  Without it, only arguments of a command that is read completely may name the workspace.
-
-    ``runner`` are the declared words in whose place the program of ``argv`` is started, such as ``npx PACKAGE``.
+    grants of their folders; without it, they are refused too.
     """
     code = code_words(argv)
-    data = len(argv) - (0 if sandboxed else _count_of_data((*(runner or argv[:1]), *argv[1:])))
     for at, text in enumerate(argv):
         loc = ("args", at - 1) if at else ("command",)
         loaded = "code" if at in code and not _PERMISSION.match(text) else ""
         for place in places.named_in(text):
-            if loaded or (not sandboxed and (place == "project" or at < data)):
+            if loaded or not sandboxed:
                 yield Refusal(loc, place, loaded)
     for name, text in env.items():
         loaded = loaded_by(name)
@@ -279,35 +269,20 @@ def code_words(argv: Sequence[str]) -> set[int]:
     return code
 
 
-def _count_of_data(argv: Sequence[str]) -> int:
-    """Return how many words at the end of a command are certainly data; 0 if it is not read completely.
-
-    That is an interpreter with its script, or a runner with a package, which is pinned; and neither they nor the words
-    after them may name a program that runs its arguments.
-    """
-    server = McpServer.model_construct(id="", command=argv[0], args=tuple(argv[1:]))
-    try:
-        package = package_command(server)
-    except NotPinnableError:
-        return 0
-    if package is not None:
-        programs = [*map(package_name, package.requirements), package.program or ""]
-        data = package.arguments
-    elif _TAKES_SCRIPT.fullmatch(_name(argv[0])) and len(argv) > 1 and _is_script(argv[1]):
-        parts = PurePath(argv[1]).parts
-        in_scope = ("node_modules", "@")
-        packages = [name for above, name in pairwise(parts) if above.startswith(in_scope)]
-        programs, data = [_CLI_OF_NODE.sub("", argv[1]), *packages], tuple(argv[2:])
-    else:
-        return 0
-    names = (*programs, *(name for word in data for name in _NO_NAME.split(word)))
-    runs_them = any(_kind(name) or _RUNS_ARGUMENTS.fullmatch(_name(name)) for name in names)
-    return 0 if runs_them else len(data)
+def start_folder(argv: Sequence[str]) -> tuple[int, str] | None:
+    """Return the folder in which a package runner starts the code, as its option names it, and the position of the word."""
+    options = _FOLDER_OPTIONS.get(_name(argv[0]), "").split()
+    for at in sorted(code_words(argv) - {0}) if options else ():
+        option, is_joined, value = argv[at].partition("=") if at < len(argv) else ("", "", "")
+        if option in options and (is_joined or at + 1 < len(argv)):
+            return (at, value) if is_joined else (at + 1, argv[at + 1])
+    return None
 
 
-def _is_script(word: str) -> bool:
-    """Return whether a word is a path, not an option or a command such as ``node inspect``."""
-    return not word.startswith(("-", "+")) and ("/" in word or "." in word)
+def runs_named_program(argv: Sequence[str]) -> bool:
+    """Return whether the last word that names code is a program of a package, or a script that a package names."""
+    words = [argv[at] for at in sorted(code_words(argv))[1:-1]]
+    return _name(argv[0]) in _PROGRAMS_OF_PACKAGES and not any(map(_kind, words))
 
 
 def _kind(word: str) -> str:
@@ -315,7 +290,9 @@ def _kind(word: str) -> str:
 
 
 def _name(program: str) -> str:
-    return _VERSION.sub("", program.rpartition("/")[2].lower())
+    """Return the name of a program or package, without folders, a version as in ``tsx@4`` and ``mcp[cli]==1``."""
+    name = _REQUIREMENT.sub("", program.rpartition("/")[2].lower())
+    return _VERSION.sub("", name)
 
 
 def _inner(path: str, folder: Path) -> Path | None:

@@ -11,9 +11,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access.loaded_code import code_words
+from covalt_git.access.loaded_code import code_words, runs_named_program, start_folder
 from covalt_git.errors import nearest_name
-from covalt_git.models.package_command import NotPinnableError, package_command
+from covalt_git.models.sources.package_command import NotPinnableError, package_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,9 +46,17 @@ def missing_script(server: McpServer, files: Collection[str]) -> MissingScript |
     is_path = "/" in command and _in_toolset(command) is not None
     if is_path and not _exists(server, command, files, also=""):
         return _missing(("command",), command, files)
-    for at in sorted(code_words((command, *server.args)) - {0}):
+    argv = (command, *server.args)
+    if runs_named_program(argv):
+        return None
+    _, folder = start_folder(argv) or (0, "")
+    if folder and _in_toolset(folder) is None:
+        return None
+    for at in sorted(code_words(argv) - {0}):
         word = server.args[at - 1] if at <= len(server.args) else ""
         is_script = _SCRIPT.fullmatch(word) and not word.startswith("-")
+        if is_script and _in_toolset(word) == word:
+            word = posixpath.join(folder, word)
         if is_script and _in_toolset(word) is not None and not _exists(server, word, files):
             return _missing(("args", at - 1), word, files)
     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.facts import Fact, place_in
 from covalt_git.models.allowed_signers import AllowedSigner, wire_strings
 from covalt_git.models.project_config import DEFAULT_LIMITS, LimitsConfig
-from covalt_git.models.server_definition import command_line
+from covalt_git.models.sources.server_definition import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

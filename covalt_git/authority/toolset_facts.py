@@ -24,7 +24,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.skills import SKILL, skill_path
 from covalt_git.manifests.stored_schemas import schema_file
-from covalt_git.models.tool_lock import LockedFile
+from covalt_git.models.sources.tool_lock import LockedFile
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFile
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import McpServer, ToolsetManifest
     from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset

@@ -25,6 +25,7 @@ from covalt_git.yaml_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from covalt_git.credentials.leaks import Credential
     from covalt_git.json_values.pointer import Loc
@@ -62,9 +63,16 @@ _SHOWN_TO_AGENTS = frozenset(
 
 
 def check_texts(
-    display_path: str, files: BundleFiles, contents: Contents
+    display_path: str,
+    files: BundleFiles,
+    contents: Contents,
+    compiled: AbstractSet[str] = frozenset(),
 ) -> tuple[list[Problem], set[str]]:
-    """Return the problems of a toolset's text files, and the credentials in them."""
+    """Return the problems of a toolset's text files, and the credentials in them.
+
+    The documents at the paths ``compiled`` are searched, but not parsed: their locks have what
+    :func:`announced_problems` returns.
+    """
     problems: list[Problem] = []
     values: set[str] = set()
     for file in files.files:
@@ -76,16 +84,30 @@ def check_texts(
             continue
         text, path = content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
         is_data = len(content) > MAX_TEXT_BYTES
-        file_problems, file_values = check_data(text, path) if is_data else check_text(text, path)
+        file_problems, file_values = (
+            check_data(text, path)
+            if is_data
+            else check_text(text, path, is_parsed=file.path not in compiled)
+        )
         problems += file_problems
         values |= file_values
     return problems, values
 
 
-def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
+def announced_problems(text: str, display_path: str) -> list[Problem]:
+    """Return the problems of a text that only its values show: credentials far from their names."""
+    if not display_path.endswith(_DOCUMENTS) or len(text.encode()) > MAX_TEXT_BYTES:
+        return []
+    announced = _announced_credentials(text, display_path, credentials(text))
+    return _placed([*_credential_problems(announced, display_path)], text, display_path)
+
+
+def check_text(
+    text: str, display_path: str, *, is_parsed: bool = True
+) -> tuple[list[Problem], set[str]]:
     """Return the problems of the text of a file, and the credentials in it."""
     secret = credentials(text)
-    if display_path.endswith(_DOCUMENTS):
+    if is_parsed and display_path.endswith(_DOCUMENTS):
         secret += _announced_credentials(text, display_path, secret)
     elif display_path.endswith(_PYTHON):
         secret += _credentials_in_python(text, secret)

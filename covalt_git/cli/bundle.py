@@ -145,7 +145,7 @@ def import_(
             raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
         how["trusted_signer"] = _trusted_signer(source, signer, reason=reason, **how)
     if trusts and not how["dry_run"]:
-        how["trust"] = _reviewed(source, yes=yes, reason=reason, **how)
+        how |= _reviewed(source, yes=yes, reason=reason, **how)
     imported = ask(toolset_imports.import_toolset_from, source=source, reason=reason, **how)
     if wants_json():
         output.as_json(imported)
@@ -181,8 +181,8 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
     return line
 
 
-def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
-    """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return the reviewed digest."""
+def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> dict[str, Any]:
+    """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return what was reviewed."""
     # The review changes nothing; the import compares its digest with the files that it stages.
     dry = how | {"dry_run": True, "trusted_signer": None}
     preview = ask(toolset_imports.import_toolset_from, source=source, **dry)
@@ -193,17 +193,22 @@ def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> str:
         if preview.permissions:
             output.say("This would be trusted on this machine:")
             print_permissions(preview.permissions)
+    reviewed = {
+        "trust": preview.digest,
+        # The digest covers neither covalt.yaml nor the state file, which a pull can change during the question.
+        "permissions": tuple(permission.digest for permission in preview.permissions),
+    }
     check_user(reason)
     # An import with --trust refuses updates, so the answer to a question about one would have no effect.
     if yes or reason is not None or preview.update is not None:
-        return preview.digest
+        return reviewed
     if wants_json():
         raise click.UsageError("--trust --json prints no question; add --yes")
     if not output.confirm(
         "import it, enable it and add these grants?" if preview.grants else "import and enable it?"
     ):
         raise click.exceptions.Abort
-    return preview.digest
+    return reviewed
 
 
 def _print_trusted(imported: toolset_imports.ToolsetImported) -> None:

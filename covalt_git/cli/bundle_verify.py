@@ -10,6 +10,7 @@ from covalt_git.cli.context import ask, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.sources.tool_lock import shown_entry
 from covalt_git.operations import bundles
 
 signature_option = click.option(
@@ -86,7 +87,9 @@ def _print_toolset(verification: bundles.ToolsetVerified) -> None:
     for title, names in (("grant", verification.grants), ("accepted tool", verification.accepted)):
         for name, holds in names.items():
             verdict = "valid" if holds else "ended by a change"
-            output.say(f"  {title} {name}: {verdict}", fg=None if holds else "yellow")
+            what = shown_entry(name)
+            what = f"{title} {name}" if what == name else f"accepted {what}"
+            output.say(f"  {what}: {verdict}", fg=None if holds else "yellow")
     if verification.is_recorded is False:
         raise CovaltError(
             f"its files have changed since it was {_imported(recorded)}, with {recorded.digest}",

@@ -14,11 +14,10 @@ from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import WrongCallError
-from covalt_git.grants.plans import grant_key
 from covalt_git.grants.status import UNDESCRIBED, shown_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
-from covalt_git.models.server_definition import command_line
+from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.toolset_state import (
     WRITABLE,
     NetworkGrant,
@@ -26,6 +25,7 @@ from covalt_git.models.toolset_state import (
     SecretGrant,
     ServerGrant,
     ToolGrant,
+    grant_key,
 )
 from covalt_git.operations import bundles, grants, toolsets
 
@@ -95,6 +95,9 @@ def list_grants(toolset_id: str | None) -> None:
 )
 @click.option("--requested", is_flag=True, help="Grant everything that TOOLSET requests and lacks.")
 @click.option("--again", is_flag=True, help="Renew the grants that a change has ended.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only print what the grant would trust on this machine."
+)
 @reason_option
 def add(
     toolset_id: str,
@@ -106,6 +109,7 @@ def add(
     secrets: tuple[str, ...],
     requested: bool,
     again: bool,
+    dry_run: bool,
     reason: str | None,
 ) -> None:
     """Grant TOOLSET a host, a secret, an MCP server, or another KIND of permission.
@@ -140,19 +144,33 @@ def add(
             raise WrongCallError("--folder, --host and --secret are for the kind server")
         if kind == "network" and not named_hosts:
             raise WrongCallError("name at least one HOST after network")
+        decision = {
+            "toolset_id": toolset_id,
+            "kind": kind,
+            "name": name,
+            "hosts": (*named_hosts, *hosts),
+            "folders": tuple(map(_absolute, folders)),
+            "secrets": secrets,
+        }
+        if dry_run:
+            preview = ask_to_print(grants.preview_grant, **decision)
+            output.say("This would be granted and trusted on this machine:")
+            print_permissions(preview.permissions)
+            return
         check_user(reason)
-        print_grant(
-            ask_to_print(
-                grants.add_grant,
-                toolset_id=toolset_id,
-                kind=kind,
-                name=name,
-                hosts=(*named_hosts, *hosts),
-                folders=tuple(map(_absolute, folders)),
-                secrets=secrets,
-                reason=reason,
+        print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
+    elif dry_run:
+        toolset = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
+        permissions = toolset.requested_permissions if requested else toolset.ended_permissions
+        if permissions:
+            output.say("This would be granted and trusted on this machine:")
+            print_permissions(permissions)
+        else:
+            output.say(
+                f"{toolset_id} has every grant that it requests"
+                if requested
+                else f"every grant of {toolset_id} is valid"
             )
-        )
     elif requested:
         _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
     else:
@@ -222,8 +240,8 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
         output.say(f"{toolset.id} has every grant that it requests")
         # Python may use such a grant, and no manifest says whether it does.
         for key, changed in toolset.ended.items():
-            shown = shown_key(key, toolset.grants[key])
-            output.say(f"{toolset.id} {shown} has ended: {'; '.join(changed)}", fg="yellow")
+            grant = shown_key(key, toolset.grants[key])
+            output.say(f"{toolset.id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
@@ -237,8 +255,8 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
         grants.renew_grants, toolset, permissions, reason, asks=bool(toolset.ended)
     )
     for key in toolset.ended.keys() - renewed if renewed else ():
-        shown = shown_key(key, toolset.grants[key])
-        output.say(f"{shown} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
+        grant = shown_key(key, toolset.grants[key])
+        output.say(f"{grant} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
         _print_not_trusted(toolset)
@@ -310,6 +328,9 @@ def print_grant(row: grants.GrantRow) -> None:
     """Print what a grant permits, and what ends it."""
     may, lines = _in_words(row)
     ends = "any of this changes:" if lines else "a file of it changes"
+    if isinstance(row.grant, ProcessGrant) and row.grant.files:
+        # Also a new file, which has no line: the program can load it.
+        ends = "a file of the toolset changes, is added or is removed, or any of this changes:"
     if isinstance(row.grant, ToolGrant):
         ends = "its entry changes"
     if isinstance(row.grant, NetworkGrant | SecretGrant) and row.grant.requests:

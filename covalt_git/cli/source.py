@@ -23,7 +23,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
 from covalt_git.sources.adding import is_url
@@ -269,7 +269,7 @@ def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     print_json(comparison, exit_code=int(failed))
     for row in rows:
         _print_differences(row, row.to_accept)
-        _print_tasks(row)
+        _print_unusable(row)
     waiting = [row for row in rows if row.enabled and not (row.asked or row.to_accept)]
     for row in waiting:
         output.say(f"{row.shown_id} was not asked for its tools yet", err=True)
@@ -321,7 +321,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
-    _print_tasks(result)
+    _print_unusable(result)
 
 
 def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, Any]:
@@ -433,7 +433,7 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     _print_renamed(outcome.refreshed.renamed)
     differences = outcome.refreshed.drift if check else source.to_accept
     _print_differences(source, differences)
-    _print_tasks(source)
+    _print_unusable(source)
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
     if source.offers:
         counted += f", {source.offers} resources, templates and prompts"
@@ -463,10 +463,12 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
         )
 
 
-def _print_tasks(source: sources.SourceRow) -> None:
-    """Print the tools that cannot be accepted, and why."""
+def _print_unusable(source: sources.SourceRow) -> None:
+    """Print the tools that cannot be accepted or called, and why."""
     for tool in source.tasks:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
+    for tool, why in source.unusable.items():
+        output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
 
 
 def _print_differences(

@@ -12,6 +12,7 @@ from covalt_git.cli.grant import print_grant
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.source_names import single_source, source_argument
 from covalt_git.cli.terminal import output
+from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import grants, observations
 
@@ -114,13 +115,21 @@ def _offer_grants(
     if not (hosts or folders or secrets):
         output.say("nothing was granted")
         return
-    row = ask(
-        grants.add_grant,
-        toolset_id=observed.toolset_id,
-        kind="server",
-        name=observed.server,
-        hosts=tuple(sorted(hosts)),
-        folders=tuple(sorted(folders)),
-        secrets=tuple(sorted(secrets)),
-    )
-    print_grant(row)
+    decision = {
+        "toolset_id": observed.toolset_id,
+        "kind": "server",
+        "name": observed.server,
+        "hosts": tuple(sorted(hosts)),
+        "folders": tuple(sorted(folders)),
+        "secrets": tuple(sorted(secrets)),
+        # Of what was observed: a pull may have exchanged the program during the questions.
+        "digest": observed.digest,
+    }
+    preview = ask(grants.preview_grant, **decision)
+    output.say("This would be granted and trusted on this machine:")
+    print_permissions(preview.permissions)
+    if not output.confirm("grant this?"):
+        output.say("nothing was granted")
+        return
+    digests = tuple(permission.digest for permission in preview.permissions)
+    print_grant(ask(grants.add_grant, **decision, permissions=digests))

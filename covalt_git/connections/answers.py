@@ -65,6 +65,8 @@ class ToolResults:
         self._answered: set[str] = set()
         self._stray: list[str] = []
         self._first: int | None = None
+        self.listing: JsonObject = {}
+        """The last page of tools, as the server sent it."""
 
     @property
     def stray_lines(self) -> list[str]:
@@ -103,7 +105,10 @@ class ToolResults:
         request = _request_id(message.id)
         if request not in self._sent:
             return self._unassigned(message.model_dump(exclude_unset=True))
-        self._answered.add(self._open.pop(request, ""))
+        method = self._open.pop(request, "")
+        self._answered.add(method)
+        if method == "tools/list" and isinstance(message, types.JSONRPCResponse):
+            self.listing = message.result
         # The SDK takes "4" for 4, so the result has to be looked up by the id as the SDK compares it.
         message = message.model_copy(update={"id": request})
         if not isinstance(message, types.JSONRPCResponse) or request != self._request:
@@ -197,6 +202,32 @@ class ToolResults:
         if result is None:
             raise MCPError(types.PARSE_ERROR, f"{_UNREADABLE}it is not the result of a tool")
         return result
+
+
+def sound_page(listing: JsonObject) -> tuple[types.ListToolsResult, list[str]]:
+    """Return a page of tools that the SDK rejected without the tools that have no definition, and why they are left out.
+
+    A tool whose input schema is a wrong one is returned: its lock has it, and says so.
+
+    Raises:
+        ValidationError: if something else of the page is wrong.
+    """
+    sound, left_out = [], []
+    tools = listing.get("tools")
+    for tool in tools if isinstance(tools, list) else ():
+        try:
+            sound.append(types.Tool.model_validate(tool, by_name=False))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = tool.get("name") if isinstance(tool, dict) else tool
+            place = ".".join(map(str, first["loc"])) or "definition"
+            left_out.append(
+                f"the tool {_text(name)!r} is not listed, because its {place} is invalid: {first['msg'].lower()}"
+            )
+    rest = {key: value for key, value in listing.items() if key != "tools"}
+    listed = [] if isinstance(tools, list) else tools
+    page = types.ListToolsResult.model_validate(rest | {"tools": listed}, by_name=False)
+    return page.model_copy(update={"tools": sound}), left_out
 
 
 class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):

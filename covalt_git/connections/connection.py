@@ -16,17 +16,18 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
-from covalt_git.connections.answers import ToolResults
+from covalt_git.connections.answers import ToolResults, sound_page
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
 from covalt_git.models.outcomes import UNKNOWN_EFFECT
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
 from covalt_git.text import display
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from covalt_git.connections.event_handlers import EventHandlers
     from covalt_git.credentials.values import Mask
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import OfferKind
+    from covalt_git.models.sources.tool_lock import OfferKind
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +49,9 @@ START_S = 180.0
 
 IDLE_S = 300.0
 """Seconds without use after which a server is stopped."""
+
+HUNG_S = 5.0
+"""Seconds in which a program must answer after a request that exceeded its time limit; otherwise it is ended."""
 
 TICK_S = 1.0
 """Seconds between two checks whether a server is still wanted."""
@@ -145,6 +149,7 @@ class Connection:
         self._results = self._new_results()
         self._tools: list[JsonObject] | None = None
         self._unlisted: list[str] = []
+        self._check: asyncio.Task[None] | None = None
         self._stderr = StderrTail(self._log_stderr, self._note_report)
         self._waiting_callers: set[EventHandlers] = set()
         self._last_used = 0.0
@@ -317,6 +322,7 @@ class Connection:
                 async with asyncio.timeout(timeout_s):
                     answer = await read(client)
             except TimeoutError:
+                self._begin_check(client)
                 raise CallTimeoutError(is_sent=True) from None
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
@@ -360,9 +366,13 @@ class Connection:
                         raise
                     return await self._request(client, call)
         except TimeoutError:
+            self._begin_check(client)
             # Lines from before the request cannot be the answer that the caller misses.
             stray = [""] if self._is_unsent else ["", *self._results.stray_lines]
             raise CallTimeoutError(is_sent=not self._is_unsent, stray_line=stray[-1]) from None
+        except asyncio.CancelledError:
+            self._begin_check(client)
+            raise
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             has_effect = not (self._is_unsent or call.repeatable)
             effect = UNKNOWN_EFFECT if has_effect else ""
@@ -379,6 +389,24 @@ class Connection:
             for need in self._wanted_answers:
                 need.cancel()
             self._last_used = loop.time()
+
+    def _begin_check(self, client: Client) -> None:
+        """Let the program answer a request, or end it; the next request waits for this."""
+        # Calls have no limit of processor time: a loop would never end, and each later call would wait for it.
+        if self.definition.transport == "stdio":
+            self._check = asyncio.create_task(self._end_if_hung(client, self._closed))
+
+    async def _end_if_hung(self, client: Client, closed: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout(HUNG_S):
+                await client.list_tools(cache_mode="bypass")
+        except TimeoutError:
+            self._error = (
+                f"it answered no request for {HUNG_S:g} s after a call that exceeded its time limit"
+            )
+            closed.set()
+        except Exception:  # noqa: BLE001, S110 - it answered, or has ended
+            pass
 
     async def _request(self, client: Client, call: ServerCall) -> JsonObject:
         """Return the result of a call as the server sent it, unchecked."""
@@ -438,11 +466,23 @@ class Connection:
     async def _definitions(self, client: Client) -> list[JsonObject]:
         if self._tools is not None:
             return self._tools
+        left_out: list[str] = []
+
+        async def page(**request: Any) -> types.ListToolsResult:
+            try:
+                return await client.list_tools(**request)
+            except ValidationError:
+                # For one wrong tool, the SDK rejects all.
+                sound, unsound = sound_page(self._results.listing)
+                left_out.extend(unsound)
+                return sound
+
         try:
-            tools = await _pages("tool", client.list_tools, "tools")
+            tools = await _pages("tool", page, "tools")
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             raise self._request_error(error) from None
-        listed, self._unlisted = _masked(mask_of(self.definition), tools)
+        listed, unlisted = _masked(mask_of(self.definition), tools)
+        self._unlisted = [*unlisted, *map(self._shown_line, left_out)]
         self._tools = [tool for _, tool in listed]
         self._last_used = asyncio.get_running_loop().time()
         return self._tools
@@ -458,6 +498,8 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._waiting_callers.add(caller)
         try:
+            if self._check is not None:
+                await asyncio.wait({self._check})
             # See test_a_server_that_was_killed_or_changed_between_calls_is_restarted.
             for _ in range(_TURNS if self._owner is not None else 0):
                 await asyncio.sleep(0)  # notice an end of the server before the request

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from covalt_git.hosts import Reach
@@ -67,7 +68,8 @@ class Definition:
         secrets: values to mask in the server's output.
         sandbox: the sandbox that the program runs in; None if it is granted to run without one.
         hint: for the error of a failed start, such as how to grant a folder that the arguments name.
-        check: checks the installed files of the program before each start, in another thread.
+        check: checks the installed files of the program before each start, in another thread, and lets nothing remove
+            them during the block.
     """
 
     name: Name
@@ -83,7 +85,9 @@ class Definition:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     sandbox: Sandbox | None = None
     hint: str = ""
-    check: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    check: Callable[[], AbstractContextManager[None]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def may_sign_in(self) -> bool:

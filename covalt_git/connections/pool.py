@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from covalt_git.connections.definition import Definition, Name
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import OfferKind
+    from covalt_git.models.sources.tool_lock import OfferKind
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import (
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,15 +65,18 @@ async def transport(
         OSError: if a program cannot be started; the SDK raises other errors too.
     """
     stdio = definition.transport == "stdio"
-    if definition.check is not None:
-        await asyncio.to_thread(definition.check)
-    if definition.sandbox is not None:
-        connection = sandboxed_program(definition, definition.sandbox, stderr)
-    elif stdio:
-        connection = _stdio(definition, stderr)
-    else:
-        connection = _http(definition, on_response, tokens)
-    async with connection as (read, write):
+    async with AsyncExitStack() as stack:
+        if definition.check is not None:
+            files = await asyncio.to_thread(definition.check)
+            await asyncio.to_thread(files.__enter__)
+            stack.push(files)
+        if definition.sandbox is not None:
+            connection = sandboxed_program(definition, definition.sandbox, stderr)
+        elif stdio:
+            connection = _stdio(definition, stderr)
+        else:
+            connection = _http(definition, on_response, tokens)
+        read, write = await stack.enter_async_context(connection)
         over_http = definition.transport not in {"stdio", "sse"}
         receiving = ReceivingStream(read, closed, results, over_http=over_http)
         yield receiving, SendingStream(write, results)

@@ -31,6 +31,16 @@ _STORED: Final[JsonObject] = {
         "set": {"type": "object", "propertyNames": {"pattern": "^/"}},
         "absent": {"type": "array", "items": {"type": "string", "pattern": "^/"}},
         "keys": {"type": "object", "additionalProperties": _TEXTS},
+        "secrets": _TEXTS,
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["at", "value"],
+                "properties": {"at": {"type": "integer", "minimum": 0}, "value": {}},
+            },
+        },
         "names": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }
@@ -43,14 +53,14 @@ class Carried:
         values: the values to set, by pointer.
         absent: the pointers to remove.
         keys: the order of the keys of objects, by pointer.
-        places: the places of the values in that document.
+        places: the places of the values in that document, and the pointer of each.
     """
 
     def __init__(self, stored: Sequence[Mapping[str, Any]] = ()) -> None:
         self.values: dict[str, Any] = {}
         self.absent: list[str] = []
         self.keys: dict[str, list[str]] = {}
-        self.places: set[Loc] = set()
+        self.places: dict[Loc, str] = {}
         for edits in stored:
             self.values |= edits.get("set", {})
             self.absent += [key for key in edits.get("absent", ()) if key not in self.absent]
@@ -145,8 +155,9 @@ def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, edits: 
 
 
 def _set(value: Any, path: tuple[str, ...], loc: Loc, edits: Carried) -> None:
-    edits.values[pointer_text(path)] = value
-    edits.places.add(loc)
+    pointer = pointer_text(path)
+    edits.values[pointer] = value
+    edits.places[loc] = pointer
 
 
 def _labels(items: list[Any]) -> list[str] | None:

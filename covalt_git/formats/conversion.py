@@ -6,6 +6,7 @@ A value of the input is in the output, or is carried for a conversion back, or i
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ from covalt_git.formats.recognition import names_of_formats
 from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.skills import SKILLS, names_of_skills, skill_path
+from covalt_git.templating.references import texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from covalt_git.formats.account import DocumentReading
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -88,11 +91,7 @@ def convert(
     if target is TOOLSET:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
-        stored = reading.carried.stored([item["id"] for item in imported.toolsets])
-        for manifest, own in zip(imported.toolsets, stored, strict=True):
-            if own:
-                extensions = manifest.setdefault("extensions", {})
-                extensions.setdefault(source.name, {}).update(own)
+        _add_extensions(reading)
     used: dict[Loc, str] = {}
     value = reading.document.value
     written_loc = reading.document.written_loc
@@ -126,6 +125,15 @@ def convert(
         ]
     imported.notes = [_needed(note, contents) for note in imported.notes]
     fates = account(reading, used, target)
+    if target is source and reading.is_complete and not target.replaces_carried:
+        carried_at = {note.loc: note.secret for note in imported.notes if note.secret}
+        fates |= {
+            loc: _not_replaced(target, {carried_at[loc]})
+            for loc, fate in fates.items()
+            if loc in carried_at
+            and not fate
+            and any(loc[:end] in reading.carried.places for end in range(len(loc) + 1))
+        }
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
     lost += [
@@ -144,6 +152,32 @@ def convert(
         sum(len(item.get("tools", ())) for item in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
         _executable(imported) if target is TOOLSET else frozenset(),
+    )
+
+
+def _add_extensions(reading: DocumentReading) -> None:
+    """Add to the toolsets what they carry for a conversion back."""
+    imported = reading.imported
+    stored = reading.carried.stored([item["id"] for item in imported.toolsets])
+    for manifest, own in zip(imported.toolsets, stored, strict=True):
+        names = {note.secret for note in imported.notes if note.secret}
+        written = [text for _, text in texts(own.get("set", {}))]
+        names = {name for name in names if any(f"${{{name}}}" in text for text in written)}
+        if names and not reading.format.replaces_carried:
+            own["secrets"] = sorted(names)
+        # A list with other items has no place for them; they come back where they were.
+        items = reading.document.elsewhere if manifest is imported.toolsets[0] else ()
+        if items:
+            own["items"] = [{"at": at, "value": item} for at, item in items]
+        if own:
+            extensions = manifest.setdefault("extensions", {})
+            extensions.setdefault(reading.format.name, {}).update(own)
+
+
+def _not_replaced(target: Format, names: Iterable[str]) -> str:
+    listed = ", ".join(sorted(names))
+    return (
+        f"{target.title} does not replace variables here: write the value of {listed} into its file"
     )
 
 
@@ -188,8 +222,16 @@ def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[
     stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
     value, missing = carried.restore(copy.deepcopy(value), Carried(stored))  # it shares parts
     for position, item in enumerate(stored):
+        listed = functools.reduce(lambda part, key: part[key], target.parts or (), value)
+        for own in item.get("items", ()) if isinstance(listed, list) else ():
+            listed.insert(own["at"], own["value"])
         if item:
             used[position, "extensions", target.name] = CONSUMED
+        for loc, text in texts(item.get("set", {})):
+            names = [name for name in item.get("secrets", ()) if f"${{{name}}}" in text]
+            if names:
+                reason = _not_replaced(target, names)
+                used[position, "extensions", target.name, "set", *loc] = reason
         for pointer in set(missing) & set(item.get("set", {})):
             reason = "the part of the document that it belongs to was removed"
             used[position, "extensions", target.name, "set", pointer] = reason

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.credentials.leaks import masked
@@ -18,18 +17,18 @@ from covalt_git.formats.account import CONSUMED, DocumentReading, account, no_fi
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import BadPartsError, refuse
-from covalt_git.formats.model import Imported, changed, pointer_text, with_values
+from covalt_git.formats.model import Imported, pointer_text, with_values
 from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values.json_schema import value_problems
-from covalt_git.templating.references import references
+from covalt_git.templating.references import references, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.model import Format
+    from covalt_git.formats.model import Format, Note
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -45,7 +44,7 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     """
     assert source.read is not None
     # Before any reader: what has not been read cannot be in the output, the report or an error.
-    value, notes = replace_credentials(document.value)
+    value, notes = replace_credentials(document.value, with_placeholders=source.is_host_config)
     value, corrected = source.correct(value)
     clean = replace(document, value=value)
     problems = value_problems(source.schema, value) if source.schema else []
@@ -69,27 +68,32 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     if source.write is None or source.kind == "folder":
         reading = DocumentReading(source, clean, imported, Carried(), is_complete=False)
         return reading if source.write else reading._replace(carried=_rest(reading))
-    edits = _edits(clean, source, imported, {note.secret for note in notes})
+    edits = _edits(clean, source, imported, [note for note in notes if note.secret])
     return DocumentReading(source, clean, imported, edits, is_complete=True)
 
 
-def _edits(document: Document, source: Format, imported: Imported, secrets: set[str]) -> Carried:
+def _edits(
+    document: Document, source: Format, imported: Imported, notes: Sequence[Note]
+) -> Carried:
     """Return what turns the document that is written of the toolsets into the original one.
 
-    A reference to one of the ``secrets``, which replace credentials, has the form of ``toolset.yaml``: carried, it would
-    come back in place of the form that the format has, and its program would take it for the value.
+    The references that replace the credentials of ``notes`` have the form of ``toolset.yaml``.  Carried, they have the form
+    of the document's program, which would take another one for the value.
     """
     assert source.read is not None
     assert source.write is not None
-    if not secrets:
+    if not notes:
         return carried.difference(document.value, source.write(imported.parts({}), imported))
-    value = changed(document.value, lambda text: _REFERENCE.sub(partial(_as_word, secrets), text))
+    # As a word, a reference is the same in the document and in what is written of it, so it is not carried for its form.
+    value = _with_references(document.value, notes, str)
     without = Imported()
     source.read(replace(document, value=value), without)
     edits = carried.difference(value, source.write(without.parts({}), without))
+    own = _with_references(document.value, notes, source.secret_text)
+    edits.values = {pointer: value_at(own, loc) for loc, pointer in edits.places.items()}
     plain = source.write(imported.parts({}), imported)
     restored, _ = carried.restore(copy.deepcopy(plain), edits)
-    completed = source.complete(restored, plain, secrets)
+    completed = source.complete(restored, plain, {note.secret for note in notes})
     if completed is restored:
         return edits
     more = carried.difference(completed, plain)
@@ -97,8 +101,28 @@ def _edits(document: Document, source: Format, imported: Imported, secrets: set[
     return more
 
 
-def _as_word(secrets: set[str], reference: re.Match[str]) -> str:
-    return reference[1] if reference[1] in secrets else reference[0]
+def _with_references(value: Any, notes: Sequence[Note], change: Callable[[str], str]) -> Any:
+    """Return a value with what ``change`` returns for the name in place of each reference to the secret of a note.
+
+    The document's own references to a secret of this name stay as they are, unless the format's corrections have moved
+    the text of a note.
+    """
+    of_texts = dict(texts(value))
+    at: dict[Loc, set[str]] = {}
+    anywhere: set[str] = set()
+    for note in notes:
+        is_there = f"${{{note.secret}}}" in of_texts.get(note.loc, "")
+        (at.setdefault(note.loc, set()) if is_there else anywhere).add(note.secret)
+
+    def with_change(text: str, names: set[str]) -> str:
+        return _REFERENCE.sub(
+            lambda reference: change(reference[1]) if reference[1] in names else reference[0], text
+        )
+
+    others = {
+        loc: with_change(text, at.get(loc, set()) | anywhere) for loc, text in of_texts.items()
+    }
+    return with_values(value, {loc: text for loc, text in others.items() if text != of_texts[loc]})
 
 
 def _without_parts(
@@ -142,17 +166,19 @@ def _without_parts(
         bad = [pointers[name] for name in names]
         raise BadPartsError(document.path, bad, problems.values())
     rest: Any
+    items: list[tuple[int, Any]] = []
     positions: dict[Loc, list[int]] = {}
     if isinstance(parts, list):
         places_left = [at for at in range(len(parts)) if at not in pointers]
         rest = [parts[at] for at in places_left]
+        items = [(at, parts[at]) for at in range(len(parts)) if at in own]
         positions[path] = places_left
     else:
         rest = {name: item for name, item in parts.items() if name not in pointers}
     reasons = {pointers[name]: _left_out(problem) for name, problem in left.items()}
     value = with_values(document.value, {path: rest})
     left_out = {**document.left_out, **reasons}
-    return replace(document, value=value, left_out=left_out, positions=positions)
+    return replace(document, value=value, left_out=left_out, positions=positions, elsewhere=items)
 
 
 def _left_out(problem: Problem) -> str:
@@ -171,8 +197,8 @@ def _rest(reading: DocumentReading) -> Carried:
     above = {loc[:end] for loc in fates.keys() - {*left} for end in range(len(loc) + 1)}
     for loc in left:
         end = next(end for end in range(1, len(loc) + 1) if loc[:end] not in above)
-        rest.places.add(loc[:end])
-        rest.values[pointer_text(loc[:end])] = value_at(value, loc[:end])
+        rest.places[loc[:end]] = pointer = pointer_text(loc[:end])
+        rest.values[pointer] = value_at(value, loc[:end])
     return rest
 
 

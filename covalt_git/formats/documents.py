@@ -67,8 +67,9 @@ class Document:
 
     ``path`` is the path in messages.  ``files`` are the files of a folder by path, and ``executable`` the paths of those
     that can be executed.  ``left_out`` are wrong parts and files that it no longer has, and why.  ``positions`` are the
-    places of lists without some of their items, and the positions that the others have in the text.  ``name`` is that of
-    the part of a file that this document is.
+    places of lists without some of their items, and the positions that the others have in the text.  ``elsewhere`` has the
+    items of a list, with their positions, that only the program of the file can have.  ``name`` is that of
+    the part of a file that this document is, and ``file_value`` is that of the file, for what it says about the part.
     """
 
     path: str
@@ -79,7 +80,9 @@ class Document:
     executable: Collection[str] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     positions: Mapping[Loc, Sequence[int]] = field(default_factory=dict)
+    elsewhere: Sequence[tuple[int, Any]] = ()
     name: str = ""
+    file_value: Any = None
 
     def written_loc(self, loc: Loc) -> Loc:
         """Return the place that a value has in the text, which can have items that were left out."""

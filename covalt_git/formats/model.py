@@ -164,6 +164,10 @@ class Node:
         items.append(values)
         return Node(values, (*self.loc, key, len(items) - 1), self._places)
 
+    def at(self, key: str, position: int) -> Node:
+        """Return the object at a position of the list at ``key``."""
+        return Node(self.value[key][position], (*self.loc, key, position), self._places)
+
     def tools(self, sources: Sequence[Part], key: str = "name") -> Iterator[tuple[Part, Node]]:
         """Append a tool for each source, with an id similar to the source's text at ``key``; yield both."""
         names = local_names(source.peek(key) for source in sources)
@@ -278,6 +282,8 @@ class Format:
         other_form: the path of the object that a document of this name can have instead, and the format with it.
         complete: returns a document with restored values and what the writer's document defines for some secrets; the
             same object if it has that.
+        secret_text: how a text refers to the secret of a name; as ``toolset.yaml`` does, if the format has no form for it.
+        replaces_carried: whether its program replaces the references in carried values, which a toolset has no field for.
         other_source: what to convert in place of a document that cannot be read.
         parts: the place of the object whose values are independent of each other, so that wrong ones can be left out.
         check: returns the problems of a value that its schema does not find.
@@ -298,6 +304,8 @@ class Format:
     is_host_config: bool = False
     parts: tuple[str, ...] | None = None
     complete: Callable[[Any, Any, Collection[str]], Any] = lambda value, *_: value
+    secret_text: Callable[[str], str] = lambda name: f"${{{name}}}"
+    replaces_carried: bool = True
     other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}

@@ -88,11 +88,22 @@ def recognize(document: Document, name: str | None = None) -> Format:
         folder = f"{path.rstrip('/')}/{min(parents)}"
         message = f"{path!r} has no tools; the skills in it are below {folder!r}"
         raise FormatError(message, hint=f"convert that folder: {shlex.quote(folder)}")
+    own = [item for item in document.files if _is_usual_name(item)]
+    if document.kind == "folder" and own:
+        listed = " or ".join(shlex.quote(f"{path.rstrip('/')}/{item}") for item in own[:3])
+        message = f"{path!r} is no folder of tools"
+        raise FormatError(message, hint=f"convert the file in it: {listed}")
     for candidate in FORMATS:
         if candidate.read is None and candidate.recognize(document):
             _named(document, candidate)
     hint = f"add --from, with one of: {', '.join(names_of_formats())}"
     raise FormatError(f"the format of {path!r} is not known", hint=hint)
+
+
+def _is_usual_name(path: str) -> bool:
+    """Return whether a file has the usual name of a format that can be read."""
+    names = {item.file_name for item in FORMATS if item.read and item.kind != "folder"}
+    return any(f"/{path}".endswith(f"/{name}") for name in names)
 
 
 def _is_same_in_all(document: Document, formats: list[Format]) -> bool:

@@ -10,15 +10,14 @@ from covalt_git.formats import (
     cognipeer,
     function_lists,
     genai_toolbox,
-    mcpb,
     openapi,
-    server_json,
     skills,
     tool_entries,
     tools_list,
     toolset_yaml,
 )
 from covalt_git.formats.mcp_clients import mcp_configs
+from covalt_git.formats.mcp_packages import mcpb, server_json
 from covalt_git.formats.model import Format
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
@@ -33,7 +32,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format("tool-entry", "a ToolEntry", "json", "tools.json", tool_entries.recognize, tool_entries.read, tool_entries.write, tool_entries.SCHEMA, (("tools", "tool_id"),)),
     *mcp_configs.FORMATS,
     Format("skills", "a skill", "folder", SKILL, skills.recognize, skills.read, skills.write),
-    Format("mcpb", "an MCPB manifest", "json", "manifest.json", mcpb.recognize_manifest, mcpb.read_manifest, mcpb.write_manifest, mcpb.MANIFEST_SCHEMA),
+    Format("mcpb", "an MCPB manifest", "json", "manifest.json", mcpb.recognize_manifest, mcpb.read_manifest, mcpb.write_manifest, mcpb.MANIFEST_SCHEMA, replaces_carried=False),
     Format("mcp-server-json", "server.json of the MCP registry", "json", "server.json", server_json.recognize, server_json.read, schema=server_json.SCHEMA),
     Format("mcp-tools", "a tools/list result", "json", "tools.json", tools_list.recognize, tools_list.read, tools_list.write, tools_list.SCHEMA, (("tools", "name"),)),
     Format("tool-lock", "a lock file", "yaml", "lock.yaml", write=tools_list.write_lock),

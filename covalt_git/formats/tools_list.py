@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import Imported, Part
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
-from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
+from covalt_git.models.sources.tool_lock import BadDefinitionError, ToolLock, locked_tool
 from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
-from covalt_git.formats.mcpb import bundle_document
+from covalt_git.formats.mcp_packages.mcpb import bundle_document
 from covalt_git.formats.model import Imported, Note, Part, leaves
 from covalt_git.formats.shapes import are_objects
 from covalt_git.formats.skills import headers

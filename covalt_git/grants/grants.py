@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.grants.plans import GrantPlan, Review, WantedGrant, grant_key, plan_grants
+from covalt_git.grants.plans import GrantPlan, Review, WantedGrant, plan_grants
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant
+from covalt_git.models.toolset_state import Grant, NetworkGrant, SecretGrant, grant_key
 from covalt_git.toolsets.permissions import withdraw_calls
 from covalt_git.toolsets.state_store import changeable, find_toolset, state_file, update_state
 from covalt_git.toolsets.toolset import Toolset, read_toolset

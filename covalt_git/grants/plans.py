@@ -16,7 +16,7 @@ from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.requested import receivers, requested
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.hosts import HostRule
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.toolset_state import (
     Grant,
     NetworkGrant,
@@ -25,6 +25,7 @@ from covalt_git.models.toolset_state import (
     SecretGrant,
     ServerGrant,
     ToolGrant,
+    grant_key,
 )
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.permissions import is_trusted, permissions_of_grants
@@ -205,11 +206,6 @@ def ended_grants(toolset: Toolset) -> list[WantedGrant]:
     return [_same(grant) for grant in ended if is_declared(toolset, grant)]
 
 
-def grant_key(kind: str, name: str | None) -> str:
-    """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
-    return f"{kind}-{name}" if name else kind
-
-
 def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     """Return the fields of a grant that describe what it covers."""
     kind, name, hosts = wanted.kind, wanted.name, wanted.hosts
@@ -256,15 +252,40 @@ def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
             raise UnknownNameError("secret", name, declared, list_with=list_with)
     for host in wanted.hosts:
         HostRule.parse(host)
-    old = toolset.state.grants.get(grant_key("process", wanted.name))
+    key = grant_key("process", wanted.name)
+    old = toolset.state.grants.get(key)
     earlier = ProgramSandbox()
     if isinstance(old, ProcessGrant) and not changes(toolset, old):
         earlier = old.confinement or earlier
+        _check_nothing_more(toolset, key, earlier, wanted)
     return {
         "folders": tuple(sorted({*earlier.folders, *wanted.folders})),
         "hosts": tuple(sorted({*earlier.hosts, *wanted.hosts})),
         "secrets": tuple(sorted({*earlier.secrets, *wanted.secrets})),
     }
+
+
+def _check_nothing_more(
+    toolset: Toolset, key: str, earlier: ProgramSandbox, wanted: WantedGrant
+) -> None:
+    """Check that the user does not decide about more than they name, because a pull may have brought the earlier grant.
+
+    A grant of a program is trusted as a whole, so the new one can neither contain what the user has not seen, nor leave
+    out in silence what another user of the project needs.
+    """
+    unnamed = ProgramSandbox(
+        folders=tuple(sorted({*earlier.folders} - {*wanted.folders})),
+        hosts=tuple(sorted({*earlier.hosts} - {*wanted.hosts})),
+        secrets=tuple(sorted({*earlier.secrets} - {*wanted.secrets})),
+    )
+    if unnamed != ProgramSandbox() and not is_trusted(toolset, key):
+        raise CovaltError(
+            f"the grant of the MCP server {wanted.name!r} is not trusted on this machine, and has more:"
+            f" {', '.join(unnamed.uses)}",
+            hint=f"review it with `covalt-git trust`, or covalt-git grant revoke {toolset.id} server {wanted.name}",
+            code="grant_not_trusted",
+            http_status=409,
+        )
 
 
 def is_declared(toolset: Toolset, grant: Grant) -> bool:

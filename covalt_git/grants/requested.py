@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.access.grants import granted, rule_of
 from covalt_git.hosts import Reach
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.models.server_definition import references_of
+from covalt_git.models.sources.server_definition import references_of
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate, origin_of_template
 

@@ -15,7 +15,7 @@ from covalt_git.access.grants import (
 )
 from covalt_git.credentials.leaks import blotted
 from covalt_git.grants.requested import requested
-from covalt_git.models.server_definition import command_line, grant_facts
+from covalt_git.models.sources.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,

@@ -25,6 +25,13 @@ _STEP = re.compile(r"\[\]|[^.\[\]]+")
 _MOST_STEPS = 32
 _COMBINING = ("allOf", "anyOf", "oneOf")
 
+_TEXTS = ("title", "description")
+_OF_ANY_VALUE = ("type", *_TEXTS)
+"""Keywords that are as true of a projection as of the whole value."""
+
+_MOST_PARTS = 2_000
+"""The most parts of a schema of projections; answers of APIs have less than a hundred."""
+
 _Tree = dict[str, Any]
 
 
@@ -37,15 +44,17 @@ def path_problem(path: str) -> str | None:
 
 def project(value: Any, paths: Sequence[str]) -> Any:
     """Return the parts of a value at paths; the whole value without paths."""
-    if not paths:
-        return value
+    return _projected(value, _tree(paths)) if paths else value
+
+
+def _tree(paths: Sequence[str]) -> _Tree:
     tree: _Tree = {}
     for path in paths:
         branch = tree
         for step in _STEP.findall(path):
             branch = branch.setdefault(step, {})
         branch[""] = {}  # everything below
-    return _projected(value, tree)
+    return tree
 
 
 def _projected(value: Any, tree: _Tree) -> Any:
@@ -56,6 +65,79 @@ def _projected(value: Any, tree: _Tree) -> Any:
     if isinstance(value, dict) and tree.keys() - {ITEMS}:
         return {key: _projected(value[key], tree[key]) for key in tree if key in value}
     return value
+
+
+def projected_schema(
+    schema: JsonObject, paths: Sequence[str], definitions: Mapping[str, JsonObject]
+) -> JsonObject | None:
+    """Return a schema of the projections of the values of a schema; None if it would be too large.
+
+    The whole values match it too, as callers get a part whole that has another shape than a path expects.
+    """
+    try:
+        return _Projection(definitions).of(schema, _tree(paths), frozenset())
+    except _TooLargeError:
+        return None
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _Projection:
+    """The schema of a projection, while its parts are counted: references can lead to the same part many times."""
+
+    def __init__(self, definitions: Mapping[str, JsonObject]) -> None:
+        self._definitions = definitions
+        self._room = _MOST_PARTS
+
+    def of(self, schema: Any, tree: _Tree, reached: frozenset[str]) -> JsonObject:
+        """Return the schema of a part; ``reached`` are the definitions that have led to it."""
+        self._room -= 1
+        if self._room < 0:
+            raise _TooLargeError
+        if not isinstance(schema, dict):
+            return {}
+        if "" in tree:
+            return schema
+        # Other keywords are about values that the projection has no longer, such as minProperties.
+        result = {key: schema[key] for key in _OF_ANY_VALUE if key in schema}
+        combined = [*schema.get("allOf", ())]
+        name = str(schema.get(pointer.REF, "")).removeprefix("#/$defs/")
+        if name in self._definitions and name not in reached:
+            target = self.of(self._definitions[name], tree, reached | {name})
+            if not combined and schema.keys() <= {pointer.REF, *_TEXTS}:
+                return target | result
+            result["allOf"] = [target]
+        if combined:
+            parts = [self.of(part, tree, reached) for part in combined]
+            result["allOf"] = [*result.get("allOf", ()), *parts]
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                # Of one alternative at most before; projections of values of two can be equal.
+                parts = [self.of(part, tree, reached) for part in schema[key]]
+                either = {"anyOf": parts}
+                if "anyOf" in result:
+                    result["allOf"] = [*result.get("allOf", ()), either]
+                else:
+                    result |= either
+        self._add_members(schema, tree, result)
+        return result
+
+    def _add_members(self, schema: JsonObject, tree: _Tree, result: JsonObject) -> None:
+        names = schema.get("properties", {})
+        kept = {
+            key: self.of(names[key], branch, frozenset())
+            for key, branch in tree.items()
+            if key in names
+        }
+        if kept:
+            result["properties"] = kept
+        required = [key for key in schema.get("required", ()) if key in tree]
+        if required:
+            result["required"] = required
+        if ITEMS in tree and "items" in schema and "prefixItems" not in schema:
+            result["items"] = self.of(schema["items"], tree[ITEMS], frozenset())
 
 
 def schema_problem(

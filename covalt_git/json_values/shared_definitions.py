@@ -28,7 +28,7 @@ class Definitions:
     """Definitions by name, with the references of each, which are searched once."""
 
     def __init__(self, schemas: Mapping[str, JsonObject]) -> None:
-        self._schemas = schemas
+        self.schemas = schemas
         self._references: dict[str, frozenset[str]] = {}
         self._closures: dict[str, frozenset[str]] = {}
         self._digests: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Definitions:
 
     def reached(self, *schemas: JsonObject | None) -> dict[str, JsonObject]:
         """Return the definitions that schemas refer to, directly or through others, sorted by name."""
-        return {name: self._schemas[name] for name in sorted(self._reached_names(*schemas))}
+        return {name: self.schemas[name] for name in sorted(self._reached_names(*schemas))}
 
     def within(self, schema: JsonObject) -> JsonObject:
         """Return a schema with the definitions that it reaches under ``$defs``."""
@@ -51,7 +51,7 @@ class Definitions:
         """
         seen = set[str]()
         while schema.keys() == {REF} and (names := [*_references(schema)]):
-            target = self._schemas.get(names[0])
+            target = self.schemas.get(names[0])
             if target is None or names[0] in seen or schema[REF].count("/") > PREFIX.count("/"):
                 break
             seen.add(names[0])
@@ -63,13 +63,13 @@ class Definitions:
         names = self._reached_names(*schemas)
         if names and names not in self._digests_of_sets:
             for name in names - self._digests.keys():
-                self._digests[name] = canonical_json.digest(self._schemas[name])
+                self._digests[name] = canonical_json.digest(self.schemas[name])
             digests = {name: self._digests[name] for name in sorted(names)}
             self._digests_of_sets[names] = canonical_json.digest(digests)
         return self._digests_of_sets.get(names)
 
     def _reached_names(self, *schemas: JsonObject | None) -> frozenset[str]:
-        roots = {name for schema in schemas for name in _references(schema)} & self._schemas.keys()
+        roots = {name for schema in schemas for name in _references(schema)} & self.schemas.keys()
         for name in roots - self._closures.keys():
             self._close(name)
         closures = {self._closures[name] for name in roots}
@@ -89,7 +89,7 @@ class Definitions:
             for other in others:
                 if other in index and other not in self._closures:
                     lowest[name] = min(lowest[name], index[other])
-                elif other in self._schemas and other not in self._closures:
+                elif other in self.schemas and other not in self._closures:
                     index[other] = lowest[other] = len(index)
                     unfinished.append(other)
                     path.append((other, iter(self._of(other))))
@@ -115,7 +115,7 @@ class Definitions:
 
     def _of(self, name: str) -> frozenset[str]:
         if name not in self._references:
-            self._references[name] = frozenset(_references(self._schemas[name]))
+            self._references[name] = frozenset(_references(self.schemas[name]))
         return self._references[name]
 
 

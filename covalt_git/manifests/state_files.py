@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.reading import Reading, read_text, read_yaml
-from covalt_git.models.tool_lock import ToolLock
+from covalt_git.models.sources.tool_lock import LockedPackages, ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 HEADER = (
@@ -59,6 +60,16 @@ def read_lock(file: Path, display_path: str) -> Reading[ToolLock]:
         )
     except yaml_text.YamlProblems as error:
         return Reading(display_path, None, None, error.problems)
+
+
+def locked_packages(root: Path) -> Iterator[LockedPackages]:
+    """Yield the packages that the locks of a project have, the accepted and the new ones."""
+    for file in sorted(lock_file(root, "x").parent.glob("*.yaml")):
+        lock = read_lock(file, file.name).value
+        if lock is not None:
+            for program in (lock.program, lock.replaced_program):
+                if isinstance(program, LockedPackages):
+                    yield program
 
 
 def _is_linked(file: Path) -> bool:

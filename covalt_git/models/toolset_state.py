@@ -8,7 +8,7 @@ import posixpath
 import shlex
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
 from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.json_values import JsonObject
@@ -128,6 +128,19 @@ class ProgramSandbox(StrictModel):
         (), description="Secrets that it receives as variables, besides those of its declaration."
     )
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Phrases for each folder, host and secret of the self."""
+        return (
+            *(
+                f"the folder {display.in_line(shlex.quote(folder.removesuffix(WRITABLE)))}"
+                + (" (writable)" if folder.endswith(WRITABLE) else "")
+                for folder in self.folders
+            ),
+            *(f"the host {host}" for host in self.hosts),
+            *(f"the secret {name}" for name in self.secrets),
+        )
+
 
 class ProcessGrant(_Grant):
     """Permission to start an MCP server with exactly this command."""
@@ -160,16 +173,7 @@ class ProcessGrant(_Grant):
     @property
     def uses(self) -> tuple[str, ...]:
         """Phrases for each folder, host and secret of the sandbox."""
-        sandbox = self.confinement or ProgramSandbox()
-        return (
-            *(
-                f"the folder {display.in_line(shlex.quote(folder.removesuffix(WRITABLE)))}"
-                + (" (writable)" if folder.endswith(WRITABLE) else "")
-                for folder in sandbox.folders
-            ),
-            *(f"the host {host}" for host in sandbox.hosts),
-            *(f"the secret {name}" for name in sandbox.secrets),
-        )
+        return () if self.confinement is None else self.confinement.uses
 
 
 class ServerGrant(_Grant):
@@ -221,6 +225,17 @@ class Signer(StrictModel):
         return f"{self.principal} {self.fingerprint}"
 
 
+def grant_key(kind: str, name: str | None) -> str:
+    """Return the key of a grant in a state file; those of hosts and of running unsandboxed have no name."""
+    return f"{kind}-{name}" if name else kind
+
+
+def key_of_grant(grant: Grant) -> str:
+    """Return the key that a grant must have in a state file."""
+    names = (getattr(grant, field, None) for field in ("name", "server", "tool"))
+    return grant_key(grant.kind, next(filter(None, names), None))
+
+
 class ToolsetState(StrictModel):
     """The content of ``toolsets/state/<id>.yaml``."""
 
@@ -255,6 +270,21 @@ class ToolsetState(StrictModel):
         default_factory=dict,
         description="Namespaces of its servers and sources, and their names in this project.",
     )
+
+    @field_validator("grants")
+    @classmethod
+    def _have_their_own_keys(cls, grants: dict[str, Grant]) -> dict[str, Grant]:
+        """Refuse a grant with the key of another.
+
+        Decisions find a grant by its key, and calls by what it is for: with another key, a decision about one secret or
+        server would extend, or revoke, the grant of another.
+        """
+        for key, grant in grants.items():
+            if key != (own_key := key_of_grant(grant)):
+                raise refusal(
+                    f"{key!r} is not the key of this grant", f"write {own_key!r}", at=(key,)
+                )
+        return grants
 
     @property
     def imported(self) -> bool:

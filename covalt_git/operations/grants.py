@@ -40,6 +40,7 @@ from covalt_git.operations.registry import (
     invalid_field,
     operation,
 )
+from covalt_git.operations.trust import PermissionRow
 from covalt_git.operations.validation import GrantLacking
 from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_HOSTS = 100
-_MOST_PERMISSIONS = 10_000
+MOST_PERMISSIONS = 10_000
 
 _NAMED = {
     "secret": "secret",
@@ -87,7 +88,7 @@ class GrantAll(ToolsetRequest):
     )
     permissions: tuple[str, ...] | None = Field(
         None,
-        max_length=_MOST_PERMISSIONS,
+        max_length=MOST_PERMISSIONS,
         description="Digests of the permissions that the user has reviewed, such as those of get_toolset; null: all.",
     )
     reason: Reason = None
@@ -188,6 +189,14 @@ class GrantsListed(GrantList):
     lacking: tuple[GrantLacking, ...]
 
 
+class GrantPreview(Result):
+    """What a grant would trust on this machine, and the digest of the toolset that it would be for."""
+
+    toolset_id: str
+    digest: str
+    permissions: tuple[PermissionRow, ...]
+
+
 class GrantsRevoked(Result):
     """The keys of the revoked grants, and the remaining grant if only some hosts were revoked."""
 
@@ -227,6 +236,38 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     toolset's state file is written.  If ``digest`` is not the toolset's current digest, or ``permissions`` are not
     exactly what the grant permits now, nothing is granted and the answer is 409 ``moved``.
     """
+    grant = _wanted(request)
+    (row,) = _add(context, request, lambda _: [grant], _review(request)).grants
+    return row
+
+
+@operation(errors=(404, 409), admin="grant anything")
+def preview_grant(context: Context, request: AddGrant) -> GrantPreview:
+    """Return what ``add_grant`` would trust on this machine, and grant nothing.
+
+    With its digests, ``add_grant`` grants exactly that, or nothing.
+    """
+    toolset = find_toolset(context.project.root, request.toolset_id)
+    _review(request).check_files(toolset)
+    plan = plan_grants(toolset, context.project.config, [_wanted(request)])
+    return GrantPreview(
+        toolset_id=toolset.id,
+        digest=toolset.digest,
+        permissions=tuple(
+            # Not asked for each: the user decides about all of them, trusted or not.
+            PermissionRow.of_permission(permission, trusted=False)
+            for permission in plan.permissions
+        ),
+    )
+
+
+def _wanted(request: AddGrant) -> WantedGrant:
+    """Return the grant of a request.
+
+    Raises:
+        InvalidRequestError: if it lacks what its kind needs, or has what only another kind has.
+        CovaltError: ``no_folder``.
+    """
     if request.kind in _NAMED and not request.name:
         raise invalid_field("name", f"name the {_NAMED[request.kind]}")
     if request.kind == "network" and not request.hosts:
@@ -235,11 +276,9 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
         raise invalid_field("kind", "only an MCP server has folders and secrets")
     for folder in request.folders:
         check_folder(folder)
-    grant = WantedGrant(
+    return WantedGrant(
         request.kind, request.name or "", request.hosts, request.folders, request.secrets
     )
-    (row,) = _add(context, request, lambda _: [grant], _review(request)).grants
-    return row
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)

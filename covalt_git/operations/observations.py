@@ -88,6 +88,7 @@ class SourceObserved(Result):
     toolset_id: str
     namespace: str
     server: str = Field(description="Its id in the manifest, as grants name it.")
+    digest: str = Field(description="Digest of the toolset whose files were observed.")
     sandbox: SandboxLevel
     failure: str = Field(
         description="Why it did not start or did not list its tools; empty if it did."
@@ -167,6 +168,7 @@ def observe_source(context: Context, request: ObserveSource) -> SourceObserved:
         toolset_id=source.toolset.id,
         namespace=source.namespace,
         server=server.id,
+        digest=source.toolset.digest,
         sandbox=observation.level,
         failure=observation.failure,
         tools=observation.tools,

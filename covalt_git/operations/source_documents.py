@@ -9,13 +9,18 @@ from pydantic import Field
 
 from covalt_git.access.grants import rule_of
 from covalt_git.errors import StaleError
-from covalt_git.grants.plans import grant_key
 from covalt_git.grants.requested import requested
 from covalt_git.grants.status import shown_key
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.models.toolset_manifest import Source
-from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    grant_key,
+)
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, operation
@@ -37,7 +42,7 @@ from covalt_git.toolsets.state_store import find_toolset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.toolsets.toolset import Toolset
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -320,12 +325,12 @@ def _grants_left(source: refresh.ToolSource, after: Toolset) -> tuple[str, ...]:
         for key, grant in grants.items()
         if isinstance(grant, ProcessGrant | ServerGrant) and grant.server == source.declared.id
     ]
-    before, now = (
+    used, still_used = (
         {(row.kind, row.name, row.host) for row in requested(toolset)}
         for toolset in (source.toolset, after)
     )
     of_document = []
-    for kind, name, host in before - now:
+    for kind, name, host in used - still_used:
         grant = grants.get(grant_key(kind, name))
         if isinstance(grant, NetworkGrant | SecretGrant) and host in grant.hosts:
             of_document.append(" ".join(filter(None, (kind, name, host))))

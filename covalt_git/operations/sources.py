@@ -151,6 +151,10 @@ class SourceRow(Result):
     tasks: tuple[str, ...] = Field(
         (), description="Tools that cannot be accepted yet, because they run only as tasks of MCP."
     )
+    unusable: dict[str, str] = Field(
+        default_factory=dict,
+        description="Tools that cannot be called because their input schemas are invalid, and why.",
+    )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
     )
@@ -285,12 +289,21 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 
 
 def trust_toolset(
-    context: Context, toolset: Toolset, reason: str | None
+    context: Context, toolset: Toolset, permissions: tuple[str, ...] | None, reason: str | None
 ) -> tuple[RefreshOutcome, ...]:
-    """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
+    """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections.
+
+    ``permissions`` are the digests of those that the user has reviewed; None if they reviewed none.
+    """
     # With the digest that was imported: if a file has changed since, nothing is granted. A server is contacted only
     # with its grant, so this comes first.
-    add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest, reason=reason)
+    add_requested_grants(
+        context,
+        toolset_id=toolset.id,
+        digest=toolset.digest,
+        permissions=permissions,
+        reason=reason,
+    )
     enable_toolset(context, toolset_id=toolset.id, enabled=True)
     if toolset.manifest is None or not toolset.manifest.mcp_servers:
         return ()
@@ -410,6 +423,7 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         ),
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
+        unusable=source.unusable,
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
 

@@ -21,7 +21,7 @@ from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, ve
 from covalt_git.installs.three_way import UpdateStep
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
@@ -30,7 +30,7 @@ from covalt_git.operations.formats.conversions import (
     converted_upload,
     source_at,
 )
-from covalt_git.operations.grants import Reason
+from covalt_git.operations.grants import MOST_PERMISSIONS, Reason
 from covalt_git.operations.registry import (
     TRUSTING,
     Request,
@@ -79,6 +79,11 @@ class ImportOptions(UpdateOptions):
         max_length=100,
         description="Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the "
         "toolset, and connect its MCP servers. It is refused for updates.",
+    )
+    permissions: tuple[str, ...] | None = Field(
+        None,
+        max_length=MOST_PERMISSIONS,
+        description="With ``trust``: digests of the ``permissions`` of the dry run that the user has reviewed; null: all.",
     )
 
 
@@ -361,18 +366,20 @@ def import_bundle(
     force: bool = False,
     accept_signer: bool = False,
     trust: str | None = None,
+    permissions: tuple[str, ...] | None = None,
     reason: str | None = None,
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
     A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.  With
     ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected; the ``reason``
-    that a script states is stored with them.
+    that a script states is stored with them.  ``permissions`` are the digests of those that the user has reviewed.
 
     Raises:
         CovaltError: ``trust_refused``, with ``trust``, if the toolset was imported before.
         SandboxNeededError: with ``trust``, if this machine has no sandbox.
-        StaleError: with ``trust``, if it is not the digest of the toolset.
+        StaleError: with ``trust``, if it is not the digest of the toolset, or the permissions are others by now; then
+            the toolset is imported, disabled and without grants.
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
     install = partial(
@@ -399,7 +406,7 @@ def import_bundle(
     result = _import_result(context, imported_toolset, bundle, dry_run=dry_run)
     if trust is None or dry_run:
         return result
-    sources = trust_toolset(context, imported_toolset.toolset, reason)
+    sources = trust_toolset(context, imported_toolset.toolset, permissions, reason)
     return result.model_copy(update={"trusted": True, "sources": sources})
 
 

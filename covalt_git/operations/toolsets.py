@@ -14,7 +14,7 @@ from covalt_git.grants.status import missing_grants, shown_changes
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
-from covalt_git.models.package_command import abilities
+from covalt_git.models.sources.package_command import abilities
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation

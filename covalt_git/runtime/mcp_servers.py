@@ -33,6 +33,7 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from covalt_git.access.grants import Granted
     from covalt_git.http_tools.secret_lookup import Lookup
@@ -49,13 +50,13 @@ class PinnedProgram(NamedTuple):
         argv: the beginning of its command.
         args: its arguments as declared.
         readable: the folders of its installation.
-        check: checks its files, before each start.
+        check: checks its files before each start, and lets nothing remove them while it runs.
     """
 
     argv: tuple[str, ...]
     args: tuple[str, ...]
     readable: tuple[Path, ...]
-    check: Callable[[], None]
+    check: Callable[[], AbstractContextManager[None]]
 
 
 def definition(
@@ -109,9 +110,7 @@ def definition(
         # The declared variables win, as they name the value that the author chose.
         also = {key: filled(f"${{{key}}}") for key in (sandbox.secrets if sandbox else ())}
         env = {**also, **settings(server.env)}
-        runner: tuple[str, ...] = ()
         if pinned is not None:
-            runner = (server.command or "", *server.args[: len(server.args) - len(pinned.args)])
             server = server.model_copy(update={"command": pinned.argv[0], "args": pinned.args})
         launched = _launch(
             name,
@@ -122,7 +121,6 @@ def definition(
             env,
             # The package's own file, not its interpreter, which would take the first argument for the script.
             program=None if pinned is None else pinned.argv[-1],
-            runner=runner,
             sandboxed=sandbox is not None,
         )
         if pinned is None:
@@ -255,7 +253,6 @@ def _launch(
     env: Mapping[str, str],
     *,
     program: str | None,
-    runner: tuple[str, ...],
     sandboxed: bool,
 ) -> Definition:
     """Return how a stdio server is launched: its command, folder and environment.
@@ -291,8 +288,10 @@ def _launch(
     # The program's file, as a folder of PATH can be in the project.
     program = program or programs.find(command) or command
     words = (program, *args)
-    for refusal in refusals(words, env, places, sandboxed=sandboxed, runner=runner):
-        raise _refused(name, server, refusal)
+    for refusal in refusals(words, env, places, sandboxed=sandboxed):
+        # On a machine without a sandbox, tools can write everywhere, so the workspace is no worse than other places.
+        if refusal.loaded or sandbox_levels.is_sandbox():
+            raise _refused(name, server, refusal)
     texts = (command, *args, *env.values(), str(cwd))
     return Definition(
         name,
@@ -321,10 +320,13 @@ def _check_covered(
     The grant's facts are of the declared texts, in which a reference can hide a path.
     """
     places = Places(name.root, copy.folder, copy.folder, copy.folder)
-    uncovered = [file.path for file in copy.files if file.path not in {*grant.files, MANIFEST}]
+    files = {file.path for file in copy.files} - grant.files.keys()
     declared = dict(enumerate((server.command or "", *server.args))) | server.env
     for key, text in (dict(enumerate(launched.argv)) | dict(launched.env)).items():
-        if uncovered and any(places.of_copy(text)):
+        inner = [*places.of_copy(text)]
+        # Of the manifest, the server's own definition is covered, which is enough if no text leads to the file.
+        uncovered = sorted(files if Path(MANIFEST) in inner else files - {MANIFEST})
+        if uncovered and inner:
             raise CovaltError(
                 f"the MCP server {name} is not started: {declared.get(key, key)!r} is in its toolset, and its grant"
                 f" does not cover {', '.join(map(repr, uncovered[:3]))}",

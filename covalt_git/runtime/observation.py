@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 import struct
 import threading
 from pathlib import Path
@@ -47,7 +48,7 @@ _OF_KERNEL: Final = ("/proc", "/sys", "/dev", "/run/systemd", "/run/nscd", "/var
 
 _OF_LOADERS: Final = frozenset(
     {
-        *("package.json", "node_modules", "pyvenv.cfg", "pybuilddir.txt", "python3._pth"),
+        *("package.json", "node_modules", "pyvenv.cfg", "pybuilddir.txt"),
         *("tsconfig.json", ".git", ".node_repl_history"),
     }
 )
@@ -194,7 +195,7 @@ class Observer:
         if any(path.is_relative_to(folder) for folder in _OF_KERNEL):
             return
         if str(path.parent) in view.search:
-            if path.name in _OF_LOADERS:
+            if _is_of_loader(path.name):
                 return  # beside the interpreter, which does without
             with self._lock:
                 _, paths = self._programs.setdefault(path.name, (self.call, set()))
@@ -215,7 +216,7 @@ class Observer:
         if any(target.is_relative_to(folder) for folder in view.readable):
             # Its own files and the system's are read-only for every program.
             return
-        if _is_above(view, target) or (path.name in _OF_LOADERS and _is_above(view, target.parent)):
+        if _is_above(view, target) or (_is_of_loader(path.name) and _is_above(view, target.parent)):
             return
         if Path("/etc") in {path.parent, target.parent} and not why_secret(target):
             return  # system libraries look for a dozen of these, and no grant is for all of /etc
@@ -255,6 +256,11 @@ class Observer:
         with self._lock:
             if len(self._needs) < MOST_NEEDS:
                 self._needs.setdefault((need.kind, need.name, need.writes), need)
+
+
+def _is_of_loader(name: str) -> bool:
+    """Return whether interpreters look for a file with this name; Python's ``._pth`` has the name of its program."""
+    return name in _OF_LOADERS or re.fullmatch(r"python[\d.]*\._pth", name) is not None
 
 
 def _is_shown(view: _View, target: Path) -> bool:

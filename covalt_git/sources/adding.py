@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import ToolLock
+    from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.toolsets.toolset import Toolset
 
 _ACCEPT = "application/json, application/yaml, text/yaml, */*"

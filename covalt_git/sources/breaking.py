@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.shared_definitions import Definitions
-from covalt_git.models.tool_lock import LockedTool
+from covalt_git.models.sources.tool_lock import LockedTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,12 +9,13 @@ import hashlib
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.checks.text_files import announced_problems
 from covalt_git.compilers.compiling import compile_document
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.json_values import canonical_json, field_projection
 from covalt_git.json_values.shared_definitions import Shared
-from covalt_git.models.source_digest import source_digest
-from covalt_git.models.tool_lock import DocumentFault, LeftOutPart, LockedTool
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import DocumentFault, LeftOutPart, LockedTool
 from covalt_git.models.tool_properties import Annotations
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.compilers.compilation import Compilation, CompiledTool
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import ToolLock
+    from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.models.toolset_manifest import Source, ToolsetManifest
 
     ReadFile = Callable[[str], bytes | None]
@@ -153,6 +154,10 @@ def compile_source(
         )
         for problem in compilation.problems
     )
+    # Recorded in the lock, so that nothing parses an unchanged document again.
+    for name, document in documents.items():
+        if b"\0" not in document:
+            problems += tuple(announced_problems(document.decode("utf-8", "replace"), name))
     compilation = compilation._replace(problems=problems)
     digests = {name: _digest(document) for name, document in documents.items()}
     digest = source_digest(source, manifest, namespace, digests)

@@ -14,15 +14,21 @@ from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import PROGRAM, LockedOffer, LockedTool, ToolLock
+from covalt_git.models.sources.server_definition import command_line
+from covalt_git.models.sources.tool_lock import (
+    PROGRAM,
+    LockedOffer,
+    LockedTool,
+    ToolLock,
+    shown_entry,
+)
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
 from covalt_git.sources.document_files import replaced_files
 from covalt_git.sources.documents import check_tools, compile_source, toolset_reader
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
-from covalt_git.toolsets.tool_locks import lock_namespaces
+from covalt_git.toolsets.tool_locks import broken_schemas, lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import Listed, Locked, LockedFile, LockedPackages
+    from covalt_git.models.sources.tool_lock import Listed, Locked, LockedFile, LockedPackages
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
@@ -76,6 +82,11 @@ class ToolDifference(NamedTuple):
     kind: Kind
     before: Locked | None
     after: Locked | None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is what the server is started from."""
+        return self.name == PROGRAM
 
     @property
     def digest(self) -> str | None:
@@ -123,6 +134,12 @@ class ToolSource(NamedTuple):
         """The tools that can be called only as tasks, which is not possible yet; they are not accepted."""
         tools = self.lock.tools if self.lock else {}
         return tuple(sorted(name for name, tool in tools.items() if tool.is_task))
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """The tools that cannot be called because their input schemas are invalid, and why."""
+        broken = broken_schemas(self.lock) if self.lock else {}
+        return {name: problems[0][1] for name, problems in sorted(broken.items())}
 
     @property
     def program_waits(self) -> bool:
@@ -428,7 +445,7 @@ def accept(
         # Exactly what the user has seen is accepted, not what a refresh wrote meanwhile.
         if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
-                f"{tool_id} has changed since it was shown; nothing is accepted",
+                f"{shown_entry(tool_id)} has changed since it was shown; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )
         if tool is not None and tool.is_task:

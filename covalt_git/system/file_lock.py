@@ -29,7 +29,9 @@ def acquire(handle: int, *, shared: bool = False, wait: bool = True) -> bool:
 
 
 @contextmanager
-def held(path: Path, *, create: bool = False, wait: bool = True) -> Iterator[int]:
+def held(
+    path: Path, *, create: bool = False, shared: bool = False, wait: bool = True
+) -> Iterator[int]:
     """Hold the lock of a file or a folder during the block, and yield its handle.
 
     With ``create``, a missing file is created, which only its owner can access.
@@ -41,7 +43,7 @@ def held(path: Path, *, create: bool = False, wait: bool = True) -> Iterator[int
     # other.
     handle = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY, 0o600)
     try:
-        if not acquire(handle, wait=wait):
+        if not acquire(handle, shared=shared, wait=wait):
             raise BlockingIOError
         yield handle
     finally:

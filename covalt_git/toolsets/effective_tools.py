@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.effects import WRITES, asks_by_default
 from covalt_git.checks.http_requests import inferred_schema
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import canonical_json, field_projection
 from covalt_git.json_values.shared_definitions import Definitions
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
-from covalt_git.models.server_definition import grant_facts
+from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.tool import (
     ICON_OF_TOOLSET,
     ICON_TYPES,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
-    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.models.tool_properties import HttpRequest, LegacyRenderer
     from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
@@ -255,8 +255,9 @@ def _document_tool(
     definitions: Definitions,
 ) -> Tool:
     """Return a tool of a document after all overrides, as if its definition were accepted."""
-    # The schema is of the whole answer, and a projection would not match it.
-    output = None if locked.fields else locked.output_schema
+    output = locked.output_schema
+    if output is not None and locked.fields:
+        output = field_projection.projected_schema(output, locked.fields, definitions.schemas)
     default = manifest.defaults.requires_confirmation
     return Tool(
         tool_id=tool_id,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule
-    from covalt_git.models.tool_lock import LockedOffer
+    from covalt_git.models.sources.tool_lock import LockedOffer
     from covalt_git.toolsets.toolset import Toolset
 
 _NONE = LocalOverride()

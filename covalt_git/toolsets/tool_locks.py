@@ -21,8 +21,8 @@ from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import part_problems, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
 from covalt_git.models.http_placement import placement
-from covalt_git.models.source_digest import source_digest
-from covalt_git.models.tool_lock import LockedTool
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import LockedTool
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.problems import codes
@@ -31,12 +31,12 @@ from covalt_git.templating.url_templates import BadTemplateError
 from covalt_git.toolsets.effective_tools import SourceLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.json_values.pointer import Loc
     from covalt_git.manifests.reading import Reading
-    from covalt_git.models.tool_lock import Locked, ToolLock
+    from covalt_git.models.sources.tool_lock import Locked, ToolLock
     from covalt_git.models.toolset_manifest import Source, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
@@ -148,6 +148,19 @@ def check_documents(
             yield Problem(path, *place, fault.message, fault.hint, "warning")
 
 
+def compiled_documents(
+    locks: Iterable[Reading[ToolLock]], hashes: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the paths of the documents that are as they were when the locks were made of them."""
+    return frozenset(
+        path
+        for lock in locks
+        if lock.value is not None
+        for path, digest in lock.value.documents.items()
+        if path in hashes and digest == f"sha256:{hashes[path]}"
+    )
+
+
 def _check_document(
     reading: Reading[ToolLock],
     source: Source,
@@ -188,7 +201,7 @@ def _check(text: str, path: str) -> _Checked:
     problems += _name_problems(lock)
     tools, definitions = lock.value.tools, Definitions(lock.value.definitions)
     shared = Shared(definitions, Types(lock.value.types))
-    broken = _broken_schemas(tools, definitions)
+    broken = broken_schemas(lock.value)
     for name, tool in tools.items():
         problems += _tool_problems(lock.below("tools", name), tool, broken.get(name, ()))
     for name, offer in lock.value.offers.items():
@@ -219,10 +232,9 @@ def _false_definitions(lock: Reading[ToolLock], tool: LockedTool) -> Iterator[Pr
         )
 
 
-def _broken_schemas(
-    tools: Mapping[str, LockedTool], definitions: Definitions
-) -> dict[str, list[tuple[Loc, str]]]:
-    """Return the problems of the input schemas of tools, by name; only of those that have problems."""
+def broken_schemas(lock: ToolLock) -> dict[str, list[tuple[Loc, str]]]:
+    """Return the problems of the input schemas of a lock's tools, by name; only of those that have problems."""
+    tools, definitions = lock.tools, Definitions(lock.definitions)
     # The tools of a document share its definitions, so all are checked at once, and each only if there is a problem.
     shared = [tool.input_schema for tool in tools.values() if tool.definitions is not None]
     every = {"properties": {str(at): schema for at, schema in enumerate(shared)}}
@@ -231,6 +243,9 @@ def _broken_schemas(
     for name, tool in tools.items():
         if tool.definitions is None or not is_sound:
             problems = json_schema.schema_problems(definitions.within(tool.input_schema))
+            # Clients of the protocol refuse the whole list for one such tool.
+            if lock.kind == "mcp" and tool.input_schema.get("type") != "object":
+                problems = [((), "its input schema has no type: object"), *problems]
             broken |= {name: problems} if problems else {}
     return broken
 

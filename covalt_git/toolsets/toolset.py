@@ -59,6 +59,7 @@ from covalt_git.toolsets.registered_tools import read_registry
 from covalt_git.toolsets.tool_locks import (
     check_documents,
     check_lock,
+    compiled_documents,
     lock_namespaces,
     read_source_locks,
     usable_locks,
@@ -69,9 +70,9 @@ if TYPE_CHECKING:
 
     from covalt_git.manifests.skills import SkillHeader
     from covalt_git.models.prompts import Resource
+    from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.models.stored_schemas import StoredSchemas
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_lock import ToolLock
     from covalt_git.models.toolset_state import Grant
 
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
@@ -301,7 +302,8 @@ def read_toolset(
     problems += check_artifacts(manifest, files, contents)
     skills, of_skills = read_skills(display_path, files, contents)
     problems += of_skills
-    of_texts, credentials = check_texts(display_path, files, contents)
+    compiled = compiled_documents(locks.values(), files.hashes)
+    of_texts, credentials = check_texts(display_path, files, contents, compiled)
     of_state, in_state = _check_state_text(state)
     problems += [
         *of_texts,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values import canonical_json
-from covalt_git.models.server_definition import command_line
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.models.sources.server_definition import command_line
+from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,

@@ -12,8 +12,8 @@ import yaml
 
 from covalt_git import yaml_text
 from covalt_git.json_values import canonical_json
-from covalt_git.models.server_definition import grant_facts
-from covalt_git.models.tool_lock import NO_DIGEST, LockedFile, LockedPackages, locked_tool
+from covalt_git.models.sources.server_definition import grant_facts
+from covalt_git.models.sources.tool_lock import NO_DIGEST, LockedFile, LockedPackages, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 
 Files = dict[str, str]

@@ -70,7 +70,7 @@ def test_servers_become_disabled_toolsets_without_their_credentials(
     assert "the secret GIT_HUB_TOKEN replaces a credential" in shown
     # What each server will be able to do, beside its tools.
     assert "receives the arguments of its calls at https://api.example.com/mcp" in shown
-    assert "runs the code of server-files and what they depend on" in shown
+    assert "installs server-files (newest version) and what it depends on from npm" in shown
     assert "sees no file of the chat" in shown
     assert (root / "toolsets/files/toolset.yaml").exists()
     assert "enabled: true" not in state
@@ -119,6 +119,22 @@ def test_a_reference_to_a_server_elsewhere_does_not_stop_the_others(root: Path, 
     assert status == 0, shown
     assert f"'acme/memory' was left out: {file}:2:5 " in shown
     assert (root / "toolsets/near/toolset.yaml").exists()
+
+
+def test_rules_and_lists_of_a_file_apply_to_an_imported_server(root: Path, cli: Cli) -> None:
+    servers = {name: {"command": "npx", "args": ["-y", "x"]} for name in ("far", "near")}
+    choices = {"mcp": {"allowed": ["far"]}, "tools": {"exclude": ["mcp_near_rm", "mcp_far_rm"]}}
+    file = write(root / "settings.json", {"mcpServers": servers, **choices})
+    options = ("--from", str(file), "--host", "gemini-cli", "--yes")
+    status, shown = cli("mcp", "import", *options, "--server", "near")
+    toolset = (root / "toolsets/near/toolset.yaml").read_text()
+
+    assert status == 0, shown
+    assert shown.count("/mcp/allowed: Gemini CLI does not start 'near'") == 1
+    assert yaml_text.load(toolset, "t").data["tool_overrides"] == [
+        {"tool_id": "near:rm", "enabled": False}
+    ]
+    assert "far" not in toolset
 
 
 @pytest.mark.parametrize(

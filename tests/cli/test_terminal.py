@@ -252,8 +252,30 @@ def test_a_user_grants_what_a_server_needs_one_by_one(root: Path) -> None:
     user = Terminal("source", "observe", "needy/disk", *calls, cwd=root)
     user.answers("[y/N]: ", "n")
     user.answers("[y/N]: ", "y")
+    user.until("needy may run python3")  # all of it, before the last question
+    user.answers("grant this? [y/N]: ", "y")
     user.end()
 
     listed = run("grant", "list", "needy", "--json", cwd=root).stdout
     (row,) = json.loads(listed)["grants"]
     assert row["grant"]["sandbox"]["folders"] == [str(root.parent / "second")]
+
+
+def test_a_program_that_changes_during_the_questions_is_not_granted(root: Path) -> None:
+    folder = root / "toolsets/asking"
+    folder.mkdir()
+    text = (REPOSITORY / "fixtures/servers/needing.py").read_text()
+    (folder / "needing.py").write_text(text)
+    (folder / "toolset.yaml").write_text(
+        "id: asking\nname: Asking\nversion: '1'\n"
+        "mcp_servers: [{id: disk, command: python3, args: [needing.py]}]\n"
+    )
+    (root.parent / "a.csv").write_text("1")
+    call = ("--call", "read", f'{{"path": "{root.parent / "a.csv"}"}}')
+    run("grant", "add", "asking", "server", "disk", "--no-terminal", "test", cwd=root)
+    user = Terminal("source", "observe", "asking/disk", *call, cwd=root)
+    user.until("grant the path")
+    (folder / "needing.py").write_text(text + "# a pull\n")
+    user.answers("[y/N]: ", "y")
+    assert "a file of 'asking' has changed since your review" in user.end()
+    assert "folder" not in run("grant", "list", "asking", cwd=root).stdout

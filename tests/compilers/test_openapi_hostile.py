@@ -1,11 +1,18 @@
 """Documents of an enemy: nothing is fetched, no request leaves the prefix, and each limit is a clear error."""
 
 import json
+import posixpath
+import re
 import socket
 import time
+import unicodedata
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from covalt_git.compilers.openapi import BadDocumentError, compile_openapi
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
@@ -349,3 +356,86 @@ def test_circular_references_of_all_kinds_end() -> None:
     assert {problem.message for problem in compilation.problems} == {
         "this $ref leads back to itself"
     }
+
+
+_PIECES = [
+    *("..", ".", "/", "\\", "%2e", "%2E%2e", "%252e", "%2f", "%5c", "%00", ";", "?", "#", "@", ":"),
+    *(
+        "\0",
+        "\r\n",
+        "\t",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "\u2024\u2024",
+        "\uff0e\uff0e",
+        "\uff0f",
+        "\u2215",
+    ),
+    *("//evil.example", "http://evil.example", "..;", "=", ",", "&", "|", "%", "a", " ", "é"),
+]
+_TEXTS = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=4).map("".join), st.text(max_size=4))
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "string": _TEXTS,
+    "array": st.lists(_TEXTS, max_size=2),
+    "object": st.dictionaries(_TEXTS, _TEXTS, max_size=2),
+}
+
+
+def _in_path(kind: str, style: str, *, explode: bool) -> dict[str, Any]:
+    parameter = {"name": "value", "in": "path", "required": True, "schema": {"type": kind}}
+    return {
+        "parameters": [parameter | {"style": style, "explode": explode}],
+        "responses": {},
+    }
+
+
+_PREFIX_PATHS = {
+    f"/{kind}/{style}{explode:d}/x/{{value}}/y": {"get": _in_path(kind, style, explode=explode)}
+    for kind in _VALUES
+    for style in ("simple", "label", "matrix")
+    for explode in (False, True)
+}
+
+
+def _targets(url: str) -> Iterator[str]:
+    """Yield the path of a URL as servers and proxies can understand it, decoded and without dots."""
+    path = urlsplit(url).path
+    for _ in range(3):
+        for separated in (path, path.replace("\\", "/")):
+            # Some servers cut the parameters of a segment before they look for dots.
+            yield posixpath.normpath(separated)
+            yield posixpath.normpath(re.sub(r";[^/]*", "", separated))
+        path = unicodedata.normalize("NFKC", unquote(path))
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.stress)])
+def test_no_value_of_a_path_leaves_the_prefix_of_the_server(count: int) -> None:
+    compilation = compiled(document(paths=_PREFIX_PATHS))
+    requests: dict[str, list[HttpRequest]] = {kind: [] for kind in _VALUES}
+    for tool in compilation.tools.values():
+        requests[tool.upstream.split("/")[1]].append(HttpRequest.model_validate(tool.request))
+    pairs = st.sampled_from(list(_VALUES)).flatmap(
+        lambda kind: st.tuples(st.sampled_from(requests[kind]), _VALUES[kind])
+    )
+    sent = 0
+
+    @settings(max_examples=count, deadline=None, database=None, derandomize=True)
+    @given(pairs)
+    def build(pair: tuple[HttpRequest, Any]) -> None:
+        nonlocal sent
+        request, value = pair
+        try:
+            built = RequestBuilder(
+                request, {"value": value}, lambda _: None, lambda _: None, lambda _: b""
+            ).build()
+        except BadRequestError:
+            return
+        sent += 1
+        assert re.fullmatch(r"https://a\.example/v1/[!-~]*", built.url), built.url
+        assert urlsplit(built.url)[3:] == ("", "")
+        for target in _targets(built.url):
+            assert target.startswith("/v1/"), built.url
+
+    build()
+    assert sent > count / 10

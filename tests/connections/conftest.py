@@ -11,7 +11,7 @@ import pytest
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.pool import Connections
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 from tests.trusting import use_config
 
 FIRST_ERA = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mcp_types import INVALID_REQUEST
 
+from covalt_git.connections import connection
 from covalt_git.connections.connection import ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
 from covalt_git.connections.errors import ServerEndedError, ServerFailedError
@@ -187,6 +188,41 @@ def test_only_a_repeatable_call_is_repeated_after_its_server_was_killed(
         call(repeatable=False)
     with pytest.raises(TimeoutError):  # it runs again
         call(repeatable=True)
+
+
+LOOPING = """
+import json, subprocess, sys
+child = subprocess.Popen(["sleep", "612.75"])
+for line in sys.stdin:
+    sent = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "l", "version": "1"}},
+        "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("loop", "say")]},
+        "tools/call": {"content": [{"type": "text", "text": "said"}]},
+    }
+    while sent["method"] == "tools/call" and sent["params"]["name"] == "loop":
+        pass
+    method = sent["method"]
+    answer = {"result": results[method]} if method in results else {"error": {"code": -32601, "message": "?"}}
+    if "id" in sent:
+        print(json.dumps({"jsonrpc": "2.0", "id": sent["id"], **answer}), flush=True)
+"""
+
+
+def test_a_server_in_an_endless_loop_is_ended_after_the_time_limit_of_the_call(
+    connections: Connections, first_era: Definition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HUNG_S", 0.5)
+    defined = program(first_era, LOOPING)
+    assert text(call_tool(connections, defined, "say")) == "said"
+
+    with pytest.raises(TimeoutError):
+        call_tool(connections, defined, "loop", timeout_s=0.5)
+
+    until(lambda: not [*processes(LOOPING), *processes("612.75")])
+    assert text(call_tool(connections, defined, "say")) == "said"
+    (health,) = connections.health(first_era.name.root)
+    assert (health.state, health.starts) == ("ready", 2)
 
 
 def test_a_server_that_was_killed_or_changed_between_calls_is_restarted(

@@ -21,8 +21,8 @@ from covalt_git.manifests.published_schemas import NAMES, schema_text
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
+from covalt_git.models.sources.tool_lock import ToolLock
 from covalt_git.models.tool import Tool
-from covalt_git.models.tool_lock import ToolLock
 from covalt_git.operations.calls.call_batch import BatchLine
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.update_lock import _Note

@@ -194,6 +194,40 @@ def test_files_that_a_manifest_alone_does_not_have_are_noted(
     ]
 
 
+@pytest.mark.parametrize("key", ["platform_overrides", "platforms"])
+def test_what_starts_on_another_platform_is_noted_and_comes_back(key: str) -> None:
+    overrides = {"win32": {"command": "${__dirname}/a.exe", "args": ["-w"]}, "linux": {}}
+    config = {"command": "${__dirname}/a", "args": [], key: overrides}
+    manifest = {**MANIFEST, "server": {"type": "binary", "mcp_config": config}}
+    source = recognition.find_format("mcpb")
+    done = laws.converted(laws.as_json(manifest), source, TOOLSET, "manifest.json")
+    (note,) = [note for note in done.notes if note.pointer.endswith("/win32")]
+    again = laws.converted(done.files["toolset.yaml"], TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    assert note.message.startswith("no toolset has another command and args on win32")
+    assert [note.pointer for note in done.notes if key in note.pointer] == [
+        f"/server/mcp_config/{key}/win32"
+    ]
+    assert json.loads(written)["server"] == manifest["server"]
+
+
+def test_the_note_of_a_default_of_a_sensitive_setting_names_the_secret_that_the_server_gets() -> (
+    None
+):
+    config = {"command": "x", "args": [], "env": {"T": "${user_config.tok}"}}
+    setting = {"type": "string", "sensitive": True, "default": "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"}
+    manifest = {
+        **MANIFEST,
+        "server": {"type": "binary", "mcp_config": config},
+        "user_config": {"tok": setting},
+    }
+    source = recognition.find_format("mcpb")
+    (note,) = laws.converted(laws.as_json(manifest), source, TOOLSET, "manifest.json").notes
+
+    assert note.secret == "TOK"
+
+
 def test_a_bundle_that_is_no_archive_is_named_so(operate: Operations, tmp_path: Path) -> None:
     for name in ("x.mcpb", "x.dxt", "x.zip"):
         (tmp_path / name).write_text("hello")

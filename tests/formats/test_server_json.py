@@ -172,24 +172,46 @@ def test_alternatives_of_a_server_are_disabled_and_the_default_in_a_url_is_noted
     assert "'a-2' is disabled" in notes["/remotes/0"]
 
 
+PORT: dict[str, Any] = {"type": "named", "name": "--port"}
+PORT_OF_TEXT = {**PORT, "value": "{p}", "variables": {"p": {"default": "3000"}}}
+
+
 @pytest.mark.parametrize(
-    ("named", "shown"),
+    ("name", "named", "shown"),
     [
-        ({"packageArguments": [{"type": "named", "name": "--port", "default": "3000"}]}, "3000"),
-        ({"environmentVariables": [{"name": "PORT", "value": "80"}]}, "80"),
-        ({}, "<port>"),
+        ("port", {"packageArguments": [{**PORT, "default": "3000"}]}, "3000/mcp itself"),
+        ("--port", {"packageArguments": [{**PORT, "default": 3000}]}, "3000/mcp itself"),
+        ("--port", {"packageArguments": [PORT_OF_TEXT]}, "3000/mcp itself"),
+        ("port", {"packageArguments": [{**PORT, "name": "--port=", "value": "80"}]}, "80/mcp"),
+        ("port", {"environmentVariables": [{"name": "PORT", "value": "80"}]}, "80/mcp itself"),
+        ("port", {}, "<port>/mcp itself: start it, and add a server with this URL, with your port"),
+        ("--port", {"packageArguments": [{**PORT, "isRequired": True}]}, "URL, with your --port"),
     ],
 )
 def test_the_url_of_a_program_that_serves_itself_has_the_defaults(
-    named: dict[str, Any], shown: str
+    name: str, named: dict[str, Any], shown: str
 ) -> None:
-    transport = {"type": "streamable-http", "url": "http://localhost:{port}/mcp"}
+    transport = {"type": "streamable-http", "url": f"http://localhost:{{{name}}}/mcp"}
     package = {"registryType": "npm", "identifier": "a", "transport": transport, **named}
     remote = {"type": "sse", "url": "https://a.example/sse"}
     content = laws.as_json({"name": "a", "packages": [package], "remotes": [remote]})
     (loss,) = laws.converted(content, SERVER_JSON, TOOLSET).lost
 
-    assert f"http://localhost:{shown}/mcp" in loss.reason
+    assert loss.reason.startswith("the program serves http://localhost:")
+    assert shown in loss.reason
+
+
+def test_the_digest_of_a_package_that_nothing_checks_is_said() -> None:
+    digest = "5b6b4c24" * 8
+    bundle = {"registryType": "mcpb", "identifier": "https://a.example/a.mcpb"}
+    packages = [
+        {**package, "version": "1.0.0", "fileSha256": digest}
+        for package in (bundle, {"registryType": "npm", "identifier": "a"})
+    ]
+    done = laws.converted(laws.as_json({"name": "a", "packages": packages}), SERVER_JSON, TOOLSET)
+
+    assert f"its SHA-256 must be {digest}" in done.lost[0].reason
+    assert [note.pointer for note in done.notes] == ["/packages/1/fileSha256"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from covalt_git import yaml_text
 from covalt_git.formats import conversion, recognition
 from covalt_git.formats.documents import FormatError, parse
-from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
+from covalt_git.models.sources.tool_lock import BadDefinitionError, ToolLock, locked_tool
 from tests.formats import laws
 from tests.formats.test_round_trips import as_tools
 

@@ -10,7 +10,7 @@ import pytest
 from covalt_git import models, yaml_text
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
-from covalt_git.models.tool_lock import ToolLock
+from covalt_git.models.sources.tool_lock import ToolLock
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.problems import codes

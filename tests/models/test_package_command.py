@@ -4,7 +4,12 @@ import shlex
 
 import pytest
 
-from covalt_git.models.package_command import NotPinnableError, PackageCommand, package_command
+from covalt_git.models.sources.package_command import (
+    NotPinnableError,
+    PackageCommand,
+    abilities,
+    package_command,
+)
 from covalt_git.models.toolset_manifest import McpServer
 
 
@@ -70,3 +75,22 @@ def test_a_package_without_a_version_in_a_registry_is_refused(line: str) -> None
 @pytest.mark.parametrize("line", ["node server.js", "npm run start", "uv run server.py", "disk"])
 def test_other_commands_run_no_package(line: str) -> None:
     assert read(line) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "ability"),
+    [
+        ("npx -y said", "installs said (newest version) and what it depends on from npm"),
+        ("npx said@latest", "installs said (newest version) and"),
+        ("npx @scope/said@^2", "installs @scope/said (^2) and"),
+        (
+            "uvx --from said[cli]==2.1 --with mcp<2 tell",
+            "installs said[cli] (2.1), mcp (<2) and what they depend on from PyPI",
+        ),
+        ("uvx git+https://example.com/said", "is not started: "),
+    ],
+)
+def test_a_review_names_the_packages_that_would_be_installed(command: str, ability: str) -> None:
+    name, *args = command.split()
+    listed = abilities(McpServer(id="s", command=name, args=tuple(args)))
+    assert any(text.startswith(ability) for text in listed), listed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.models.server_definition import command_line, process_facts, server_facts
+from covalt_git.models.sources.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.text import display
 from tests.tables import tables
@@ -52,6 +52,20 @@ def test_every_change_of_a_program_changes_its_digest(change: dict[str, Any]) ->
 @pytest.mark.parametrize("change", TABLES["remote_changes"])
 def test_every_change_of_a_remote_server_changes_its_digest(change: dict[str, Any]) -> None:
     assert server_facts(address(**change))["digest"] != server_facts(address())["digest"]
+
+
+@pytest.mark.parametrize(
+    ("args", "is_covered"),
+    [
+        (["server/main.py"], False),
+        (["$toolset/toolset.yaml"], True),
+        (["server/main.py", "--settings=./toolset.yaml"], True),
+    ],
+)
+def test_a_grant_covers_the_manifest_if_the_command_names_it(
+    args: list[str], *, is_covered: bool
+) -> None:
+    assert ("toolset.yaml" in process_facts(program(args=args), FILES)["files"]) == is_covered
 
 
 @pytest.mark.parametrize(("facts", "starts"), TABLES["files"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.models.tool_lock import BadDefinitionError, LockedTool, locked_tool
+from covalt_git.models.sources.tool_lock import BadDefinitionError, LockedTool, locked_tool
 from covalt_git.names import is_tool_name, local_names
 from tests.tables import tables
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 from covalt_git.operations.registry import RequestFile
 from covalt_git.toolsets.toolset import read_toolset
 from tests.operations_client import Operations

@@ -180,9 +180,9 @@ def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path) ->
     CONNECTIONS.close()
 
 
-def test_what_an_interpreter_looks_for_beside_itself_is_no_need(outside: Path) -> None:
+def test_settings_of_an_interpreter_are_no_need(outside: Path) -> None:
     operate = project(outside, "py")
-    paths = [outside / "bin/pyvenv.cfg", outside / "bin/python3._pth"]
+    paths = [outside / "bin" / name for name in ("pyvenv.cfg", "python3._pth", "python3.11._pth")]
 
     observed = observe(operate, [{"tool": "read", "args": {"path": str(path)}} for path in paths])
 
@@ -203,6 +203,43 @@ def test_a_misspelt_tool_is_not_called_and_ends_the_command_with_1(
     assert ended.value.code == 1
     assert "did you mean 'token'?" in printed
     assert "ran in an empty workspace" in printed
+    CONNECTIONS.close()
+
+
+STARTING = """
+import os, pathlib, sys, urllib.request
+def attempt(action):
+    try:
+        action()
+    except Exception as error:
+        print(error, file=sys.stderr)
+attempt(lambda: pathlib.Path("~/.config/search.json").expanduser().read_text())
+attempt(lambda: urllib.request.urlopen(URL, timeout=5))
+if not os.environ.get("BRAVE_API_KEY"):
+    sys.exit("Error: BRAVE_API_KEY environment variable is required")
+"""
+
+
+def test_what_a_server_needs_at_its_start_is_proposed(outside: Path, url: str) -> None:
+    operate = project(outside, "py")
+    (outside / "home/.config").mkdir()
+    (outside / "home/.config/search.json").write_text("{}", encoding="utf-8")
+    server = outside / "project/toolsets/demo/needing.py"
+    server.write_text(f"URL = {url!r}\n{STARTING}", encoding="utf-8")
+    operate("add_grant", toolset_id="demo", kind="server", name="needing")
+
+    observed = observe(operate)
+
+    needs = {need["kind"]: need for need in observed["needs"]}
+    assert len(observed["needs"]) == 3
+    assert "BRAVE_API_KEY environment variable is required" in observed["failure"]
+    assert needs["host"]["name"] == url.removesuffix("/")
+    assert observed["command"] == needs["host"]["command"]
+    # A grant gives neither: the variable is not among the toolset's secrets, and the home is a private folder.
+    assert needs["path"]["name"] == "~/.config/search.json"
+    assert str(outside / "home/.config") in needs["path"]["note"]
+    assert needs["variable"]["name"] == "BRAVE_API_KEY"
+    assert "add BRAVE_API_KEY to secrets of toolsets/demo/toolset.yaml" in needs["variable"]["note"]
     CONNECTIONS.close()
 
 

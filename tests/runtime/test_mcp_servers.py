@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import Granted
-from covalt_git.access.loaded_code import Places, Refusal, code_words, refusals
+from covalt_git.access.loaded_code import Places, code_words, refusals
 from covalt_git.connections.definition import Definition
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.secret_lookup import Lookup
-from covalt_git.models.server_definition import grant_facts, references_of
+from covalt_git.models.sources.server_definition import grant_facts, references_of
 from covalt_git.models.toolset_state import ProcessGrant, ProgramSandbox
 from covalt_git.runtime import mcp_servers
 from covalt_git.toolsets.toolset import read_toolset
@@ -90,7 +90,7 @@ def expected(field: str, place: str, *, sandboxed: bool) -> str:
         return ""  # of the copy
     place = "workspace" if place == "workspace" else "project"
     is_data = field in {"argument", "argument of a module", "MEMORY_FILE"}
-    if is_data and (sandboxed or (place, field) == ("workspace", "argument")):
+    if is_data and sandboxed:
         return ""
     return f"server_in_{place}"
 
@@ -190,25 +190,27 @@ def test_the_words_before_the_arguments_of_a_script_are_code(argv: str, last: in
     assert len(words) - 1 == last or len(words) - 1 not in code or words[-1] != "x"
 
 
-@pytest.mark.parametrize("command", TABLES["other_commands"])
-def test_only_commands_that_are_read_completely_name_the_workspace_outside_of_the_sandbox(
-    tmp_path: Path, command: str
-) -> None:
-    assert refused_without_sandbox(tmp_path, command)
-
-
-@pytest.mark.parametrize("command", TABLES["plain_commands"])
-def test_the_workspace_is_an_argument_of_a_script_or_a_package(
-    tmp_path: Path, command: str
-) -> None:
-    assert refused_without_sandbox(tmp_path, command) == []
-
-
-def refused_without_sandbox(folder: Path, command: str) -> list[Refusal]:
-    workspace = folder / "project/data/chats/c1/workspace"
-    places = Places(folder / "project", folder / "copy", workspace, folder / "empty")
+@pytest.mark.parametrize("command", TABLES["commands_that_load_code"])
+def test_code_of_the_workspace_is_refused_in_the_sandbox_too(tmp_path: Path, command: str) -> None:
+    workspace = tmp_path / "project/data/chats/c1/workspace"
+    places = Places(tmp_path / "project", tmp_path / "copy", workspace, tmp_path / "empty")
     argv = shlex.split(command.replace("W", str(workspace)))
-    return list(refusals(argv, {}, places, sandboxed=False))
+    assert [*refusals(argv, {}, places, sandboxed=True)]
+
+
+def test_without_a_sandbox_on_the_machine_the_workspace_is_data(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "data/workspace").mkdir(parents=True)
+    declared = {"command": PROGRAM, "args": ["/opt/server.py", "$workspace"]}
+    with pytest.raises(CovaltError, match="tools write there"):
+        defined(root, declared, sandboxed=False)
+
+    monkeypatch.setattr("covalt_git.runtime.sandbox_levels.level", lambda: "process")
+    assert defined(root, declared, sandboxed=False).argv[-1].endswith("data/workspace")
+    declared["args"] = ["$workspace/server.py"]
+    with pytest.raises(CovaltError, match="the program loads code from it"):
+        defined(root, declared, sandboxed=False)
 
 
 @pytest.mark.parametrize("entry", ["server.py", "server", "lib"])
@@ -248,6 +250,13 @@ def test_a_server_starts_in_its_toolset_only(root: Path) -> None:
             ),
         ),
         ({"command": PROGRAM, "args": ["server.py", "report.py"]}, ""),
+        ({"command": "uv", "args": ["--directory", "/srv/a", "run", "a.py"]}, ""),
+        ({"command": "uv", "args": ["run", "--directory", "$toolset", "server.py"]}, ""),
+        ({"command": "npm", "args": ["--prefix", "/srv/p", "run", "start.js"]}, ""),
+        (
+            {"command": "uv", "args": ["run", "--directory", "./far", "server.py"]},
+            "the toolset has no file './far/server.py', and paths are relative to the toolset: write $toolset/server.py",
+        ),
     ],
 )
 def test_a_server_whose_script_is_no_file_of_its_toolset_says_so_if_its_start_fails(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.models.package_command import package_command
-from covalt_git.models.tool_lock import LockedPackages
+from covalt_git.models.sources.package_command import package_command
+from covalt_git.models.sources.tool_lock import LockedPackages
 from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.environments import CannotInstallError
@@ -273,6 +273,16 @@ def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
     registry.server.server_close()
     with pytest.raises(CannotInstallError, match="the registry cannot be reached"):
         resolved(installer, command, "said")
+
+
+def test_a_package_for_another_python_is_named_as_such(
+    registry: Registry, installer: Installer
+) -> None:
+    registry.wheel("said", "1.0", {"said.py": ""}, program="said = said:main", python=">=99")
+
+    with pytest.raises(CannotInstallError, match=r"it is for another Python: .*>=99") as caught:
+        resolved(installer, "uvx", "said")
+    assert "--python" in (caught.value.hint or "")
 
 
 @pytest.mark.usefixtures("registry")

@@ -15,7 +15,7 @@ from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.table import TOOLSET
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.manifests.state_files import read_lock, read_state, write_lock, write_state
-from covalt_git.models.tool_lock import ToolLock, locked_tool
+from covalt_git.models.sources.tool_lock import ToolLock, locked_tool
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples

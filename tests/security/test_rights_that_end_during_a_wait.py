@@ -97,7 +97,7 @@ def test_a_call_that_waits_while_trust_is_withdrawn_runs_nothing(
     digest = read_toolset(world.root, "demo").digest
     world.write(
         "state/demo.yaml",
-        "grants:\n  g1:\n    kind: network\n    hosts: [a.example]\n"
+        "grants:\n  network:\n    kind: network\n    hosts: [a.example]\n"
         f"    digest: {digest}\n    granted_at: 2026-01-01T00:00:00Z\n    granted_by: local\n",
     )
     consents = Consents.of(world.root)

@@ -88,6 +88,38 @@ def test_a_renewal_shows_hosts_and_secrets_that_a_pull_added(root: Path, cli_in:
     assert all(line in question for line in trusted(root).splitlines())
 
 
+@pytest.mark.parametrize(
+    ("pulled", "decided"),
+    [
+        ({"kind": "network", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
+        ({"kind": "secret", "name": "API_KEY", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
+        ({"kind": "server", "name": "disk", "hosts": ("evil.example",)}, {}),
+        ({"kind": "server", "name": "disk", "secrets": ("API_KEY",)}, {"folders": ("/usr",)}),
+        ({"kind": "server", "name": "disk", "folders": ("/usr",)}, {"hosts": ("api.good.example",)}),
+    ],
+)  # fmt: skip
+def test_a_grant_trusts_nothing_of_a_valid_grant_that_a_pull_brought(
+    root: Path, pulled: dict[str, Any], decided: dict[str, Any]
+) -> None:
+    owner(root)("add_grant", toolset_id="ev", **pulled)
+    owner(root)("distrust_project")
+    state = (root / STATE).read_text()
+    decision = {"toolset_id": "ev", "kind": pulled["kind"], "name": pulled.get("name"), **decided}
+
+    if pulled["kind"] == "server":
+        refused = owner(root).error("add_grant", **decision)
+        assert refused.code == "grant_not_trusted"
+        assert "evil.example" in str(refused) or "API_KEY" in str(refused) or "/usr" in str(refused)
+        assert (root / STATE).read_text() == state
+        # With all of it named, or after it is revoked, the user decides about everything.
+        owner(root)("revoke_grant", toolset_id="ev", key="process-disk")
+    owner(root)("add_grant", **decision)
+
+    assert trusted(root)
+    for word in (*pulled.get("hosts", ()), *pulled.get("secrets", ()), *pulled.get("folders", ())):
+        assert word not in trusted(root)
+
+
 def test_a_renewal_shows_a_command_that_a_pull_wrote_in_both_files(root: Path, cli_in: Cli) -> None:
     owner(root)("add_grant", toolset_id="ev", kind="process", name="disk")
     pull(root, "/bin/cat, args: [a]", "/bin/evil, args: [b]")
@@ -209,6 +241,58 @@ def test_an_import_with_trust_shows_what_it_trusts(root: Path, cli_in: Cli, sour
     assert "may run /bin/cat a with BASH_ENV='/tmp/evil.sh' in the sandbox\n" in question
     assert "at https://mcp.good.example/mcp with X-Team='one'\n" in question
     assert all(line in question for line in trusted(root).splitlines())
+
+
+def test_an_import_with_trust_trusts_no_more_than_it_showed(root: Path, source: Path) -> None:
+    rules = "approvals: [{pattern: incoming.*, require: true}]\n"
+    config = (root / "covalt.yaml").read_text()
+    (root / "covalt.yaml").write_text(config + rules)
+    owner(root)("trust_project")
+    reviewed = owner(root)("import_toolset_from", source=str(source), dry_run=True)
+    digests = [permission["digest"] for permission in reviewed["permissions"]]
+
+    (root / "covalt.yaml").write_text(config)  # a pull, during the question
+    request = {"source": str(source), "trust": reviewed["digest"], "permissions": digests}
+    assert owner(root).error("import_toolset_from", **request).code == "moved"
+    assert "incoming" not in trusted(root)
+
+
+def test_a_grant_has_the_key_of_what_it_is_for(root: Path, cli_in: Cli) -> None:
+    """Otherwise a decision about one secret or server would extend the grant of another."""
+    owner(root)("add_grant", toolset_id="ev", kind="network", hosts=("evil.example",))
+    text = (root / STATE).read_text()
+    for key in ("secret-API_KEY", "network-b", "process-disk"):
+        (root / STATE).write_text(text.replace("  network:\n", f"  {key}:\n"))
+
+        code, printed = cli_in(root, "validate")
+        assert code == 1
+        assert f"'{key}' is not the key of this grant" in printed
+        assert "write 'network'" in printed
+        owner(root).error(
+            "add_grant", toolset_id="ev", kind="secret", name="API_KEY", hosts=("a.example",)
+        )
+        assert "a.example" not in trusted(root)
+
+
+def test_a_preview_shows_exactly_what_the_grant_trusts(root: Path, cli_in: Cli) -> None:
+    decision = {"toolset_id": "ev", "kind": "server", "name": "disk", "hosts": ("a.example",)}
+    preview = owner(root)("preview_grant", **decision)
+    assert trusted(root) == ""
+    assert not (root / STATE).exists()
+    code, printed = cli_in(
+        root, "grant", "add", "ev", "server", "disk", "--host", "a.example", "--dry-run"
+    )
+    assert code == 0
+    assert all(line in printed for line in lines(preview["permissions"]).splitlines())
+
+    pull(root, "args: [a]", "args: [b]")
+    reviewed = {key: preview[key] for key in ("digest",)}
+    digests = tuple(permission["digest"] for permission in preview["permissions"])
+    for review in (reviewed, {"permissions": digests}):
+        assert owner(root).error("add_grant", **decision, **review).code == "moved"
+    pull(root, "args: [b]", "args: [a]")
+    owner(root)("add_grant", **decision, **reviewed, permissions=digests)
+    assert trusted(root) == lines(preview["permissions"])
 
 
 def test_an_import_with_trust_checks_the_files_that_it_imports(

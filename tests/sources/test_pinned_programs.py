@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -16,12 +16,15 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import UnknownNameError
 from covalt_git.grants.grants import add_grant, add_grants
 from covalt_git.grants.plans import WantedGrant
-from covalt_git.models.tool_lock import PROGRAM
+from covalt_git.manifests.state_files import locked_packages
+from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.server_packages import cache
+from covalt_git.runtime.server_packages.steps import Installer
 from covalt_git.sources.refresh import find_source
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from tests.calls.conftest import World, make_world
 from tests.operations_client import Operations
 from tests.package_registry import Registry, used_registry
@@ -137,13 +140,12 @@ def test_accepting_at_once_lists_the_tools_after_the_program(
     assert said(world) == "one"
 
 
-@pytest.mark.parametrize("grant", ["server", "unsandboxed"])
 def test_the_workspace_as_the_first_argument_of_a_package_is_no_script(
-    world: World, registry: Registry, grant: Literal["server", "unsandboxed"]
+    world: World, registry: Registry
 ) -> None:
     registry.node_server("1.0.0")
     declare(world, "npx", "[-y, said, $workspace]")
-    add_grants(world.root, "gear", lambda _: [WantedGrant(grant, "said")], by="me")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
 
     outcome = refreshed(world, accept=True, reason="a test")
 
@@ -235,3 +237,39 @@ def test_an_edited_lock_does_not_start_other_packages(world: World, registry: Re
 
     with pytest.raises(NotPinnedError):
         pinned_program(toolset, toolset.manifest.mcp_servers[0])
+
+
+def test_installations_that_no_lock_has_are_removed_unless_they_run(
+    world: World, registry: Registry
+) -> None:
+    operate = Operations(world.root)
+
+    def removed(*, now: bool = True) -> int:
+        result = operate("collect_all_garbage", now=now)
+        assert (result["removed_size"] > 0) == bool(result["removed_installations"])
+        return int(result["removed_installations"])
+
+    def installations() -> int:
+        return sum(path.is_dir() for path in cache.cache_folder().iterdir())
+
+    registry.node_server("1.0.0", says="one")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+    for _ in range(2):
+        refreshed(world)
+        accept(world)
+    assert said(world) == "one"
+    (old,) = locked_packages(world.root)
+    registry.node_server("1.1.0", says="two")
+    refreshed(world)
+    # The accepted packages and the new ones are both of the lock.
+    assert (removed(), installations()) == (0, 2)
+    CONNECTIONS.close()
+    accept(world)
+
+    installer = Installer("gear/said", ToolsetCopy.of(read_toolset(world.root, "gear")))
+    with cache.held(old, installer):
+        assert (removed(), installations()) == (0, 2)
+    assert (removed(now=False), installations()) == (0, 2)  # it was used in the last 30 days
+    assert (removed(), installations()) == (1, 1)
+    assert said(world) == "two"

@@ -14,7 +14,7 @@ from covalt_git.cli import main
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
-from covalt_git.models.tool_lock import LockedTool, locked_tool
+from covalt_git.models.sources.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
     NoLockError,
@@ -113,6 +113,25 @@ def test_a_tool_that_runs_only_as_a_task_is_listed_with_the_reason_and_not_accep
     assert "only as a task of MCP" in capsys.readouterr().err
     assert "disk.research" not in Gateway(root).tools()
     assert "disk.either" in Gateway(root).tools()
+
+
+def test_a_tool_that_breaks_the_protocol_is_unusable_and_the_others_go_on(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_type = {"name": "issue", "inputSchema": {"properties": {"title": {}}}}
+    offer(root, READ, {"name": "wipe"}, without_type, LIST)
+
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "source", "refresh", "gear", "--accept", "--no-terminal", "test"])
+    output, errors = capsys.readouterr()
+
+    assert enabled(root) == {"disk:list": True, f"disk:{READ_FILE}": True, "disk:issue": False}
+    assert "the tool 'wipe' is not listed, because its inputSchema is invalid" in errors
+    assert "! disk:issue cannot be called: its input schema has no type: object" in output
+    assert {"disk.issue", "disk.list"} & {*Gateway(root).tools()} == {"disk.list"}
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "tool", "show", "disk:issue"])
+    assert "its input schema is invalid" in capsys.readouterr().out
 
 
 def lock_text(root: Path) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from mcp import Client
 
 import covalt_git
@@ -132,6 +133,22 @@ def test_a_document_is_copied_and_declared_and_the_rest_of_the_manifest_stays(
         "pets.update",
     ]
     assert {tool["state"] for tool in detail["tools"]} == {"accepted"}
+
+
+def test_a_credential_in_a_document_is_a_warning_of_its_lock(
+    root: Path, cli: Cli, file: Path
+) -> None:
+    text = json.loads(file.read_text(encoding="utf-8"))
+    text["info"]["x-login"] = {"password": {"shown": False, "value": "Zk3qv9XwT7uLr2Yb8Nc1"}}
+    file.write_text(json.dumps(text), encoding="utf-8")
+
+    add(cli, file)
+
+    faults = yaml.safe_load((root / "toolsets/locks/shelter.yaml").read_text())["faults"]
+    assert [(fault["code"], fault["path"]) for fault in faults] == [("CG212", "specs/shelter.json")]
+    assert "Zk3qv9XwT7uLr2Yb8Nc1" not in json.dumps(faults)
+    code, text = cli("validate")
+    assert (code, text.count("CG212")) == (0, 1)
 
 
 def test_files_beside_the_document_are_copied_and_files_elsewhere_are_not(
@@ -408,6 +425,9 @@ def test_fields_are_what_callers_get_and_the_record_has_the_whole_answer(
     assert call(cli, "pets.get", petId=pet["id"]) == {"id": pet["id"], "owner": {"city": "Oslo"}}
 
     async def say(client: Client) -> Any:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        answer = (tools["shelter.pets.get"].output_schema or {})["anyOf"][0]
+        assert answer["properties"].keys() == {"id", "owner"}
         result = await client.call_tool("shelter.pets.get", {"petId": pet["id"]})
         texts: list[str] = [getattr(part, "text", "") for part in result.content]
         (link,) = [text for text in texts if "read_result" in text]
@@ -589,3 +609,22 @@ def test_the_fields_of_a_graphql_schema_are_tools(
     assert changed != lock.read_text(encoding="utf-8")
     lock.write_text(changed, encoding="utf-8")
     assert "CG403" in cli("validate")[1]
+
+
+def test_an_operation_that_is_accepted_later_gets_nothing_by_a_grant_of_another_host(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("source", "add", "shop", str(file))
+    reason = ("--no-terminal", "test")
+    code, text = cli("source", "accept", "shop/shelter", "pets.list", *reason)
+    assert code == 0, text
+    granted(cli, monkeypatch)
+    code, text = cli("source", "accept", "shop/shelter", "pets.create", *reason)
+    assert code == 0, text
+
+    _, text = cli("grant", "list", "shop")
+    assert "a tool of a document was accepted later" in text
+    for words in (("network", "other.example"), ("secret", "SHELTER_APIKEY", "other.example")):
+        code, text = cli("grant", "add", "shop", *words, "--no-terminal", "test")
+        assert code == 0, text
+        assert "127.0.0.1" not in text

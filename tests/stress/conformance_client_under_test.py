@@ -25,7 +25,7 @@ from covalt_git.connections.pool import Connections
 from covalt_git.connections.token_store import ClientChoice
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 
 METADATA = "https://conformance-test.local/client-metadata.json"
 """The client id metadata document that the suite's authorization server knows."""

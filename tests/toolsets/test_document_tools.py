@@ -1,16 +1,19 @@
 """Effective tools of documents: HTTP tools of a lock, off until their definition is accepted."""
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from covalt_git import yaml_text
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.shared_definitions import Definitions
-from covalt_git.manifests.state_files import write_lock, write_state
-from covalt_git.models.source_digest import source_digest
+from covalt_git.manifests.state_files import read_lock, write_lock, write_state
+from covalt_git.models.sources.source_digest import source_digest
+from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
 from covalt_git.models.tool import Tool
-from covalt_git.models.tool_lock import LockedTool, ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset
@@ -196,3 +199,35 @@ def test_faults_of_the_document_are_warnings_at_their_places(tmp_path: Path) -> 
     (problem,) = toolset(tmp_path).problems
     assert (problem.path, problem.line, problem.col) == ("toolsets/demo/specs/pets.json", 3, 7)
     assert problem.severity == "warning"
+
+
+def test_an_unchanged_document_is_read_for_its_digest_and_parsed_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, locked())
+    document = tmp_path / "toolsets/demo/specs/pets.json"
+    # A value for which the search for credentials parses other JSON files.
+    document.write_text(json.dumps({"example": ["Zk3qv9XwT7uLr2Yb8Nc1", "text"]}), encoding="utf-8")
+    manifest = toolset(tmp_path).manifest
+    assert manifest is not None
+    documents = {"specs/pets.json": f"sha256:{hashlib.sha256(document.read_bytes()).hexdigest()}"}
+    digest = source_digest(manifest.sources[0], manifest, "pets", documents)
+    lock = read_lock(tmp_path / "toolsets/locks/pets.yaml", "pets.yaml").valid
+    write_lock(
+        tmp_path / "toolsets/locks/pets.yaml",
+        lock.model_copy(update={"documents": documents, "digest": digest}),
+    )
+    parsed: list[str] = []
+    load = yaml_text.load
+
+    def counted(text: str, path: str, **more: Any) -> Any:
+        parsed.append(path)
+        return load(text, path, **more)
+
+    monkeypatch.setattr(yaml_text, "load", counted)
+
+    assert codes(tmp_path) == []
+    assert [path for path in parsed if "specs/" in path] == []
+    document.write_text(document.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    assert codes(tmp_path) == ["CG407"]
+    assert [path for path in parsed if "specs/" in path] == ["toolsets/demo/specs/pets.json"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from covalt_git.access import Action, Principal, confirmation, decide
 from covalt_git.manifests.state_files import write_lock, write_state
 from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.sources.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.tool import Tool
-from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.effective_tools import SourceLock, effective_locked_tools

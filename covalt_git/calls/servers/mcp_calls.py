@@ -23,8 +23,8 @@ from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.project_config import DEFAULT_ANSWER_S, effective_limits
-from covalt_git.models.server_definition import references_of
-from covalt_git.models.tool_lock import locked_offer, locked_tool
+from covalt_git.models.sources.server_definition import references_of
+from covalt_git.models.sources.tool_lock import locked_offer, locked_tool
 from covalt_git.models.tool_properties import Limits
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.permissions import check_servers_trusted
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.models.tool_lock import LockedOffer, LockedTool
+    from covalt_git.models.sources.tool_lock import LockedOffer, LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ProgramSandbox
     from covalt_git.toolsets.toolset import Toolset

@@ -14,7 +14,7 @@ from covalt_git.calls.servers.mcp_calls import definition, grant_check
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.manifests.project_config import read_config
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S, effective_limits
-from covalt_git.models.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import locked_tool
 from covalt_git.models.tool_properties import Limits
 from covalt_git.models.toolset_state import ProgramSandbox
 from covalt_git.text.display import shorten

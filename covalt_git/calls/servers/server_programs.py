@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.tool_grants import check_server_grant
 from covalt_git.errors import CovaltError
-from covalt_git.models.package_command import is_interpreter, package_command
-from covalt_git.models.tool_lock import NO_DIGEST, LockedFile, LockedPackages
+from covalt_git.models.sources.package_command import is_interpreter, package_command
+from covalt_git.models.sources.tool_lock import NO_DIGEST, LockedFile, LockedPackages
 from covalt_git.system import programs
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from covalt_git.models.package_command import PackageCommand
+    from covalt_git.models.sources.package_command import PackageCommand
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.runtime.mcp_servers import PinnedProgram
     from covalt_git.runtime.server_packages.steps import Installer
@@ -104,15 +106,18 @@ def pinned_program(
             installed.argv,
             command.arguments,
             (installed.folder,),
-            lambda: cache.check(program, installer),
+            lambda: cache.held(program, installer),
         )
     assert path is not None
     if not isinstance(program, LockedFile):
         raise _not_pinned(toolset, server, f"program {path}")
     _check_file(toolset, server, program, path)
-    return PinnedProgram(
-        (path,), server.args, (), lambda: _check_file(toolset, server, program, path)
-    )
+
+    def check() -> AbstractContextManager[None]:
+        _check_file(toolset, server, program, path)
+        return nullcontext()
+
+    return PinnedProgram((path,), server.args, (), check)
 
 
 def _is_of(program: LockedPackages, command: PackageCommand) -> bool:

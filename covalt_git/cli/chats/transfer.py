@@ -145,12 +145,13 @@ def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All chats.")
 @click.option(
-    "--now", is_flag=True, help="Also delete objects of the last hour and deleted branches."
+    "--now", is_flag=True, help="Also what is younger: objects of the last hour, deleted branches."
 )
 def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
     """Delete unreachable objects, and repack the store.
 
-    Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.
+    Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.  --all also removes
+    installed packages of MCP servers that no lock of the project has, and that did not run for 30 days.
 
     Example: covalt-git chat gc c1
     """
@@ -164,6 +165,9 @@ def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
     print_json(every, exit_code=int(bool(every.failed)))
     for result in every.collected:
         _print_collected(result)
+    if every.removed_installations:
+        count = output.plural(every.removed_installations, "unused installation")
+        output.say(f"removed {count} of MCP servers: {output.size(every.removed_size)} freed")
     for failed in every.failed:
         hint = f"\n  hint: {failed.hint}" if failed.hint else ""
         output.say(f"{failed.message}{hint}", err=True)

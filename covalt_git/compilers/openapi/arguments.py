@@ -62,6 +62,13 @@ class OperationArguments:
         return schema
 
 
+def with_an_item(schema: JsonObject) -> JsonObject:
+    """Return the schema of a required argument outside of JSON: a list without items is no value there."""
+    if schema.get("type") != "array":
+        return schema
+    return schema | {"minItems": max(schema.get("minItems", 1), 1)}
+
+
 def _with_usable_default(schema: JsonObject) -> JsonObject:
     """Return a schema without a default that is not one of its values: it would be sent, and be refused."""
     if "default" not in schema or _allows(schema, schema["default"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from covalt_git.compilers.openapi.arguments import with_an_item
 from covalt_git.compilers.openapi.parameters import style_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ def add_swagger_body(
         elif field.node.text("type") == "array" and field.node.text("collectionFormat") != "multi":
             formats = {"ssv": "space", "tsv": "tab", "pipes": "pipe"}
             entry["style"] = formats.get(field.node.text("collectionFormat"), "comma")
-        arguments.add(name, schema, entry, is_required=field.node.flag("required"))
+        is_required = field.node.flag("required")
+        schema = with_an_item(schema) if is_required else schema
+        arguments.add(name, schema, entry, is_required=is_required)
     kind = "form" if media == FORM else "multipart"
     return Body({"body": kind})
 
@@ -145,10 +148,11 @@ def _of_media(body: _Media, method: str, arguments: OperationArguments, schemas:
     is_text = _TEXT_TYPE.fullmatch(plain) is not None or is_base64
     name = arguments.free_name("body", "content")
     if is_text:
+        schema: JsonObject = {"type": "string"}
+        if not _XML_TYPE.fullmatch(plain) and schemas.kind(body.schema) == "string":
+            schema = schemas.convert(body.schema, "request")
         described = body.description or f"The body of the request, as {plain}."
-        arguments.add(
-            name, {"type": "string", "description": described}, None, is_required=body.is_required
-        )
+        arguments.add(name, {"description": described} | schema, None, is_required=body.is_required)
         request: JsonObject = {"body": {"text": f"$args.{name}"}}
     else:
         described = " ".join(filter(None, (body.description, _FILE)))
@@ -240,6 +244,8 @@ def _add_properties(
             # The whole body can be missing: a default would be sent without the keys that it requires.
             whole.pop("default", None)
             arguments.dependent[name] = [other for other in parts.required if other != wire]
+        if wire in parts.required and places is not None and style.get("style") != "json":
+            whole = with_an_item(whole)
         # The host could take this argument for another one, unless its place is stated.
         is_plain = folded.count(wire.casefold()) == 1 and not re.search(r"[.\[]", wire)
         has_place = needs_place or bool(style) or name != wire or not is_plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from covalt_git.compilers.openapi.arguments import with_an_item
 from covalt_git.compilers.openapi.servers import literal
 
 if TYPE_CHECKING:
@@ -179,9 +180,8 @@ def _add(parameter: ApiParameter, arguments: OperationArguments, schemas: Schema
     schema = schemas.convert(described, "request") if described.value is not None else {}
     whole = with_texts_of(node, schema)
     is_required = place == "path" or node.flag("required")
-    if is_required and whole.get("type") == "array" and entry.get("style") != "json":
-        # A list without items is no value outside of JSON, and the parameter would be missing.
-        whole["minItems"] = max(whole.get("minItems", 1), 1)
+    if is_required and entry.get("style") != "json":
+        whole = with_an_item(whole)
     arguments.add(argument, whole, entry, is_required=is_required)
 
 

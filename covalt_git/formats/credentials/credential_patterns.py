@@ -146,3 +146,11 @@ LOGIN = re.compile(
 PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
 )
+
+USERS_PLACEHOLDER = re.compile(
+    r"<[A-Za-z][^<>\n]{0,60}>|(?<![$\w{])\{{1,2} ?[A-Za-z_][\w .-]{0,60}\}{1,2}"
+)
+"""What people write in a client's file in place of a value; the client gives it to the server as it is.
+
+In the middle of a word, braces can be a variable of the server.
+"""

@@ -2,7 +2,8 @@
 
 A credential is a token of a known format anywhere, a random value whose name says that it is one, or in a
 connection (headers, variables, arguments, URLs) any value with such a name.  ``credentials/named_values.py``
-decides what the name of a value is.  Placeholders such as ``<YOUR_API_KEY>`` stay.
+decides what the name of a value is.  Placeholders such as ``<YOUR_API_KEY>`` stay, except in
+files of MCP clients, which do not replace them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from covalt_git.credentials.named_values import NamedText
     from covalt_git.json_values.pointer import Loc
@@ -45,6 +46,9 @@ _DISTINCT = 8
 
 _WITH_DEFAULT = re.compile(r"\$\{(?:env:|secret:)?(?P<name>[A-Za-z_]\w*):?-[^{}$]*\}")
 """A reference whose value is its default."""
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""A value that can also be the name of a variable."""
 
 _AUTHORIZATIONS = frozenset({"authorization", "proxy-authorization"})
 """Names of headers that say nothing about the token in them."""
@@ -116,8 +120,14 @@ def _is_document(text: str) -> bool:
         return False
 
 
-def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
-    """Return a document with references in place of its credentials, and what was replaced."""
+def replace_credentials(value: Any, *, with_placeholders: bool = False) -> tuple[Any, list[Note]]:
+    """Return a document with references in place of its credentials, and what was replaced.
+
+    With ``with_placeholders``, ``<YOUR_KEY>`` and ``{{API_KEY}}`` are values that a user has to replace, as ``YOUR_KEY`` is.
+    """
+    if with_placeholders:
+        value, notes = replace_credentials(_with_texts(value, _marked))
+        return _with_texts(value, _unmarked), notes
     replacer = _Replacer(_tokens(value))
     # The keys first: places in the report and names of secrets are made of them.
     value = replacer.without_tokens_in_keys(value, _Place())
@@ -125,6 +135,22 @@ def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     replacer.visit(value, _Place())
     replacer.repeat(value)
     return with_values(value, replacer.texts), replacer.found
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    others = {loc: change(text) for loc, text in texts(value) if change(text) != text}
+    return with_values(value, others)
+
+
+def _marked(text: str) -> str:
+    """Return a text in which no placeholder has the signs of one, so that it is a value as any other."""
+    return credential_patterns.USERS_PLACEHOLDER.sub(
+        lambda placeholder: placeholder[0].translate(_MARKS), text
+    )
+
+
+def _unmarked(text: str) -> str:
+    return text.translate({ord(mark): chr(sign) for sign, mark in _MARKS.items()})
 
 
 def _tokens(value: Any) -> list[str]:
@@ -142,6 +168,10 @@ def _tokens(value: Any) -> list[str]:
     in_document += [credential for _, credential in announced_credentials(value)]
     values = {credential.value for credential in in_document}
     return sorted(values, key=lambda value: (-len(value), value))
+
+
+_MARKS = {ord(sign): chr(0xF8D0 + at) for at, sign in enumerate("<>{} ")}
+"""Signs of placeholders, and characters for private use, which no document has."""
 
 
 class _Place(NamedTuple):
@@ -215,9 +245,10 @@ class _Replacer:
         for loc, original in texts(value) if literals else ():
             text = self.texts.get(loc, original)
             for literal in sorted(literals, key=len, reverse=True):
-                if literal in text:
-                    name = literals[literal]
-                    text = text.replace(literal, f"${{{name}}}")
+                name = literals[literal]
+                without = _without_copies(text, literal, f"${{{name}}}")
+                if without != text:
+                    text = without
                     self.found.append(Note(loc, _message(name), name))
             if text != original:
                 self.texts[loc] = text
@@ -484,6 +515,26 @@ def _is_distinct(literal: str) -> bool:
     return len(literal) >= _DISTINCT and not literal.isalpha()
 
 
+def _without_copies(text: str, literal: str, reference: str) -> str:
+    """Return a text with a reference in place of each copy of a value, except in the names of the text's own references.
+
+    People write the name of a variable as the value of a key, and refer to it elsewhere.
+    """
+    if not _VARIABLE.fullmatch(literal):
+        return text.replace(literal, reference)
+    copies = re.compile(
+        rf"(?P<begins>(?:\$\{{\{{?|\{{)\s*(?:\w+[:.])?|(?<!\w)\$)?{literal}(?P<ends>\b)?"
+    )
+    return copies.sub(
+        lambda copy: (
+            copy[0]
+            if copy["begins"] and copy["ends"] is not None
+            else (copy["begins"] or "") + reference
+        ),
+        text,
+    )
+
+
 def _has_login(text: str) -> bool:
     """Return whether a text has a URL with a literal password, or with a token as its user."""
     return _has_login_word(text) or any(
@@ -536,5 +587,8 @@ def _secret_name(name: str, place: _Place) -> str:
     declares_variables = "environmentvariables" in {key.lower().replace("_", "") for key in keys}
     if declares_variables and name == "password" and re.fullmatch(r"[A-Za-z_]\w*", owner):
         return owner
+    # The reader of MCPB makes the name of a sensitive setting's secret in this way.
+    if name == "password" and owner and "user_config" in place.loc:
+        return variable_name(owner)
     word = "token" if name.lower() in _AUTHORIZATIONS else name
     return variable_name(owner, word)

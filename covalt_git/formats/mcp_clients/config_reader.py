@@ -6,24 +6,26 @@ a working directory or a file of the client's project, becomes a note of the imp
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.access.loaded_code import code_words, loaded_by
+from covalt_git.access.loaded_code import code_words, loaded_by, runs_named_program, start_folder
 from covalt_git.credentials.named_values import is_secret
-from covalt_git.formats.mcp_clients import host_variables
-from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HOSTS, HTTP, PROMPT
+from covalt_git.formats.mcp_clients import host_variables, tool_rules
+from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HTTP, KEYS_OF_DISABLED, PROMPT
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
 from covalt_git.names import local_names, suggest_id
 from covalt_git.templating.references import texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.formats.documents import Document
     from covalt_git.formats.mcp_clients.hosts import Host
+    from covalt_git.formats.mcp_clients.tool_rules import ToolRule
     from covalt_git.formats.model import Imported, Node
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
@@ -36,17 +38,18 @@ _TRANSPORTS: Final = {
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
 
 _ENABLED: Final = "enabled_tools"
-_KEYS_OF_DISABLED: Final = frozenset(
-    key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
-)
-"""The keys of the disabled tools in any host, because people copy entries."""
-
 _LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
 _WITHOUT_EFFECT: Final = {
-    **dict.fromkeys(("auth", "oauth", "authProviderType", "scopes"), _LOGIN),
+    **dict.fromkeys(
+        ("auth", "oauth", "authProviderType", "scopes", "oauth_resource", "apiKey"), _LOGIN
+    ),
+    **dict.fromkeys(
+        ("sandbox", "sandboxEnabled"),
+        "the limits that the client sets for the server's program have no effect in a toolset",
+    ),
     "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
 }
-"""The keys of a server's login in all hosts, because people copy entries, and what to do instead."""
+"""The keys of a server's login and limits in all hosts, because people copy entries, and what to do instead."""
 
 _NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
 _FOLDER_OF_PROJECT: Final = "the path begins in the folder of the client's project: a server starts only in a folder of its toolset"
@@ -56,6 +59,11 @@ _SCRIPT: Final = re.compile(
     r"[^\s/\\$@:=<>~-][^\s\\$@:=<>]*\.(?:py|pyz|[cm]?[jt]s|[jt]sx|sh|bash|rb|pl|php|lua|jar|phar|exe)"
 )
 """Words that are files of the client's project: any that begin with a dot, and scripts."""
+
+_SETTING_OF_PATH: Final = re.compile(r"[\w.-]+=\.")
+_SEPARATOR: Final = re.compile(r";|(?<!\b[A-Za-z]):(?!//)")
+"""Between the paths of a variable, but not after the drive of a path of Windows."""
+
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -69,7 +77,14 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     )
     # Other clients read files of VS Code too, and people copy its entries to them.
     around: Part = host.around(source)
-    inputs = _read_inputs(toolset, around) if isinstance(around.peek("inputs"), list) else {}
+    has_inputs = isinstance(around.peek("inputs"), list)
+    inputs = _read_inputs(toolset, around, imported) if has_inputs else {}
+    # Of one server of a file, only what concerns it is read of the rest.
+    settings = document.value if document.file_value is None else document.file_value
+    server_names = [name for name, _ in servers]
+    imported.without_effect += _not_started(host, Part(settings), server_names)
+    rules, notes_of_rules = tool_rules.read(host, settings, server_names)
+    imported.without_effect += notes_of_rules
     credentials = {note.secret for note in imported.notes}
     names: dict[str, str] = {}
     for name, server in servers:
@@ -84,6 +99,7 @@ def read(host: Host, document: Document, imported: Imported) -> None:
             _read_settings(host, output, server, imported)
             _read_disabled_tools(host, toolset, server_id, server)
             _read_approvals(host, toolset, output, server)
+            _read_rules(toolset, output, [rule for rule in rules if rule.server == name])
             imported.notes += _notes(host, server)
             if "command" in output.value:
                 _read_folder(host, output, server, imported, inputs)
@@ -94,7 +110,23 @@ def read(host: Host, document: Document, imported: Imported) -> None:
         toolset.value["extensions"] = {host.name: {"names": odd}}
 
 
-def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
+def _not_started(host: Host, source: Part, names: Sequence[str]) -> Iterator[Note]:
+    """Yield a note for each list beside the servers by which the host does not start some of them."""
+    key, allowed, excluded = host.choices or ("", "", "")
+    choices = source.get(key)
+    if choices is None or not isinstance(choices.value, dict):
+        return
+    for choice in (allowed, excluded):
+        listed = choices.peek(choice)
+        if not isinstance(listed, list) or not listed:
+            continue
+        others = [name for name in names if (name in listed) == (choice == excluded)]
+        if others:
+            message = f"{host.title} does not start {', '.join(map(repr, others))}: disable what you do not want in the toolset"
+            yield Note(choices[choice].loc, message)
+
+
+def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
     """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
     others: dict[str, str] = {}
     for part in source.parts("inputs"):
@@ -112,6 +144,13 @@ def _read_inputs(toolset: Node, source: Part) -> dict[str, str]:
             others[name] = f"${{env:{variable}:-{default}}}"
         else:
             others[name] = f"${{env:{variable}}}"
+            options = part.peek("options")
+            options = options if isinstance(options, list) else []
+            labels = [item.get("value") if isinstance(item, dict) else item for item in options]
+            listed = " to " + " or ".join(map(repr, labels)) if labels else ""
+            message = f"the client asks for this value: set the variable {variable} of the environment{shorten(listed, 200)}"
+            if any(f"${{input:{name}}}" in text for _, text in texts(source.value)):
+                imported.without_effect.append(Note(part.loc, message))
     return others
 
 
@@ -130,7 +169,9 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
             other = host_variables.FOLDERS_OF_EDITOR.get(variable["name"])
             # A working directory in the editor's folder is lost.
             is_cwd = loc == ("cwd",) and other == "${workspace}"
-            if is_cwd or loc[0] == "envFile" or other not in {"${workspace}", None}:
+            # Settings of the client are carried as they are.
+            is_carried = loc[0] == "envFile" or loc[0] in _WITHOUT_EFFECT
+            if is_cwd or is_carried or other not in {"${workspace}", None}:
                 continue
             elif other is None:
                 message = f"{variable[0]} has a value in {host.title} only, and stays as text"
@@ -247,7 +288,10 @@ def _read_folder(
 
 
 def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
-    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have."""
+    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have.
+
+    So does each such file in a flag or a variable.
+    """
     command = server.peek(host.command)
     words = list(command) if isinstance(command, list) else [command]
     places: list[Loc] = [(host.command, at) for at in range(len(words))]
@@ -257,14 +301,36 @@ def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
         words += arguments
         places += [("args", at) for at in range(len(arguments))]
     code = code_words(words)
+    position, folder = start_folder(words) or (0, "")
+    # The script of a runner with an option for its folder is there, and a package names its own.
+    is_in_project = not folder and not runs_named_program(words)
     for at, (word, place) in enumerate(zip(words, places, strict=True)):
-        if _FILE_OF_PROJECT.fullmatch(word) or (at in code and _SCRIPT.fullmatch(word)):
-            name = word.rpartition("/")[2] or word
-            message = (
-                f"{word!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
-                f" and write ${{toolset}}/{name}"
-            )
-            yield Note((*server.loc, *place), message)
+        path = word.partition("=")[2] if _SETTING_OF_PATH.match(word) else word
+        is_script = at in code and _SCRIPT.fullmatch(word) is not None and is_in_project
+        is_folder = at == position > 0 and _is_relative(folder)
+        if _FILE_OF_PROJECT.fullmatch(path) or is_script or is_folder:
+            yield _note_on_file((*server.loc, *place), folder if is_folder else path)
+    for name, value in server.entries(host.env):
+        is_list = name.upper().endswith("PATH") and loaded_by(name)
+        paths = _SEPARATOR.split(value.value) if is_list else []
+        relative = [path for path in paths if _is_relative(path)]
+        if _FILE_OF_PROJECT.fullmatch(value.value):
+            relative = [value.value]
+        for path in relative[:1]:
+            yield _note_on_file(value.loc, path)
+
+
+def _is_relative(path: str) -> bool:
+    return bool(path) and not path.startswith(("/", "~", "$", "%", "{")) and ":" not in path
+
+
+def _note_on_file(loc: Loc, path: str) -> Note:
+    name = path.rstrip("/").rpartition("/")[2] or path
+    message = (
+        f"{path!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
+        f" and write ${{toolset}}/{name}"
+    )
+    return Note(loc, message)
 
 
 def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -> None:
@@ -278,6 +344,7 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
     ]
+    imported.without_effect += _limits_of_time(host, server)
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -295,6 +362,25 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         output.trace((name,), server[key].loc)
 
 
+def _limits_of_time(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for each limit of time: a toolset has none for the tools of a server, and the project's is for all calls."""
+    units = {"timeout": ("call_timeout", 0), **host.settings}
+    limits = [(server[key], *units[key]) for key in units if key in server]
+    around = server.get(host.around_headers) if host.around_headers else None
+    if around is not None and "timeout" in around:
+        limits.append((around["timeout"], "call_timeout", 0))
+    for part, name, unit in limits:
+        if not isinstance(part.value, int | float) or isinstance(part.value, bool):
+            continue
+        seconds = f": {math.ceil(part.value * unit / 1000)}" if unit else ""
+        message = f"{part.loc[-1]} has no effect in a toolset"
+        if name == "call_timeout":
+            message += (
+                f": set limits.timeout_s{seconds} in covalt.yaml, for all calls (60 s by default)"
+            )
+        yield Note(part.loc, message)
+
+
 def _says(value: Any) -> bool:
     """Return whether a setting of a server says more than its absence."""
     return value is not None and value not in ("", [], {})
@@ -303,7 +389,7 @@ def _says(value: Any) -> bool:
 def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
     """Add an override for each tool that the host does not offer."""
     own = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
-    for key in (*own, *sorted(_KEYS_OF_DISABLED.difference(own))):
+    for key in (*own, *sorted(KEYS_OF_DISABLED.difference(own))):
         value = server.peek(key)
         names = value if isinstance(value, list) else []
         ids = local_names(item for item in names if isinstance(item, str))
@@ -328,11 +414,25 @@ def _read_approvals(host: Host, toolset: Node, output: Node, server: Part) -> No
         tool = server[key][name]
         if not isinstance(tool.value, dict) or tool.peek(of_tool) != PROMPT:
             continue
-        tool_id = f"{output.value['id']}:{ids[name]}"
-        overrides = toolset.value.setdefault("tool_overrides", [])
-        at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
-        if at is None:
-            at = len(overrides)
-            overrides.append({"tool_id": tool_id})
-        overrides[at]["requires_confirmation"] = True
-        toolset.trace(("tool_overrides", at, "requires_confirmation"), tool[of_tool].loc)
+        override = _override(toolset, f"{output.value['id']}:{ids[name]}")
+        override.set("requires_confirmation", tool[of_tool], value=True)
+
+
+def _read_rules(toolset: Node, output: Node, rules: Sequence[ToolRule]) -> None:
+    """Do with the tools of a server what the rules beside the servers say."""
+    ids = local_names(rule.tool for rule in rules if rule.tool)
+    for rule in rules:
+        node = _override(toolset, f"{output.value['id']}:{ids[rule.tool]}") if rule.tool else output
+        key, value = tool_rules.KEYS[rule.action]
+        node.set(key, Part(value, rule.loc))
+
+
+def _override(toolset: Node, tool_id: str) -> Node:
+    """Return the override of a tool, which is added if it is missing."""
+    overrides = toolset.value.get("tool_overrides", [])
+    at = next((at for at, item in enumerate(overrides) if item["tool_id"] == tool_id), None)
+    return (
+        toolset.item("tool_overrides", tool_id=tool_id)
+        if at is None
+        else toolset.at("tool_overrides", at)
+    )

@@ -13,16 +13,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.mcp_clients import host_variables
-from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HOSTS, HTTP, PROMPT
-from covalt_git.formats.model import Part
+from covalt_git.formats.mcp_clients import host_variables, tool_rules
+from covalt_git.formats.mcp_clients.hosts import (
+    DISABLED_TOOLS,
+    HOSTS,
+    HTTP,
+    KEYS_OF_DISABLED,
+    PROMPT,
+)
+from covalt_git.formats.model import Part, pointer_text
+from covalt_git.names import local_names
 from covalt_git.templating.references import references, texts
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from covalt_git.formats.mcp_clients.hosts import Host
+    from covalt_git.formats.mcp_clients.tool_rules import ToolRule
     from covalt_git.formats.model import Imported
     from covalt_git.json_values import JsonObject
 
@@ -48,13 +56,18 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
         in_servers = [*references(manifest.peek("mcp_servers", []))]
         prompted = {reference.name for _, reference in in_servers if reference.place != "env"}
         secrets += [name for name in manifest.take("secrets", []) if name in prompted]
+        rules = _carried_rules(host, manifest, names, earlier)
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
             written = written_server(of_manifest, server)
             if written is not None:
-                _write_disabled_tools(host, manifest, server_id, written)
+                place = pointer_text((*host.path, names.get(server_id, server_id)))
+                carried_tools = _carried_tools(earlier.get("set", {}), place)
+                _write_disabled_tools(host, manifest, server_id, written, carried_tools)
                 _write_approvals(host, manifest, server_id, written)
-                servers[names.get(server_id, server_id)] = written
+                name = names.get(server_id, server_id)
+                _use_rules(manifest, server, [rule for rule in rules if rule.server == name])
+                servers[name] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
             if reference.default is None:
                 continue
@@ -100,6 +113,28 @@ def complete(host: Host, value: Any, plain: Any, secrets: Collection[str]) -> An
     return completed if more else value
 
 
+def _carried_rules(
+    host: Host, manifest: Part, names: Mapping[str, str], earlier: JsonObject
+) -> list[ToolRule]:
+    """Return the rules beside the servers that the file gets back."""
+    values = {key[1:]: value for key, value in earlier.get("set", {}).items()}
+    servers = [names.get(server["id"], server["id"]) for server in manifest.peek("mcp_servers", [])]
+    return tool_rules.read(host, values, servers)[0]
+
+
+def _use_rules(manifest: Part, server: Part, rules: Sequence[ToolRule]) -> None:
+    """Record that the output has what these rules say of a server and of its tools."""
+    ids = local_names(rule.tool for rule in rules if rule.tool)
+    for rule in rules:
+        key, value = tool_rules.KEYS[rule.action]
+        tool_id = f"{server.peek('id')}:{ids.get(rule.tool)}"
+        parts = manifest.parts("tool_overrides") if rule.tool else [server]
+        for part in parts:
+            if part.peek(key) is value and (not rule.tool or part.peek("tool_id") == tool_id):
+                part.take(key)
+                part.take("tool_id")
+
+
 def _names(manifest: Part) -> dict[str, str]:
     """Return the names in the input of servers whose name differs from their id."""
     original: dict[str, str] = {}
@@ -113,21 +148,17 @@ def _names(manifest: Part) -> dict[str, str]:
 def written_server(host: Host, server: Part) -> JsonObject | None:
     """Return a server of ``mcp_servers`` in the form of a host; None if the host cannot have it."""
     transport = server.take("transport", "")
-    url_key = next(
-        (
-            key
-            for key, implied in host.urls.items()
-            if host.types or implied in ("", transport or HTTP)
-        ),
-        None,
-    )
+    fitting = [key for key, kind in host.urls.items() if kind in ("", transport or HTTP)]
+    url_key = next(iter([*fitting, *(host.urls if host.types else ())]), None)
     if "url" in server and url_key is None:
         server.drop(f"{host.title} only starts programs, and this server has a URL")
         return None
     kind = transport or ("stdio" if "command" in server else HTTP)
     types = {ours: theirs for theirs, ours in host.types.items()}
     output: JsonObject = dict(host.defaults)
-    if host.types and (transport or kind != "stdio" or host.lists_command or host.defaults):
+    is_implied = kind not in types if kind == "stdio" else host.urls.get(url_key or "") == HTTP
+    has_type = transport or kind != "stdio" or host.lists_command or host.defaults
+    if host.types and has_type and not is_implied:
         output["type"] = types.get(kind, types.get(HTTP, ""))
     to_text = partial(host_variables.from_reference, host)
     keys = {"command": host.command, "args": "args", "cwd": "cwd", "url": url_key or ""}
@@ -188,8 +219,24 @@ def _write_variable(host: Host, output: JsonObject, name: str, part: Part) -> bo
     return True
 
 
-def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: JsonObject) -> None:
-    """Add the tools of a server that the toolset disables, if the host has a key for them."""
+def _carried_tools(values: JsonObject, place: str) -> set[str]:
+    """Return the ids of the disabled tools of a server in a list of another host, which the file gets back."""
+    lists = [values.get(f"{place}/{key}") for key in KEYS_OF_DISABLED]
+    tools = [item for items in lists if isinstance(items, list) for item in items]
+    return {*local_names(item for item in tools if isinstance(item, str)).values()}
+
+
+def _write_disabled_tools(
+    host: Host,
+    manifest: Part,
+    server_id: str,
+    output: JsonObject,
+    carried_tools: Collection[str],
+) -> None:
+    """Add the tools of a server that the toolset disables, if the host has a key for them.
+
+    ``carried_tools`` come back with a list that another host has, which was in the host's file.
+    """
     keys = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
     for override in manifest.parts("tool_overrides"):
         namespace, _, name = override.peek("tool_id").rpartition(":")
@@ -198,6 +245,9 @@ def _write_disabled_tools(host: Host, manifest: Part, server_id: str, output: Js
         if keys:
             override.take("enabled")
             output.setdefault(keys[0], []).append(override["tool_id"].use().rpartition(":")[2])
+        elif name in carried_tools:
+            override.take("enabled")
+            override.take("tool_id")
         else:
             override.drop_keys(
                 f"{host.title} has no list of disabled tools: disable {name!r} there",

@@ -64,6 +64,8 @@ It is not the variable of ``covalt-git serve``, whose token permits everything.
 
 _OWN_PROGRAMS: Final = frozenset({"covalt-git", "covalt_git"})
 _SETTINGS: Final = "settings.json"
+_DISABLED: Final = ("disabledMcpServers", "disabledMcpjsonServers")
+"""What Claude Code has for one folder beside its servers: those that the user has disabled there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def with_local_servers(document: Document, folder: Path) -> Document:
         if isinstance(servers, dict) and servers and Path(name).resolve() == folder.resolve():
             others = value.get("mcpServers")
             merged = {**(others if isinstance(others, dict) else {}), **servers}
-            return replace(document, value={**value, "mcpServers": merged})
+            disabled = {key: project[key] for key in _DISABLED if key in project}
+            return replace(document, value={**value, **disabled, "mcpServers": merged})
     return document
 
 
@@ -183,4 +186,5 @@ def only_server(document: Document, host: Host, name: str) -> Document:
         value=value,
         positions={host.path: [at]} if host.lists_servers else {},
         name=name.replace(".", "-"),
+        file_value=document.value,
     )

@@ -162,6 +162,11 @@ def from_reference(host: Host, part: Part) -> str:
     )
 
 
+def secret_text(host: Host, name: str) -> str:
+    """Return how a text of a host's file refers to a secret; as ``toolset.yaml`` does, if the host replaces none."""
+    return _reference(host.style, Reference(name, "any", None, f"${{{name}}}"))
+
+
 def _with_default(name: str, defaults: Mapping[str, str]) -> str:
     return f"{name} (by default {shorten(defaults[name], 100)!r})" if name in defaults else name
 

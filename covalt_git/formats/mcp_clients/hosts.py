@@ -35,6 +35,22 @@ DISABLED_TOOLS: Final = "disabled_tools"
 """The common name, in the settings of hosts, of the list of tools that a server has and a host does not offer."""
 
 
+class RulesPlace(NamedTuple):
+    """A place beside the servers with rules for tools: an object of names and actions, a list of names, or one action.
+
+    Attributes:
+        path: The keys; ``{owner}`` is the name of an agent or profile, and ``{server}`` that of a server.
+        action: What an item of a list means.
+        key: The key of the action of a rule that is an object.
+        lists_servers: Whether the names in a list are those of servers.
+    """
+
+    path: tuple[str, ...]
+    action: str = ""
+    key: str = ""
+    lists_servers: bool = False
+
+
 class Host(NamedTuple):
     """The form of one host's file.
 
@@ -65,6 +81,11 @@ class Host(NamedTuple):
             time; 0 for lists of tools.
         top: What each written file has.
         approvals: The key of the approval of all tools, and those of one tool: of the tools, and of its approval.
+        choices: The key of an object of the file, and in it those of the names of the servers that the host starts, and of
+            those that it does not start.
+        tool_names: How the name of a server's tool begins in the host.
+        rules: The places of rules for tools; of two rules for a tool, the later one decides.
+        own_tools: The host's own tools, which rules can name too, if a rule can name a tool without its server.
         older_command: The keys that an object in place of the program has in older files, and those of the server.
         elsewhere: The keys, and the values if only some count, by which a server without a command and a URL is one that
             only this host can start; and the reason.
@@ -98,6 +119,10 @@ class Host(NamedTuple):
     loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
     approvals: tuple[str, str, str] | None = None
+    choices: tuple[str, str, str] | None = None
+    tool_names: tuple[str, ...] = ()
+    rules: tuple[RulesPlace, ...] = ()
+    own_tools: frozenset[str] = frozenset()
     older_command: Mapping[str, str] = MappingProxyType({})
     elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
 
@@ -180,22 +205,57 @@ class Host(NamedTuple):
         return f"{key!r} is not a URL of http or https, or has a login"
 
 
+_RULES_OF_CLAUDE: Final = (
+    RulesPlace(("permissions", "ask"), action="ask"),
+    RulesPlace(("permissions", "deny"), action="off"),
+    RulesPlace(("disabledMcpServers",), action="off", lists_servers=True),
+    RulesPlace(("disabledMcpjsonServers",), action="off", lists_servers=True),
+)
+_RULES_OF_OPENCODE: Final = (
+    RulesPlace(("tools",)),
+    RulesPlace(("permission",), key="*"),
+    *(
+        RulesPlace((kind, "{owner}", *place), key="*")
+        for kind in ("agent", "mode")
+        for place in (("tools",), ("permission",))
+    ),
+)
+_RULES_OF_GEMINI: Final = (
+    RulesPlace(("excludeTools",), action="off"),
+    RulesPlace(("tools", "exclude"), action="off"),
+)
+_RULES_OF_ZED: Final = (
+    RulesPlace(("agent", "tool_permissions", "default")),
+    RulesPlace(("agent", "tool_permissions", "tools"), key="default"),
+    RulesPlace(("agent", "profiles", "{owner}", "context_servers", "{server}", "tools")),
+)
+_TOOLS_OF_GEMINI: Final = (
+    "run_shell_command write_file replace read_file read_many_files list_directory glob search_file_content grep_search"
+    " web_fetch google_web_search save_memory write_todos ask_user activate_skill get_internal_docs enter_plan_mode"
+    " exit_plan_mode ShellTool WriteFileTool EditTool ReadFileTool ReadManyFilesTool LSTool GlobTool GrepTool RipGrepTool"
+    " WebFetchTool WebSearchTool MemoryTool"
+)
 _TYPES: Final = {"stdio": "stdio", "http": HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
-    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, settings={"timeout": ("call_timeout", 1)}),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, tool_names=("mcp__{server}__",), rules=_RULES_OF_CLAUDE, settings={"timeout": ("call_timeout", 1)}),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True),
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=("mcp", "allowed", "excluded"), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),
     Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
     Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
+
+KEYS_OF_DISABLED: Final = frozenset(
+    key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
+)
+"""The keys of the disabled tools in any host, because people copy entries."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import login_message, without_login
-from covalt_git.formats.mcp_clients import config_reader, config_writer
+from covalt_git.formats.mcp_clients import config_reader, config_writer, host_variables
 from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.formats.model import Format, Note, with_values
 from covalt_git.formats.shapes import Schema, schema_of
@@ -196,8 +196,10 @@ def _format(host: Host) -> Format:
         schema=_schema(host),
         check=partial(_check, host),
         complete=partial(config_writer.complete, host),
+        secret_text=partial(host_variables.secret_text, host),
         elsewhere=partial(_elsewhere, host),
         is_host_config=True,
+        replaces_carried=bool(host.style),
         parts=host.path,
         # A plugin's file can have the form of a project's.
         other_form=None if host.path else ("mcpServers", "claude-code"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool_lock import OfferKind
+    from covalt_git.models.sources.tool_lock import OfferKind
     from covalt_git.project import Project
     from covalt_git.toolsets.offers import ServerOffer
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import restoring
 from covalt_git.manifests.machine_folders import check_output
+from covalt_git.manifests.state_files import locked_packages
 from covalt_git.merging import branch_merge
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
@@ -131,6 +132,7 @@ MOST_IMPORT_BYTES = 1 << 30
 
 _MOST_NOTES = 1000
 _BUSY_S = 5
+_UNUSED_S = 30 * 24 * 3600
 
 
 class ForkChat(ChatRequest):
@@ -257,10 +259,14 @@ class NotCollected(DamagedChat):
 
 
 class AllGarbageCollected(Result):
-    """The results of all chats."""
+    """The results of all chats, and the installations of MCP servers that were removed."""
 
     collected: tuple[GarbageCollected, ...]
     failed: tuple[NotCollected, ...]
+    removed_installations: int = Field(
+        0, description="Number of installations of packages of MCP servers that were removed."
+    )
+    removed_size: int = Field(0, description="Their size in bytes.")
 
 
 class ChatDeleted(Result):
@@ -422,14 +428,28 @@ def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollect
 
 @operation(changes=True, needs=(MANAGE_CHATS,))
 def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarbageCollected:
-    """Collect the garbage of all chats; a chat that cannot be read does not stop the others."""
+    """Collect the garbage of all chats, and remove installed packages of MCP servers that nothing uses.
+
+    A chat that cannot be read does not stop the others.  An installation is removed if no lock of the project has it, and
+    no program was started from it for 30 days; with ``now``, regardless of the time.  A running one stays.
+    """
+    from covalt_git.runtime.server_packages import cache  # noqa: PLC0415 - most commands install nothing
+
     collected, failed = [], []
     for chat_id in context.project.chats.ids():
         try:
             collected.append(_collect(context, chat_id, now=request.now))
         except CovaltError as error:
             failed.append(NotCollected.of(error, chat_id=chat_id, error=error.code))
-    return AllGarbageCollected(collected=tuple(collected), failed=tuple(failed))
+    removed = cache.remove_unused(
+        locked_packages(context.project.root), unused_s=0 if request.now else _UNUSED_S
+    )
+    return AllGarbageCollected(
+        collected=tuple(collected),
+        failed=tuple(failed),
+        removed_installations=removed.installations,
+        removed_size=removed.size,
+    )
 
 
 def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:

@@ -14,9 +14,10 @@ from pydantic import Field
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.formats import conversion, documents, mcpb, recognition
+from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.conversion import LostValue
 from covalt_git.formats.documents import FormatError
+from covalt_git.formats.mcp_packages import mcpb
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source

@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 import sysconfig
+import time
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,14 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.json_values import canonical_json
 from covalt_git.runtime.environments import CannotInstallError, install_lock
 from covalt_git.runtime.server_packages import npm, pypi
-from covalt_git.system import atomic_write, locked_folder, private_files
+from covalt_git.system import atomic_write, file_lock, locked_folder, private_files
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from covalt_git.models.package_command import PackageCommand
-    from covalt_git.models.tool_lock import LockedPackages
+    from covalt_git.models.sources.package_command import PackageCommand
+    from covalt_git.models.sources.tool_lock import LockedPackages
     from covalt_git.runtime.server_packages.steps import Installer
 
 FORMAT = 1
@@ -36,6 +37,9 @@ FORMAT = 1
 
 _ECOSYSTEMS = {"npm": npm, "pypi": pypi}
 _BYTECODE = "__pycache__"
+_USED = ".used"
+"""End of the name of a file that is locked while a program runs; its time is that of the last start."""
+
 _NEW = ".new-"
 """Beginning of the names of folders that are not complete."""
 
@@ -120,6 +124,71 @@ def check(program: LockedPackages, installer: Installer) -> None:
             with _new_folder(installer) as folder:
                 _ECOSYSTEMS[program.kind].install(program, installer, folder)
                 _publish(folder, target)
+
+
+@contextlib.contextmanager
+def held(program: LockedPackages, installer: Installer) -> Iterator[None]:
+    """Check the installed files as :func:`check`; :func:`remove_unused` leaves them during the block.
+
+    Raises:
+        CannotInstallError: as :func:`installed`.
+        SandboxNeededError: as :meth:`Installer.run`.
+    """
+    target = _target(program)
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(0o700, parents=True, exist_ok=True)
+            used = target.with_suffix(_USED)
+            stack.enter_context(file_lock.held(used, create=True, shared=True))
+            os.utime(used)
+        except OSError as error:
+            raise _not_written(installer, error) from None
+        check(program, installer)
+        yield
+
+
+class Removed(NamedTuple):
+    """Installations that were removed, and their size in bytes."""
+
+    installations: int = 0
+    size: int = 0
+
+
+def remove_unused(named: Iterable[LockedPackages], *, unused_s: float) -> Removed:
+    """Remove the installations that no lock in ``named`` has, and that no program was started from for ``unused_s``.
+
+    Those that a program runs from, and those that are being installed, stay.
+    """
+    targets = {_target(program) for program in named}
+    removed = Removed()
+    if not cache_folder().is_dir():
+        return removed
+    locked_folder.clear(cache_folder(), _NEW)
+    latest = time.time() - unused_s
+    for target in sorted(cache_folder().iterdir()):
+        if target in targets or target.suffix or not target.is_dir():
+            continue
+        with contextlib.suppress(OSError):
+            if _last_use(target) > latest:
+                continue
+            # Their files stay: another process may wait for the lock of one that it has opened.
+            with (
+                file_lock.held(target.with_suffix(".lock"), create=True, wait=False),
+                file_lock.held(target.with_suffix(_USED), create=True, wait=False),
+            ):
+                size = sum(facts.st_blocks * 512 for _, facts in _walk(target))
+                remove_tree(target)
+                target.with_suffix(".json").unlink(missing_ok=True)
+                removed = Removed(removed.installations + 1, removed.size + size)
+    return removed
+
+
+def _last_use(target: Path) -> float:
+    """Return the time of the last start of a program of an installation, or of the installation."""
+    for file in (target.with_suffix(_USED), target.with_suffix(".json"), target):
+        with contextlib.suppress(FileNotFoundError):
+            return file.stat().st_mtime
+    return time.time()
 
 
 def _target(program: LockedPackages) -> Path:

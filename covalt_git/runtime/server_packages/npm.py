@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.models.package_command import package_name
-from covalt_git.models.tool_lock import NO_DIGEST, LockedPackage, LockedPackages
+from covalt_git.models.sources.package_command import package_name
+from covalt_git.models.sources.tool_lock import NO_DIGEST, LockedPackage, LockedPackages
 from covalt_git.runtime.environments import CannotInstallError
 from covalt_git.runtime.server_packages.steps import Output, failure, registry_hosts
 from covalt_git.system import programs
@@ -24,7 +24,7 @@ from covalt_git.system import programs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.package_command import PackageCommand
+    from covalt_git.models.sources.package_command import PackageCommand
     from covalt_git.runtime.server_packages.steps import Installer
 
 _NEEDED: Final = (

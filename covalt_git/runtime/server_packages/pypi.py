@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from covalt_git.errors import CovaltError
-from covalt_git.models.package_command import package_name
-from covalt_git.models.tool_lock import NO_DIGEST, LockedPackage, LockedPackages
+from covalt_git.models.sources.package_command import package_name
+from covalt_git.models.sources.tool_lock import NO_DIGEST, LockedPackage, LockedPackages
 from covalt_git.runtime.environments import CannotInstallError, pip_command
 from covalt_git.runtime.installations import installation
 from covalt_git.runtime.server_packages.steps import failure, is_private, registry_hosts
@@ -25,7 +25,7 @@ from covalt_git.system import programs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.package_command import PackageCommand
+    from covalt_git.models.sources.package_command import PackageCommand
     from covalt_git.runtime.server_packages.steps import Installer, Output
 
 VENV = "venv"

@@ -261,6 +261,10 @@ _REASONS = {
         "the registry refuses the request",
         "log in to the registry with npm, or write the user into the URL of pip's index",
     ),
+    "requires? a different [Pp]ython": (
+        "it is for another Python",
+        "install that Python, and declare it before the package: --python 3.12",
+    ),
     "ETARGET|E404|No matching distribution|HTTP Error 404": (
         "the registry does not have it",
         "correct the package and its version; of PyPI only wheels for this Python are installed",

@@ -86,6 +86,7 @@ def import_reviewed(bundle_id: UUID) -> Response:
             force="force" in request.form,
             accept_signer="accept_signer" in request.form,
             trust=request.form.get("trust"),
+            permissions=tuple(request.form.getlist("permission")),
         )
     except CovaltError as error:
         return _refused(error)

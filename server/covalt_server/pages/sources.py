@@ -39,6 +39,8 @@ def add(toolset_id: str) -> Response:
     request.max_form_memory_size = _MOST_FORM_BYTES
     try:
         document = _document()
+        address = request.form.get("address", "").strip() or None
+        is_graphql = document["kind"] == "graphql"
         added = ask(
             source_documents.add_source,
             toolset_id=toolset_id,
@@ -46,7 +48,8 @@ def add(toolset_id: str) -> Response:
             namespace=request.form.get("namespace", "").strip() or None,
             include=tuple(request.form.get("include", "").split()),
             exclude=tuple(request.form.get("exclude", "").split()),
-            endpoint=request.form.get("endpoint", "").strip() or None,
+            endpoint=address if is_graphql else None,
+            base_url=None if is_graphql else address,
         )
     except CovaltError as error:
         return make_response(_form(toolset_id, error), error.http_status)

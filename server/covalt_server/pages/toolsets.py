@@ -9,23 +9,19 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import is_binary_content
-from covalt_git.grants.plans import (
-    WantedGrant,
-    ended_grants,
-    grant_key,
-    requested_grants,
-)
+from covalt_git.grants.plans import WantedGrant, ended_grants, requested_grants
 from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
-from covalt_git.models.server_definition import command_line
+from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
     SecretGrant,
     ServerGrant,
     ToolGrant,
+    grant_key,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import (

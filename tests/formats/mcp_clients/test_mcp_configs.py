@@ -2,6 +2,7 @@ import functools
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from covalt_git.formats import conversion, document_reader, documents, recogniti
 from covalt_git.formats.mcp_clients.hosts import HOSTS, Host
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
+from tests.operations_client import Operations
 
 SERVERS = b"""
 id: team
@@ -387,6 +389,44 @@ def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
         }
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "document", "changed"),
+    [
+        (
+            "opencode",
+            "{env:SHOP_APIKEY}",
+            {"shop": {"apikey": "Zq8vN3kT7wLp2RxB5mYc"}, "other": "{env:SHOP_APIKEY}"},
+            {"shop": {"apikey": "{env:SHOP_APIKEY}"}},
+        ),
+        (
+            "opencode",
+            "x",
+            {"shop": {"apiKey": "${SHOP_APIKEY}"}, "b": {"shop": {"apikey": "Zq8vN3kT7wLp2RxB"}}},
+            {"b": {"shop": {"apikey": "{env:SHOP_APIKEY}"}}},
+        ),
+        (
+            "gemini-cli",
+            "${SHOP_APIKEY}",
+            {"shop": {"apikey": "SHOP_APIKEY"}, "a": "$SHOP_APIKEY", "b": "x-${SHOP_APIKEY}"},
+            {"shop": {"apikey": "${SHOP_APIKEY}"}},
+        ),
+    ],
+)
+def test_references_outside_of_the_servers_come_back_unchanged(
+    name: str, key: str, document: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    (host,) = (host for host in HOSTS if host.name == name)
+    server: dict[str, Any] = {"command": "npx", host.env: {"SHOP": key}}
+    if host.lists_command:
+        server |= {"type": "local", "command": ["npx"]}
+    source = recognition.find_format(name)
+    value = {**document, **host.document({"near": server})}
+    stored = laws.converted(json.dumps(value).encode(), source, TOOLSET).files["toolset.yaml"]
+    (written,) = laws.converted(stored, TOOLSET, source, "toolset.yaml").files.values()
+
+    assert json.loads(written) == {**value, **changed}
+
+
 OF_CONTINUE = b"""
 name: Mine
 version: 0.0.1
@@ -536,6 +576,14 @@ def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_ge
         ("claude-code", ["python", "-u", "srv.py", "--data", "../data"], ["args/1", "args/3"]),
         ("opencode", ["./bin/server", "--stdio"], ["command/0"]),
         ("codex", ["npx", "-y", "@acme/notes.js", "/srv/a.py", "https://a.example/b.js"], []),
+        ("cursor", ["uv", "--directory", "/srv/weather", "run", "weather.py"], []),
+        ("cursor", ["uv", "run", "--directory", "./servers/db", "server.py"], ["args/2"]),
+        ("zed", ["uv", "run", "--directory", "servers/db", "server.py"], ["args/2"]),
+        ("cursor", ["uv", "--directory=./db", "run", "server.py"], ["args/0"]),
+        ("cursor", ["npm", "--prefix", "/srv/p", "run", "start.js"], []),
+        ("cursor", ["uvx", "--from", "git+https://a.example", "tool.py"], []),
+        ("cursor", ["uvx", "mcp", "run", "tool.py"], ["args/2"]),
+        ("cursor", ["srv", "--config=./c.json", "A=../b", "--at=1.5"], ["args/0", "args/1"]),
     ],
 )
 def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
@@ -552,6 +600,25 @@ def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
     assert [note.pointer.partition("/a/")[2] for note in result.notes] == places
     assert all("beside the toolset.yaml" in note.message for note in result.notes)
     assert not laws.converted(text.encode(), source, recognition.find_format("goose"), path).notes
+
+
+def test_a_variable_with_a_file_of_the_project_of_the_client_has_a_note() -> None:
+    env = {
+        "CONF": "./conf.json",
+        "PYTHONPATH": "src:/opt/lib",
+        "NODE_PATH": "/a:${HOME}/b",
+        "CLASSPATH": "C:\\a;D:\\b",
+        "BASE_PATH": "api",
+        "URL": "https://a.example/b",
+    }
+    content = laws.as_json({"mcpServers": {"a": {"command": "x", "env": env}}})
+    result = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
+
+    notes = {note.pointer.rpartition("/")[2]: note.message for note in result.notes}
+    assert {key: message.split()[0] for key, message in notes.items()} == {
+        "CONF": "'./conf.json'",
+        "PYTHONPATH": "'src'",
+    }
 
 
 @pytest.mark.parametrize(
@@ -609,6 +676,8 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("cursor", "auth", False, "the login of the client"),
         ("gemini-cli", "oauth", False, "the login of the client"),
         ("codex", "scopes", False, "the login of the client"),
+        ("continue", "apiKey", False, "the login of the client"),
+        ("vscode", "sandbox", False, "the limits that the client sets"),
     ],
 )
 def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
@@ -627,12 +696,14 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
 
     tools = [item["tool_id"] for item in toolset.get("tool_overrides", ())]
     assert ("far:c" in tools, len(tools)) == (overrides, 2 if overrides else 0)
-    notes = [note for note in result.notes if note.pointer.endswith(f"/far/{key}")]
+    notes = [note for note in result.notes if note.pointer.endswith(f"/{key}")]
     assert [message in note.message for note in notes] == ([True] if message else [])
     # What only extensions have is not converted.
     assert any(key in loc for loc in (result.consumed if overrides else result.carried))
-    (written,) = laws.converted(content, TOOLSET, source, "toolset.yaml").files.values()
+    again = laws.converted(content, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
+    assert not again.lost
 
 
 @pytest.mark.parametrize(
@@ -739,6 +810,36 @@ def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
     }
 
 
+def test_a_folder_in_a_setting_of_the_client_only_is_not_said_to_be_that_of_the_chat() -> None:
+    sandbox = {"filesystem": {"allowWrite": ["${workspaceFolder}"]}}
+    _, notes = imported({"a": {"command": "x", "sandbox": sandbox}})
+
+    assert notes == ["the limits that the client sets for the server's program have no effect in a toolset"]  # fmt: skip
+
+
+def test_a_server_that_gemini_does_not_start_and_a_value_that_vscode_asks_for_are_noted() -> None:
+    servers = {name: {"command": "x"} for name in ("a", "b", "c")}
+    value = {"mcp": {"allowed": ["a", "b"], "excluded": ["b", "z"]}, "mcpServers": servers}
+    gemini = recognition.find_format("gemini-cli")
+    done = laws.converted(laws.as_json(value), gemini, TOOLSET, "settings.json")
+    inputs = [
+        {"type": "pickString", "id": "stage", "options": ["dev", {"label": "P", "value": "prod"}]},
+        {"type": "pickString", "id": "region", "options": ["eu"], "default": "eu"},
+        {"type": "command", "id": "unused", "command": "x"},
+    ]
+    near = {"command": "x", "args": ["${input:stage}", "${input:region}"]}
+    vscode = recognition.find_format("vscode")
+    asking = laws.as_json({"inputs": inputs, "servers": {"near": near}})
+    notes = laws.converted(asking, vscode, TOOLSET, "mcp.json").notes
+
+    assert {note.pointer: note.message.partition(":")[0] for note in done.notes} == {
+        "/mcp/allowed": "Gemini CLI does not start 'c'",
+        "/mcp/excluded": "Gemini CLI does not start 'b'",
+    }
+    assert [note.pointer for note in notes] == ["/inputs/0"]
+    assert notes[0].message.endswith("set the variable STAGE of the environment to 'dev' or 'prod'")
+
+
 def test_the_folder_of_the_chat_is_that_of_the_editor() -> None:
     content = b"""
 id: a
@@ -778,3 +879,224 @@ def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
     assert listed["far"]["requestOptions"]["headers"] == {
         "Authorization": "Bearer ${{ secrets.TOKEN }}"
     }
+
+
+def zed_tools(**rules: str) -> Any:
+    tools = {f"mcp:a:{tool}": {"default": action} for tool, action in rules.items()}
+    return {"agent": {"tool_permissions": {"tools": tools}}}
+
+
+SECRET = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
+OFF = [{"tool_id": "a:rm", "enabled": False}]
+ASK = [{"tool_id": "a:rm", "requires_confirmation": True}]
+PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "server", "overrides", "message"),
+    [
+        ("zed", zed_tools(rm="deny"), {}, OFF, ""),
+        ("zed", zed_tools(rm="confirm", ok="allow"), {}, ASK, ""),
+        ("zed", {"agent": PROFILE}, {}, OFF, ""),
+        ("opencode", {"tools": {"a_rm": False}}, {}, OFF, ""),
+        ("opencode", {"permission": {"a_rm": "ask"}}, {}, ASK, ""),
+        ("opencode", {"tools": {"a*": False}}, {"enabled": False}, [], ""),
+        ("opencode", {"permission": {"a_*": "deny"}}, {"enabled": False}, [], ""),
+        ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
+        ("opencode", {"tools": {"a_r*": False}}, {}, [], "'a_r*' matches"),
+        (
+            "opencode",
+            {"tools": {"a_*": False, "a_ok": True}},
+            {"enabled": False},
+            [],
+            "offers only 'ok'",
+        ),
+        (
+            "opencode",
+            {"agent": {"x": {"tools": {"a_*": False}}}},
+            {},
+            [],
+            "choice of 'x' among the tools of 'a'",
+        ),
+        ("opencode", {"permission": {"a_rm": {"*": "deny", "x": "allow"}}}, {}, OFF, "some calls"),
+        ("gemini-cli", {"tools": {"exclude": ["mcp_a_rm", "glob"]}}, {}, OFF, ""),
+        ("gemini-cli", {"excludeTools": ["a__rm"]}, {}, OFF, ""),
+        (
+            "gemini-cli",
+            {"excludeTools": ["rm"]},
+            {},
+            [],
+            "if a server of the toolset has this tool",
+        ),
+        ("claude-code", {"permissions": {"deny": ["mcp__a__rm"]}}, {}, OFF, ""),
+        ("claude-code", {"permissions": {"deny": ["mcp__a"]}}, {"enabled": False}, [], ""),
+        ("claude-code", {"disabledMcpServers": ["a"]}, {"enabled": False}, [], ""),
+    ],
+)
+def test_a_rule_of_the_file_for_tools_has_its_effect_or_a_note(
+    name: str, settings: Any, server: Any, overrides: Any, message: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    value = {**host.document({"a": {"command": ["x"]} if host.lists_command else {"command": "x"}})}
+    content = laws.as_json({**value, **settings})
+    source = recognition.find_format(name)
+    done = laws.converted(content, source, TOOLSET)
+    stored = done.files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+    again = laws.converted(stored, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    assert toolset["mcp_servers"] == [{"id": "a", "command": "x", **server}]
+    assert toolset.get("tool_overrides", []) == overrides
+    assert [message in note.message for note in done.notes] == ([True] if message else [])
+    assert (json.loads(written), again.lost) == (json.loads(content), ())
+
+
+@pytest.mark.parametrize(
+    ("server", "transport"),
+    [
+        ({"url": "https://a.example/mcp"}, None),
+        ({"url": "https://a.example/mcp", "type": "sse"}, "sse"),
+        ({"httpUrl": "https://a.example/mcp"}, "streamable-http"),
+    ],
+)
+def test_gemini_uses_http_unless_the_type_is_sse(server: Any, transport: str | None) -> None:
+    gemini, cursor = (recognition.find_format(name) for name in ("gemini-cli", "cursor"))
+    content = laws.as_json({"mcpServers": {"a": server}})
+    stored = laws.converted(content, gemini, TOOLSET).files["toolset.yaml"]
+    assert yaml_text.load(stored, "t").data["mcp_servers"][0].get("transport") == transport
+
+    (other,) = laws.converted(content, gemini, cursor).files.values()
+    (written,) = laws.converted(other, cursor, gemini).files.values()
+    (again,) = json.loads(written)["mcpServers"].values()
+    assert (again.get("type") == "sse") == ("url" in again) == (transport == "sse")
+
+
+def test_a_folder_with_a_file_of_a_client_names_that_file(
+    operate: Operations, tmp_path: Path
+) -> None:
+    folder = tmp_path / "some"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    error = operate.error("convert_file", path=folder, target_format="toolset")
+
+    assert error.hint == f"convert the file in it: {folder}/.mcp.json"
+
+
+def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> None:
+    env = {"API_KEY": "<your key>", "MODE": "<mode>", "DB_PASSWORD": "{{ password }}"}
+    args = ["--token", "<TOKEN>", "--api-key=<KEY>", "--out", "{name}.txt"]
+    headers = {"Authorization": "Bearer <YOUR_HF_TOKEN>", "X-Api-Key": "{{API_KEY}}", "A": "{b}"}
+    url = "https://b.example/mcp?api_key=<YOUR_KEY>&area=<area>"
+    servers = {
+        "a": {"command": "x", "args": args, "env": env},
+        "b": {"url": url, "headers": headers},
+    }
+    content = laws.as_json({"mcpServers": servers})
+    done = laws.converted(content, recognition.find_format("claude-code"), TOOLSET)
+    near, far = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert near["env"] == {
+        "API_KEY": "${API_KEY}",
+        "MODE": "<mode>",
+        "DB_PASSWORD": "${DB_PASSWORD}",
+    }
+    assert near["args"] == [
+        "--token",
+        "${A_TOKEN}",
+        "--api-key=${A_API_KEY}",
+        "--out",
+        "{name}.txt",
+    ]
+    assert far["url"] == "https://b.example/mcp?api_key=${B_API_KEY}&area=<area>"
+    assert far["headers"] == {
+        "Authorization": "Bearer ${B_TOKEN}",
+        "X-Api-Key": "${B_X_API_KEY}",
+        "A": "{b}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("goose", {"timeout": 300}, "set limits.timeout_s: 300 in covalt.yaml"),
+        ("codex", {"tool_timeout_sec": 45.5}, "set limits.timeout_s: 46 in covalt.yaml"),
+        ("gemini-cli", {"timeout": 600000}, "set limits.timeout_s: 600 in covalt.yaml"),
+        ("cursor", {"timeout": 300}, "set limits.timeout_s in covalt.yaml"),
+        ("continue", {"requestOptions": {"timeout": 30}}, "set limits.timeout_s in covalt.yaml"),
+        ("continue", {"connectionTimeout": 5000}, "connectionTimeout has no effect"),
+    ],
+)
+def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
+    name: str, settings: Any, message: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    server = {next(iter(host.urls)): "https://a.example/mcp", "type": "sse", **settings}
+    value = host.document({"a": server})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = recognition.find_format(name), f"x.{host.kind}"
+    (note,) = laws.converted(text.encode(), source, TOOLSET, path).notes
+
+    assert message in note.message
+    assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "pointer"),
+    [
+        ("zed", "settings.json", {"language_models": {"openai": {"api_key": SECRET}}}, "api_key"),
+        ("goose", "config.yaml", {"OPENAI_API_KEY": SECRET}, "OPENAI_API_KEY"),
+        (
+            "codex",
+            "config.toml",
+            {"model_providers": {"x": {"http_headers": {"Authorization": f"Bearer {SECRET}"}}}},
+            "Authorization",
+        ),
+        (
+            "mcpb",
+            "manifest.json",
+            {"user_config": {"token": {"type": "string", "title": "T", "default": SECRET}}},
+            "default",
+        ),
+    ],
+)
+def test_a_credential_that_the_client_would_not_replace_is_lost(
+    name: str, path: str, value: Any, pointer: str
+) -> None:
+    source = recognition.find_format(name)
+    config = {"command": "x", "args": []}
+    around: Any = {
+        "manifest_version": "0.3",
+        "name": "a",
+        "version": "1",
+        "server": {"type": "binary", "mcp_config": config},
+    }
+    if name != "mcpb":
+        (host,) = (item for item in HOSTS if item.name == name)
+        around = host.document({"a": {host.command: "x", "type": "stdio"}})
+    content = {**around, **value}
+    text = documents.toml_text(content) if path.endswith("toml") else json.dumps(content)
+    stored = laws.converted(text.encode(), source, TOOLSET, path)
+    for result in (
+        laws.converted(stored.files["toolset.yaml"], TOOLSET, source, "toolset.yaml"),
+        laws.converted(text.encode(), source, source, path),
+    ):
+        (lost,) = result.lost
+        assert lost.pointer.endswith(pointer)
+        assert "does not replace variables here: write the value of" in lost.reason
+    assert not stored.lost
+
+
+def test_a_block_of_the_hub_of_continue_comes_back_where_it_was() -> None:
+    names = ["a/first", "near", "a/last"]
+    servers = [
+        {"name": name, "command": "x"} if name == "near" else {"uses": name} for name in names
+    ]
+    content = {"name": "n", "version": "1", "schema": "v1", "mcpServers": servers}
+    source = recognition.find_format("continue")
+    stored = laws.converted(laws.as_json(content), source, TOOLSET, "x.yaml")
+    again = laws.converted(stored.files["toolset.yaml"], TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    assert [item.pointer for item in stored.lost] == ["/mcpServers/0", "/mcpServers/2"]
+    assert (yaml_text.load(written, "t").data, again.lost) == (content, ())

@@ -3,8 +3,13 @@
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from covalt_git.cli import main
+from covalt_git.models.sources.tool_lock import PROGRAM
 from tests.api_client import Api, configure
 from tests.mcp_client import add_toolset
 from tests.operations_client import Operations
@@ -162,6 +167,29 @@ def test_tools_of_a_server_are_accepted_as_they_are_shown(visitor: Visitor, root
     late = changed.form("/accept")
     late.fields["tool"] = shown.form("/accept").fields["tool"]
     assert visitor.send(late).status == 409
+
+
+def test_the_program_of_a_server_has_the_name_of_its_server(
+    visitor: Visitor, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = root.parent / "disk-server"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        f"id: gear\nname: Gear\nversion: '1'\nmcp_servers: [{{id: disk, command: {program}}}]\n"
+    )
+    Operations(root)("add_grant", toolset_id="gear", kind="server", name="disk")
+
+    shown = visitor.send(visitor.open("/toolsets/gear").form("/refresh"))
+
+    assert "the program of disk" in shown.text
+    assert "Accept the program of disk" in shown.text
+    assert PROGRAM not in shown.text
+    visitor.send(shown.form("/accept"))
+    with suppress(SystemExit):
+        main(["-C", str(root), "bundle", "verify", "gear"])
+    assert "accepted the program of disk: valid" in capsys.readouterr().out
 
 
 def test_an_observation_shows_what_a_server_lacks_and_grants_nothing(

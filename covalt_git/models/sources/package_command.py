@@ -236,6 +236,18 @@ _INTERPRETERS = re.compile(
 )
 
 
+def _with_version(requirement: str) -> str:
+    """Return the package of a requirement with its version, such as ``said (newest version)``."""
+    rest = requirement.removeprefix(package_name(requirement))
+    version = rest.rpartition("]")[2]
+    name = requirement.removesuffix(version)
+    version = version.removeprefix("@").removeprefix("==")
+    return f"{name} ({'newest version' if version in {'', 'latest'} else version})"
+
+
+_REGISTRIES: dict[Ecosystem, str] = {"npm": "npm", "pypi": "PyPI"}
+
+
 def abilities(server: McpServer) -> tuple[str, ...]:
     """Return phrases for what a server is able to do once its start or URL is granted, and nothing else."""
     if server.command is None:
@@ -245,8 +257,8 @@ def abilities(server: McpServer) -> tuple[str, ...]:
         return (f"receives the arguments of its calls at {server.url}{receives}",)
     try:
         package = package_command(server)
-    except NotPinnableError:
-        package = None
+    except NotPinnableError as error:
+        return (f"is not started: {error.message}",)
     texts = (*server.args, *server.env.values())
     uses_workspace = any(place in text for text in texts for place in _WORKSPACE)
     phrases = [
@@ -255,9 +267,12 @@ def abilities(server: McpServer) -> tuple[str, ...]:
         "reaches no host, and no other file, before you grant it",
     ]
     if package is not None:
-        names = ", ".join(package.requirements)
+        names = ", ".join(map(_with_version, package.requirements))
+        several = len(package.requirements) > 1
         phrases.insert(
-            1, f"runs the code of {names} and what they depend on, once you accept their hashes"
+            1,
+            f"installs {names} and what {'they depend' if several else 'it depends'} on from"
+            f" {_REGISTRIES[package.ecosystem]}, and runs their code once you accept their hashes",
         )
     if server.env:
         phrases.append(f"receives the variables {', '.join(sorted(server.env))}")

@@ -4,7 +4,8 @@ The definition of a program is its command, arguments, working directory and env
 remote server is its URL, transport and headers.  References such as ``${NAME}`` are not resolved.
 
 The files of a program are all files of the toolset if its command can start from any, because a script can load
-each of them; and none otherwise.  The manifest is left out, as the definition is covered.
+each of them; and none otherwise.  The manifest is one of them only if the command names it: the definition is covered
+anyway, and other changes of the manifest would end the grants of all servers.
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
     deepest = max((path.count("/") + 1 for path in files), default=0)
     texts = (server.command or "", *server.args, *server.env.values())
     starts_there = server.cwd is not None or any(_TOOLSET.search(text) for text in texts)
-    if starts_there or any(place in below or place in files for place in _places(server, deepest)):
-        return sorted(path for path in files if path != _MANIFEST)
+    places = {*_places(server, deepest)}
+    if starts_there or any(place in below or place in files for place in places):
+        return sorted(path for path in files if path != _MANIFEST or path in places)
     return []
 
 

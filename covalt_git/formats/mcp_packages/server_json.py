@@ -11,9 +11,8 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import is_server_url, login_message, without_login
-from covalt_git.formats.model import Imported, Note, Part, unused
-from covalt_git.formats.server_json_commands import RUNNER_OF_REGISTRY, CommandLine
-from covalt_git.formats.server_json_inputs import (
+from covalt_git.formats.mcp_packages.server_json_commands import RUNNER_OF_REGISTRY, CommandLine
+from covalt_git.formats.mcp_packages.server_json_inputs import (
     BRACES,
     Inputs,
     Word,
@@ -22,6 +21,7 @@ from covalt_git.formats.server_json_inputs import (
     part_of,
     value_of,
 )
+from covalt_git.formats.model import Imported, Note, Part, unused
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _TRANSPORTS: Final = {
     "streamable": "streamable-http",
     "streamable-http": "streamable-http",
 }
+_SHA256: Final = re.compile(r"[0-9A-Fa-f]{64}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INPUT: Final = {"name": str, "value": str, "variables": {str: dict}}
 _INPUTS: Final = [_INPUT]
@@ -152,6 +153,10 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
         imported.lost[package.loc] = reason
         return
     server = toolset.item("mcp_servers", id=_server_id(toolset), command=command)
+    digest = part_of(package, "file_sha256")
+    if digest is not None and digest.value:
+        message = f"{command} does not check this digest of the package"
+        imported.without_effect.append(Note(digest.loc, message))
     for origin in (
         part_of(package, "runtime_hint"),
         part_of(package, "registry_type"),
@@ -190,34 +195,57 @@ def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
     if registry == "mcpb":
         # The URL is the author's, and the message is a command to paste.
         url = shlex.quote(identifier.value)
-        return f"the package is a bundle, with files of its own: covalt-git bundle import {url}"
+        digest = value_of(package, "file_sha256")
+        is_pinned = isinstance(digest, str) and _SHA256.fullmatch(digest)
+        pinned = (
+            f"; its SHA-256 must be {digest}, which the command does not check" if is_pinned else ""
+        )
+        return f"the package is a bundle, with files of its own: covalt-git bundle import {url}{pinned}"
     transport = package.peek("transport")
     kind = transport.get("type") if isinstance(transport, dict) else None
     # The client of such a package would wait for messages on a stdout that has none.
     if kind in _TRANSPORTS:
-        url = _own_url(package, str(transport.get("url", "a URL")))
-        return f"the program serves {url} itself: start it, and add a server with this URL"
+        url, missing = _own_url(package, str(transport.get("url", "a URL")))
+        listed = f", with your {', '.join(missing)}" if missing else ""
+        return f"the program serves {url} itself: start it, and add a server with this URL{listed}"
     return ""
 
 
-def _own_url(package: Part, url: str) -> str:
-    """Return the URL that a package serves, in which arguments and variables have their values or defaults."""
+def _own_url(package: Part, url: str) -> tuple[str, list[str]]:
+    """Return the URL that a package serves, and the variables in it that only its user knows.
+
+    Arguments and variables of the environment have their values or defaults; a URL names them by their names, with or
+    without dashes, or by their hints.
+    """
+    inputs = Inputs("")
+    values: dict[str, str] = {}
     keys = ("package_arguments", "runtime_arguments", "environment_variables")
-    inputs = [item for key in keys for item in items_of(package, key)]
-    values = {
-        str(name).lstrip("-").lower(): value_of(item, "value", "default")
-        for item in reversed(inputs)
+    sources = [
+        (name, item)
+        for key in keys
+        for item in items_of(package, key)
         for name in (item.peek("name"), value_of(item, "value_hint"))
-        if name and not is_secret_input(item, str(name))
-    }
-    for name, variable in package["transport"].entries("variables"):
-        values[name.lower()] = value_of(variable, "value", "default")
+    ]
+    sources += package["transport"].entries("variables")
+    for name, source in reversed(sources):
+        if not name or not isinstance(name, str) or is_secret_input(source, name):
+            continue
+        word = inputs.value(source, name)
+        if word is not None and "$" not in word.text:
+            values[_variable_key(name)] = word.text
+    missing: list[str] = []
 
     def filled(braces: re.Match[str]) -> str:
-        value = values.get(braces[1].lower())
-        return str(value) if isinstance(value, str | int | float) else f"<{braces[1]}>"
+        value = values.get(_variable_key(braces[1]))
+        if value is None and braces[1] not in missing:
+            missing.append(braces[1])
+        return f"<{braces[1]}>" if value is None else value
 
-    return BRACES.sub(filled, url)
+    return BRACES.sub(filled, url), missing
+
+
+def _variable_key(name: str) -> str:
+    return name.strip("-= ").lower()
 
 
 def _set(node: Node, key: str, word: Word) -> None:

@@ -127,9 +127,25 @@ def read_manifest(document: Document, imported: Imported) -> None:
     if config is not None and "command" in config:
         server = toolset.item("mcp_servers", id=toolset.value["id"])
         _Settings(server, source, imported).read(config)
+        _note_overrides(config, imported)
     elif source["server"].peek("type") in _PROGRAMS and "entry_point" in source["server"]:
         _read_entry_point(toolset, source["server"], document.files)
     _note_missing_files(toolset, source["server"], imported)
+
+
+def _note_overrides(config: Part, imported: Imported) -> None:
+    """Note what starts on other platforms: a server of a toolset starts in the same way on each."""
+    overrides = [
+        item
+        for key in ("platform_overrides", "platforms")
+        if isinstance(config.peek(key), dict)
+        for item in config.entries(key)
+    ]
+    for platform, override in overrides:
+        if isinstance(override.value, dict) and override.value:
+            keys = " and ".join(override.value)
+            message = f"no toolset has another {keys} on {platform}: write it into the server if you use it there"
+            imported.without_effect.append(Note(override.loc, message))
 
 
 def _note_missing_files(toolset: Node, source: Part, imported: Imported) -> None:

@@ -159,6 +159,12 @@ PROGRAM = local_names(["program/"])["program/"]
 """Name of the program among the entries of a lock; a tool with this name cannot be accepted."""
 
 
+def shown_entry(entry_id: str) -> str:
+    """Return how texts name an entry of a lock, such as ``disk:read`` or ``the program of disk``."""
+    namespace, _, name = entry_id.partition(":")
+    return f"the program of {namespace}" if name == PROGRAM else entry_id
+
+
 class _LockedProgram(StrictModel):
     digest: Digest = Field(description="Digest of the other fields, without the number of files.")
 

@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.formats.http_texts import escaped
+from covalt_git.formats.mcp_packages.server_json_inputs import Word, items_of, part_of, value_of
 from covalt_git.formats.model import Part
-from covalt_git.formats.server_json_inputs import Word, items_of, part_of, value_of
 
 if TYPE_CHECKING:
-    from covalt_git.formats.server_json_inputs import Inputs
+    from covalt_git.formats.mcp_packages.server_json_inputs import Inputs
 
 _TAG: Final = re.compile(r"(?<=[\w.-])(@[^/]*|:[^/]*|==.*)\Z")
 """The version or digest at the end of a package's name."""
