@@ -39,7 +39,7 @@ os.environ["GIT_TEMPLATE_DIR"] = ""
 
 # No test cuts the power: what a killed process wrote is in the cache of the kernel.  A fifth of the run would wait for
 # the disk.  Programs that tests start flush as for users; `make stress` cuts the power (tests/stress/power_cuts.py).
-os.fsync = os.fdatasync = lambda fd: None
+os.fsync = os.fdatasync = lambda fd: None  # noqa: ARG005 - the name is that of os
 
 # Most tests write grants and rules as files, as a user who trusts every project on the machine.  Each process of
 # pytest has a configuration folder of its own, so that no test reads or changes the configuration of the developer.
