@@ -37,7 +37,7 @@ GROUP_COMMANDS: Final = {
     "chat": "branch checkout delete diff du export files fork gc import list log merge message new read redo "
     "rename replay resolve restore show status undo upload",
     "chat message": "add continue edit list retry show switch",
-    "script": "cancel continue list replay run show",
+    "script": "cancel check continue list replay run show stubs",
     "approval": "approve deny list show",
     "mcp": "import install",
     "token": "list new revoke",

@@ -84,11 +84,9 @@ def run(
     followed = following(wanted=None, asks=not wants_json())
     # Before the first operation, which fixes the options of the context.
     context(follower=followed.follower, page=_page)
-    if language is None:
-        language = "javascript" if file.suffix in {".js", ".mjs"} else "python"
     args = {
         "script": read_argument_file(file),
-        "language": language,
+        "language": language or _language(file),
         "args": dict(map(_pair, pairs)),
     }
     with followed.running():
@@ -176,6 +174,57 @@ def replay(script_id: str) -> None:
     place = f" (line {replayed.line})" if replayed.line is not None else ""
     output.fact(f"differs after {replayed.calls} equal calls{place}: {replayed.divergence}")
     raise SystemExit(1)
+
+
+@command.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--language",
+    type=click.Choice(["python", "javascript"]),
+    help="Default: javascript for a file that ends with .js or .mjs, otherwise python.",
+)
+def check(file: Path, language: str | None) -> None:
+    """Check the script FILE, - for standard input, without running it; print what is certainly wrong.
+
+    That is its syntax, Python that scripts cannot use, and unknown paths and names of arguments of calls.
+    Exits with 1 if there is a problem.
+
+    Example: covalt-git script check report.py
+    """
+    text, language = read_argument_file(file), language or _language(file)
+    checked = ask(scripts.check_script, script=text, language=language)
+    exit_code = int(bool(checked.problems))
+    print_json(checked, exit_code=exit_code)
+    for problem in checked.problems:
+        place = ":".join(str(part) for part in (problem.line, problem.col) if part is not None)
+        output.fact(f"{file}:{place} {problem.code}: {problem.message}")
+    if not exit_code:
+        output.say("no problems", fg="green")
+    raise SystemExit(exit_code)
+
+
+@command.command("stubs")
+@click.option("--role", help="The tools of this role; default: the --role of covalt-git.")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "typescript"]),
+    default="python",
+    show_default=True,
+    help="python: a tools.pyi; typescript: declarations for scripts in JavaScript.",
+)
+def stubs(role: str | None, language: str) -> None:
+    """Print declarations of the tools that scripts can call, for editors and type checkers.
+
+    Example: covalt-git script stubs --language typescript
+    """
+    if role is not None:
+        click.get_current_context().find_root().obj["role"] = role
+    written = ask_to_print(scripts.get_script_stubs, language=language)
+    click.echo(written.text, nl=False)
+
+
+def _language(file: Path) -> str:
+    return "javascript" if file.suffix in {".js", ".mjs"} else "python"
 
 
 def _page(execution_id: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -14,7 +15,8 @@ from covalt_git.operations.calls import script_calls
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import DamagedChat
-from covalt_git.scripts import stored_script
+from covalt_git.runtime.scripts.stubs import StubTool, python_stubs, typescript_stubs
+from covalt_git.scripts import source_check, stored_script, tool_paths
 from covalt_git.scripts.replay import Divergence, replay
 from covalt_git.scripts.script_run import limits_of, paused_outcome, scripted_calls
 from covalt_git.scripts.stored_script import StoredScript
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.catalog.catalog import Catalog
     from covalt_git.models.calls import Approval
     from covalt_git.models.commit_record import CallRecord
     from covalt_git.models.scripts import OpenScript, SettledCall
+    from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chat import ChatStore
 
 ScriptState = Literal["running", "paused", "interrupted", "success", "error"]
@@ -42,6 +46,19 @@ class GetScript(Request):
     """Request: a script; the end of the id of one that has not ended is enough."""
 
     script_id: str = Field(max_length=200)
+
+
+class GetStubs(Request):
+    """Request: the language of the scripts; typescript declares the tools for scripts in JavaScript."""
+
+    language: Literal["python", "typescript"] = "python"
+
+
+class CheckScript(Request):
+    """Request: a script to check."""
+
+    script: str
+    language: Language = "python"
 
 
 class ScriptRow(Result):
@@ -109,6 +126,29 @@ class ScriptReplayed(Result):
         description="The first difference; null if the run was the same."
     )
     line: int | None
+
+
+class ScriptStubs(Result):
+    """Declarations of the tools that scripts of the role can call, for editors and type checkers."""
+
+    language: str
+    text: str
+    tools: int
+
+
+class ScriptProblem(Result):
+    """Why a script would fail; line and column count from 1, as far as they are known."""
+
+    line: int | None
+    col: int | None
+    code: str
+    message: str
+
+
+class ScriptChecked(Result):
+    """The check of a script, which was not run; without problems, it can fail nevertheless."""
+
+    problems: tuple[ScriptProblem, ...]
 
 
 @operation()
@@ -196,6 +236,38 @@ def replay_script(context: Context, request: GetScript) -> ScriptReplayed:
         divergence=divergence.why or None,
         line=divergence.line,
     )
+
+
+@operation()
+def get_script_stubs(context: Context, request: GetStubs) -> ScriptStubs:
+    """Return declarations of the tools that scripts of the role can call: a tools.pyi, or declarations of TypeScript."""
+    catalog = context.catalog
+    tools = [
+        StubTool(name, tool.description, tool.input_schema, tool.output_schema)
+        for name, tool in (
+            (name, catalog.with_target(tool)) for name, tool in _names(catalog).items()
+        )
+    ]
+    write = python_stubs if request.language == "python" else typescript_stubs
+    return ScriptStubs(language=request.language, text=write(tools), tools=len(tools))
+
+
+def _names(catalog: Catalog) -> dict[str, Tool]:
+    """Return the tools of scripts by their paths, with `_` for `-` where that means no other tool."""
+    tools = tool_paths.callable_tools(catalog)
+    words = Counter(path.replace("-", "_") for path in tools)
+    return {
+        word if words[word := path.replace("-", "_")] == 1 else path: tool
+        for path, tool in tools.items()
+    }
+
+
+@operation(changes=True, needs=(RUN_SCRIPT,))
+def check_script(context: Context, request: CheckScript) -> ScriptChecked:
+    """Return what is certainly wrong with a script: syntax, unknown paths and names of arguments; no call is made."""
+    limits = limits_of(context.project.config)
+    found = source_check.check(context.catalog, request.script, request.language, limits)
+    return ScriptChecked(problems=tuple(map(ScriptProblem.of, found)))
 
 
 def _find(context: Context, text: str) -> tuple[ChatStore, StoredScript | None]:

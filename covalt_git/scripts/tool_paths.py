@@ -25,7 +25,7 @@ SEARCH, DESCRIBE = "search", "describe.tool"
 
 _MOST_FOUND = 50
 _NEAR = 3
-_SCHEMAS: dict[str, JsonObject] = {
+SCHEMAS: dict[str, JsonObject] = {
     SEARCH: object_schema(
         {
             "query": {"type": "string"},
@@ -35,6 +35,7 @@ _SCHEMAS: dict[str, JsonObject] = {
     ),
     DESCRIBE: object_schema({"path": {"type": "string"}}, ["path"]),
 }
+"""The schemas of their arguments."""
 
 
 class UnknownToolError(CovaltError):
@@ -55,7 +56,7 @@ def find(catalog: Catalog, path: str) -> Found:
         return catalog.find_callable(_tool_id(path))
     except (UnknownNameError, DisabledToolError, BadNameError):
         pass
-    tools = _callable_tools(catalog)
+    tools = callable_tools(catalog)
     same = [own for own in tools if own.replace("-", "_") == path.replace("-", "_")]
     if len(same) == 1:
         return catalog.find_callable(tools[same[0]].tool_id)
@@ -78,7 +79,7 @@ def search(catalog: Catalog, args: JsonObject) -> JsonObject:
     """
     _check(SEARCH, args)
     limit = args.get("limit", 10)
-    tools = _callable_tools(catalog)
+    tools = callable_tools(catalog)
     with ToolQueries.open(catalog.root, catalog.config.workspace) as index:
         index.sync_toolsets()
         matches = catalog.search(index, args["query"], limit=2 * limit)
@@ -130,7 +131,7 @@ def describe(catalog: Catalog, args: JsonObject) -> JsonObject:
 
 
 def _check(path: str, args: JsonObject) -> None:
-    problems = json_schema.value_problems(_SCHEMAS[path], args)
+    problems = json_schema.value_problems(SCHEMAS[path], args)
     if problems:
         at_paths: list[tuple[str, Any]] = [
             (json_path(place), message) for place, message in problems
@@ -142,8 +143,8 @@ def _tool_id(path: str) -> str:
     return str(ToolId.parse(path.replace(".", ":", 1)))
 
 
-def _callable_tools(catalog: Catalog) -> dict[str, Tool]:
-    """Return the tools that a script of the principal can call, by their paths."""
+def callable_tools(catalog: Catalog) -> dict[str, Tool]:
+    """Return the tools that a script of the principal can call, by their paths, sorted."""
     try:
         with ToolQueries.open(catalog.root, catalog.config.workspace) as index:
             index.sync_toolsets()

@@ -161,8 +161,8 @@ _TOOLS = (
     ),
     _builtin(
         "run_script",
-        "Run a script that calls tools: tools.search({query}), tools.describe.tool({path}), tools.PATH({...}). "
-        "It pauses if a call needs approval.",
+        "Run a script with tools.search({query}), tools.describe.tool({path}), tools.PATH({...}). "
+        "Pauses for approvals. See covalt://guide/scripts.",
         {
             "script": {"type": "string"},
             "language": {"enum": ["python", "javascript"], "default": "python"},
