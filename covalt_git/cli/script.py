@@ -101,18 +101,19 @@ def run(
 
 @command.command("list")
 @click.option("--chat", "chat_id", metavar="CHAT", help="Only those of this chat.")
-def list_scripts(*, chat_id: str | None) -> None:
+@click.option("--all", "ended", is_flag=True, help="Also the newest ones that have ended.")
+def list_scripts(*, chat_id: str | None, ended: bool) -> None:
     """List the scripts that have not ended, oldest first.
 
-    Example: covalt-git script list
+    Example: covalt-git script list --all
     """
-    listing = ask_to_print(scripts.list_scripts, chat_id=chat_id)
+    listing = ask_to_print(scripts.list_scripts, chat_id=chat_id, ended=ended)
     for damaged in listing.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
     output.table(
         [_line(script) for script in listing.scripts],
         titles=_TITLES,
-        empty="no script waits or runs",
+        empty="no script has run" if ended else "no script waits or runs",
     )
 
 
@@ -121,7 +122,7 @@ def list_scripts(*, chat_id: str | None) -> None:
 def show(script_id: str) -> None:
     """Show a script: its source with its calls, its logs, and its result or what it waits for.
 
-    The end of the id of a script that has not ended is enough.
+    The beginning or the end of its id is enough, here and for the other commands.
 
     Example: covalt-git script show 9c11d0e2
     """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -23,7 +25,7 @@ from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Catalog
@@ -36,14 +38,20 @@ if TYPE_CHECKING:
 ScriptState = Literal["running", "paused", "interrupted", "success", "error"]
 
 
+_LEAST_PART = 4  # shorter parts of an id match by chance
+_MOST_NAMED = 5
+
+
 class ListScripts(Request):
-    """Request: the chat whose scripts to list; all chats without one."""
+    """Request: the chat whose scripts to list, all chats without one; and whether those that have ended are listed too."""
 
     chat_id: str | None = Field(None, max_length=200)
+    ended: bool = False
+    limit: int = Field(100, ge=1, le=1000, description="Most ended scripts, the newest ones.")
 
 
 class GetScript(Request):
-    """Request: a script; the end of the id of one that has not ended is enough."""
+    """Request: a script; the beginning or the end of its id is enough."""
 
     script_id: str = Field(max_length=200)
 
@@ -62,7 +70,7 @@ class CheckScript(Request):
 
 
 class ScriptRow(Result):
-    """A script that has not ended."""
+    """A script."""
 
     id: str
     chat_id: str
@@ -78,7 +86,7 @@ class ScriptRow(Result):
 
 
 class ScriptList(Result):
-    """The scripts that have not ended, oldest first."""
+    """Scripts, oldest first."""
 
     scripts: tuple[ScriptRow, ...]
     damaged: tuple[DamagedChat, ...]
@@ -153,7 +161,7 @@ class ScriptChecked(Result):
 
 @operation()
 def list_scripts(context: Context, request: ListScripts) -> ScriptList:
-    """List the scripts that have not ended."""
+    """List the scripts that have not ended; with ``ended``, also the newest that have."""
     chats = context.project.chats
     rows, damaged = [], {}
     for chat_id in chats.ids() if request.chat_id is None else [request.chat_id]:
@@ -169,14 +177,17 @@ def list_scripts(context: Context, request: ListScripts) -> ScriptList:
             if request.chat_id is not None:
                 raise
             damaged[chat_id] = error
+    if request.ended:
+        rows += _ended_rows(context, request)
+        rows.sort(key=lambda row: (row.started_at, row.id))
     return ScriptList(scripts=tuple(rows), damaged=DamagedChat.each(damaged.items()))
 
 
 @operation(errors=(404,))
 def get_script(context: Context, request: GetScript) -> ScriptDetail:
     """Return one script: what it has done so far, and what it waits for; or how it ended."""
-    chat, stored = _find(context, request.script_id)
-    return _ended(context, chat, request.script_id) if stored is None else _detail(chat, stored)
+    chat, script_id, stored = _find(context, request.script_id)
+    return _ended(context, chat, script_id) if stored is None else _detail(chat, stored)
 
 
 @operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
@@ -185,11 +196,10 @@ def continue_script(context: Context, request: GetScript) -> ScriptDetail:
 
     Its calls have the rights of the principal that started it, and each is checked again.
     """
-    chat, stored = _find(context, request.script_id)
+    chat, script_id, stored = _find(context, request.script_id)
     if stored is None:
-        return _ended(context, chat, request.script_id)
+        return _ended(context, chat, script_id)
     _require_own(context, stored.script, "continue")
-    script_id = stored.script.id
     try:
         outcome = script_calls.continue_script(context, chat, script_id)
     finally:
@@ -200,11 +210,10 @@ def continue_script(context: Context, request: GetScript) -> ScriptDetail:
 @operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
 def cancel_script(context: Context, request: GetScript) -> ScriptDetail:
     """End a script: its pending calls never run; one that runs in this process ends after its call."""
-    chat, stored = _find(context, request.script_id)
+    chat, script_id, stored = _find(context, request.script_id)
     if stored is None:
-        return _ended(context, chat, request.script_id)
+        return _ended(context, chat, script_id)
     _require_own(context, stored.script, "cancel")
-    script_id = stored.script.id
     if RUNNING.tool_of(script_id, chat_id=chat.id) is not None:
         RUNNING.cancel(script_id)
         return _detail(chat, stored)
@@ -218,7 +227,7 @@ def cancel_script(context: Context, request: GetScript) -> ScriptDetail:
 @operation(changes=True, errors=(404, 409), needs=(RUN_SCRIPT,))
 def replay_script(context: Context, request: GetScript) -> ScriptReplayed:
     """Run an ended script against its records, and return the first divergence; no call is executed."""
-    chat, stored = _find(context, request.script_id)
+    chat, script_id, stored = _find(context, request.script_id)
     if stored is not None:
         raise CovaltError(
             f"the script {stored.script.id} has not ended",
@@ -226,12 +235,12 @@ def replay_script(context: Context, request: GetScript) -> ScriptReplayed:
             code="script_not_ended",
             http_status=409,
         )
-    manifest_id, record = _record(context, chat, request.script_id)
+    manifest_id, record = _record(context, chat, script_id)
     limits = limits_of(context.project.config)
     calls, divergence = replay(chat, record, chat.manifest(manifest_id), limits)
     divergence = divergence or Divergence("", None)
     return ScriptReplayed(
-        script_id=request.script_id,
+        script_id=script_id,
         calls=calls,
         divergence=divergence.why or None,
         line=divergence.line,
@@ -270,29 +279,66 @@ def check_script(context: Context, request: CheckScript) -> ScriptChecked:
     return ScriptChecked(problems=tuple(map(ScriptProblem.of, found)))
 
 
-def _find(context: Context, text: str) -> tuple[ChatStore, StoredScript | None]:
-    """Return the chat of a script and its state, which is None if it has ended.
+def _ended_rows(context: Context, request: ListScripts) -> Iterator[ScriptRow]:
+    """Yield the newest ended scripts that the role may see."""
+    left = request.limit
+    index = context.chat_index()
+    index.sync_chats()
+    for chat_id, script_id in index.ended_calls(RUN_SCRIPT):
+        if left == 0:
+            break
+        if request.chat_id in {None, chat_id} and context.project.chats.has(chat_id):
+            try:
+                row = ScriptRow.of(_ended(context, context.chat(chat_id), script_id))
+            except CovaltError:
+                # Hidden, or deleted since, or its record was not fetched: it is shown by its id, with the error.
+                continue
+            left -= 1
+            yield row
+
+
+def _find(context: Context, text: str) -> tuple[ChatStore, str, StoredScript | None]:
+    """Return the chat, the id and the state of a script; the state is None if it has ended.
 
     Raises:
         UnknownNameError: if it does not exist for the role.
+        CovaltError: if several scripts have such an id.
     """
-    chats, open_ids = context.project.chats, []
+    chats = context.project.chats
+    matches: dict[str, tuple[ChatStore, StoredScript | None]] = {}
     for chat_id in chats.ids():
         chat = context.chat(chat_id)
-        ids = stored_script.script_ids(chat)
-        open_ids += ids
-        least = 4  # shorter suffixes match by chance
-        for script_id in ids:
-            is_named = script_id == text or (len(text) >= least and script_id.endswith(text))
-            stored = StoredScript.read(chat, script_id) if is_named else None
+        for script_id in filter(partial(_is_named, text), stored_script.script_ids(chat)):
+            stored = StoredScript.read(chat, script_id)
             if stored is not None and _is_visible(context, stored.script, stored.calls.values()):
-                return chat, stored
+                matches[script_id] = chat, stored
     index = context.chat_index()
     index.sync_chats()
-    for chat_id in index.chats_of_record(text):
-        if chat_id in chats.ids():
-            return context.chat(chat_id), None
-    raise UnknownNameError("script", text, (), list_with="covalt-git script list")
+    exact = [(chat_id, text) for chat_id in index.chats_of_record(text)]
+    for chat_id, script_id in exact or index.ended_calls(RUN_SCRIPT):
+        if script_id not in matches and _is_named(text, script_id) and chats.has(chat_id):
+            chat = context.chat(chat_id)
+            with suppress(UnknownNameError):
+                _record(context, chat, script_id)
+                matches[script_id] = chat, None
+    if text in matches:
+        matches = {text: matches[text]}
+    if len(matches) > 1:
+        raise CovaltError(
+            f"{text!r} means {len(matches)} scripts",
+            hint=f"write one of {', '.join(sorted(matches)[:_MOST_NAMED])}",
+            code="ambiguous",
+            http_status=409,
+        )
+    for script_id, (chat, stored) in matches.items():
+        return chat, script_id, stored
+    raise UnknownNameError("script", text, (), list_with="covalt-git script list --all")
+
+
+def _is_named(text: str, script_id: str) -> bool:
+    """Return whether a text is the id of a script, or the beginning or the end of it."""
+    is_part = script_id.startswith(text) or script_id.endswith(text)
+    return text == script_id or (len(text) >= _LEAST_PART and is_part)
 
 
 def _is_visible(context: Context, script: OpenScript, calls: Iterable[SettledCall]) -> bool:
@@ -397,7 +443,7 @@ def _lines(calls: Iterable[SettledCall]) -> list[ScriptLine]:
 
 def _record(context: Context, chat: ChatStore, script_id: str) -> tuple[str, CallRecord]:
     """Return the commit and the record of an ended script that the role may see."""
-    unknown = UnknownNameError("script", script_id, (), list_with="covalt-git script list")
+    unknown = UnknownNameError("script", script_id, (), list_with="covalt-git script list --all")
     index = context.chat_index()
     index.sync_chat(chat)
     oid = index.manifest_of_record(chat.id, script_id)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import FILE, CommitObject, TreeEntry
 from covalt_git.models.scripts import OpenScript, SettledCall
 from covalt_git.names import is_new_id
@@ -130,22 +130,6 @@ class StoredScript:
 def script_ids(chat: ChatStore) -> list[str]:
     """Return the ids of the scripts of a chat that have not ended, oldest first."""
     return sorted(ref.removeprefix(REF) for ref in chat.store.ref_names(REF))
-
-
-def find_script(chat: ChatStore, text: str) -> str:
-    """Return the id of the script that has not ended and whose id is or ends with ``text``.
-
-    Raises:
-        UnknownNameError: if no id or several ids match.
-    """
-    every = script_ids(chat)
-    least = 4  # shorter suffixes match by chance
-    matches = [
-        name for name in every if name == text or (len(text) >= least and name.endswith(text))
-    ]
-    if len(matches) != 1:
-        raise UnknownNameError("script", text, every, list_with="covalt-git script list")
-    return matches[0]
 
 
 @contextmanager

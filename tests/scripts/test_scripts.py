@@ -1,12 +1,14 @@
 """Scripts: their calls take the ordinary path, wait for approvals, and are made once."""
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.operations.calls import script_calls
@@ -514,6 +516,48 @@ def test_scripts_are_listed_shown_and_cancelled(scripts: Scripts) -> None:
         "already_settled"
     )
     assert (scripts.marks, scripts.refs()) == (["a"], [])
+
+
+def test_a_part_of_the_id_also_names_an_ended_script(scripts: Scripts) -> None:
+    first, _ = (scripts.run("tools.marks.read()")["id"] for _ in range(2))
+    for part in (first[-6:], first[:20], first):
+        assert scripts.operate("get_script", script_id=part)["id"] == first
+        assert scripts.operate("replay_script", script_id=part)["script_id"] == first
+    assert scripts.operate.error("get_script", script_id=first[:6]).code == "ambiguous"
+    assert scripts.operate.error("get_script", script_id=first[-3:]).code == "unknown_script"
+    waiting = scripts.run(PAID)["id"]
+    assert scripts.operate("cancel_script", script_id=waiting[-6:])["state"] == "error"
+
+
+def test_ended_scripts_are_listed_on_request(scripts: Scripts) -> None:
+    ids = [scripts.run(source)["id"] for source in ("1", "1 / 0", PAID)]
+    states = [
+        (row["id"], row["state"]) for row in scripts.operate("list_scripts", ended=True)["scripts"]
+    ]
+    assert states == [*zip(ids, ["success", "error", "paused"], strict=True)]
+    (row,) = scripts.operate("list_scripts")["scripts"]
+    assert row["id"] == ids[2]
+    rows = scripts.operate("list_scripts", ended=True, limit=1)["scripts"]
+    assert [row["id"] for row in rows] == ids[1:]
+
+
+def test_the_log_has_the_calls_of_a_script_below_it(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = scripts.run(PAID)
+    scripts.operate("call_tool", chat_id="c1", tool_id="marks:read", args={})
+    scripts.approve(answer)
+    with pytest.raises(SystemExit):
+        main(["-C", str(scripts.root), "chat", "log", "c1", "--oneline"])
+    titles = [line.split("  ", 1) for line in capsys.readouterr().out.splitlines()]
+    lines = [re.sub(r"[0-9a-f]{8,12}( \(\*main\))?  ", "", "  ".join(parts)) for parts in titles]
+    assert [line.rstrip() for line in lines] == [
+        "workspace:run_script success",
+        "  └ marks:mark success",
+        "  └ marks:pay success",
+        "marks:read success",
+        f"  └ marks:mark success  (script {answer['id'][-8:]})",
+    ]
 
 
 def test_a_script_of_hidden_tools_does_not_exist_for_a_role(scripts: Scripts) -> None:

@@ -98,6 +98,9 @@ class ManifestRow(Result):
     changes: tuple[Change, ...] | None = Field(
         description="Compared with its first parent; null in a list without ``changes``."
     )
+    script_id: str | None = Field(
+        description="The script that made the call; null in a list without ``changes``."
+    )
 
 
 class ManifestPage(Result):
@@ -230,6 +233,7 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
     is_visible = not by_tool or context.visibility.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
     is_call = is_visible and row.tool_id is not None
+    recorded = chat.outline(row.id).record.call if chat is not None and is_call else None
     return ManifestRow.of(
         row,
         title=row.title if is_visible else _HIDDEN,
@@ -237,6 +241,7 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
         call=CallLine.of(row, id=row.source_ref) if is_call else None,
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
+        script_id=recorded and recorded.parent,
     )
 
 
