@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.access.decisions import decide, sees_everything
 from covalt_git.access.subject import NamedTool
-from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, BadNameError, is_id
+from covalt_git.models.calls import MAY_BE_SCRIPTS
+from covalt_git.names import BadNameError, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +41,7 @@ class Visibility:
 
         The result of a script has the arguments of its calls, and its source names the tools.
         """
-        called = called_tools(result) if tool_id.startswith(_MAY_BE_SCRIPTS) else ()
+        called = called_tools(result) if tool_id.startswith(MAY_BE_SCRIPTS) else ()
         return self.sees(tool_id) and all(map(self.sees, called))
 
     def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
@@ -75,18 +76,15 @@ class Visibility:
         return decide(self.config, self.principal, action, tool)
 
 
-_MAY_BE_SCRIPTS = (f"{BUILTIN_NAMESPACE}:", f"{REGISTRY_NAMESPACE}:")
-"""Beginnings of the ids of tools whose calls can be scripts: an alias can forward to ``workspace:run_script``."""
-
-
 def called_tools(result: Any) -> list[str]:
-    """Return the ids of the tools that a script called, by its result; of any other result, none."""
+    """Return the ids of the tools that a script called, or whose names it got, by its result; of any other result, none."""
     if not isinstance(result, dict) or not result.keys() >= {"success", "calls", "logs"}:
         return []
-    calls = result["calls"] if isinstance(result["calls"], list) else ()
-    paths = [call.get("path") for call in calls if isinstance(call, dict)]
-    return [
-        path.replace(".", ":", 1)
-        for path in paths
-        if isinstance(path, str) and path not in {"search", "describe.tool"}
-    ]
+    listed = result["calls"] if isinstance(result["calls"], list) else []
+    paths: list[Any] = []
+    for call in listed:
+        if isinstance(call, dict):
+            named = call.get("named")
+            # Of a call with such names, the path is a search, or no tool.
+            paths += named if isinstance(named, list) else [call.get("path")]
+    return [path.replace(".", ":", 1) for path in paths if isinstance(path, str)]

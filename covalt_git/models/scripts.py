@@ -34,12 +34,20 @@ class ScriptFailure(StrictModel):
 
 
 class ScriptedCall(StrictModel):
-    """A call of a script for its reader; a call of a tool that needs no record has no id."""
+    """A call of a script for its reader; a call of a tool that needs no record has no id.
+
+    ``named`` are the tools that the answer of a search, a description or an unknown path named.
+    """
 
     path: str
     args: JsonObject
     status: str
     call_id: str | None = None
+    named: tuple[str, ...] | None = None
+
+    def as_json(self) -> JsonObject:
+        """Return the call for callers: ``named`` is left out where it has no meaning."""
+        return self.model_dump(mode="json", exclude={"named"} if self.named is None else None)
 
 
 class PausedCall(StrictModel):
@@ -65,6 +73,7 @@ class ScriptResult(StrictModel):
     def as_json(self) -> JsonObject:
         """Return the result for callers: keys without a value are left out."""
         fields = self.model_dump(mode="json")
+        fields["calls"] = [call.as_json() for call in self.calls]
         if self.error is not None or self.paused is not None:
             del fields["value"]
         return {
@@ -90,6 +99,9 @@ class SettledCall(StrictModel):
     answer: Any = None
     error: CallError | None = None
     waived_by: str | None = Field(None, description="The approval that allowed it in advance.")
+    named: tuple[str, ...] | None = Field(
+        None, description="Paths of the tools that the answer names, if it called none."
+    )
 
 
 class Allowance(StrictModel):

@@ -45,6 +45,7 @@ from covalt_git.runtime.scripts.steps import (
     ScriptSource,
 )
 from covalt_git.scripts import tool_paths
+from covalt_git.scripts.tool_paths import UnknownToolError
 from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import HEADS, MovedError
@@ -251,11 +252,16 @@ class ScriptRun:
 
     def _make(self, chat: ChatStore, call: ScriptCall) -> tuple[CallReply, bool]:
         """Make a call; return its answer, and whether it was made before."""
+        target: Found | None = None
         try:
             if call.path == tool_paths.SEARCH:
-                return self._answered(call, tool_paths.search(self._catalog(), call.arguments))
+                listed = tool_paths.search(self._catalog(), call.arguments)
+                return self._answered(
+                    call, listed, named=tuple(tool["path"] for tool in listed["tools"])
+                )
             if call.path == tool_paths.DESCRIBE:
-                return self._answered(call, tool_paths.describe(self._catalog(), call.arguments))
+                described = tool_paths.describe(self._catalog(), call.arguments)
+                return self._answered(call, described, named=(described["path"],))
             target = tool_paths.find(self._catalog(), call.path)
             request = self._request(call, target)
             if not is_recorded(target.tool_id):
@@ -266,7 +272,12 @@ class ScriptRun:
         except _STOPS:
             raise
         except CovaltError as error:
-            self._settle(call, status="error", error=_error(error))
+            # Who may not see the tools that an error names may not see the script either.
+            tool_id = target and target.tool_id
+            named = error.near if isinstance(error, UnknownToolError) else None
+            if call.path in {tool_paths.SEARCH, tool_paths.DESCRIBE}:
+                named = named or ()
+            self._settle(call, status="error", error=_error(error), tool_id=tool_id, named=named)
             return CallReply(call.index, error=_fault(_error(error))), False
         if outcome.approval is not None:
             raise _PausedError(outcome.approval)
@@ -304,10 +315,8 @@ class ScriptRun:
         outcome = self.make_unrecorded(chat, request, target)
         return self._answered(call, outcome.call.returned, tool_id=target.tool_id)
 
-    def _answered(
-        self, call: ScriptCall, value: Any, *, tool_id: str | None = None
-    ) -> tuple[CallReply, bool]:
-        self._settle(call, status="success", tool_id=tool_id, answer=value)
+    def _answered(self, call: ScriptCall, value: Any, **fields: Any) -> tuple[CallReply, bool]:
+        self._settle(call, status="success", answer=value, **fields)
         return CallReply(call.index, value), False
 
     def _settle(self, call: ScriptCall, **fields: Any) -> None:
@@ -520,6 +529,7 @@ def scripted_calls(stored: StoredScript) -> tuple[ScriptedCall, ...]:
             args=call.args,
             status=call.status,
             call_id=call.call_id,
+            named=call.named,
         )
         for call in calls
     )

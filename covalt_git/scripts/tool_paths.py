@@ -43,6 +43,7 @@ class UnknownToolError(CovaltError):
 
     code = "unknown_tool"
     http_status = 404
+    near: tuple[str, ...] = ()
 
 
 def find(catalog: Catalog, path: str) -> Found:
@@ -64,11 +65,13 @@ def find(catalog: Catalog, path: str) -> Found:
     harmless = [own for own, tool in tools.items() if not may_destroy(tool)]
     near = difflib.get_close_matches(path.replace("_", "-"), harmless, n=_NEAR, cutoff=0.4)
     near += [own for own in harmless if own.rpartition(".")[2] == path.rpartition(".")[2]]
-    hint = ", ".join([*dict.fromkeys(near)][:_NEAR])
-    raise UnknownToolError(
-        f"unknown tool {path!r}" + (f"; near: {hint}" if hint else ""),
+    proposed = tuple(dict.fromkeys(near))[:_NEAR]
+    error = UnknownToolError(
+        f"unknown tool {path!r}" + (f"; near: {', '.join(proposed)}" if proposed else ""),
         hint="tools.search({query}) finds tools",
     )
+    error.near = proposed
+    raise error
 
 
 def search(catalog: Catalog, args: JsonObject) -> JsonObject:

@@ -16,6 +16,7 @@ from covalt_git.project import Project
 from covalt_git.scripts import script_run, stored_script
 from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.project_files import read_project
+from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
 from tests.workspaces.stores import git
 
@@ -570,8 +571,54 @@ def test_a_script_of_hidden_tools_does_not_exist_for_a_role(scripts: Scripts) ->
     scripts.approve(answer)
     assert guest.error("get_script", script_id=answer["id"]).code == "unknown_script"
     assert guest.error("get_call", chat_id="c1", call_id=answer["id"]).code == "unknown_call"
-    exported = json.dumps(guest("export_conversation", chat_id="c1"))
-    assert "marks" not in exported
+    assert "marks" not in json.dumps(seen(guest))
+
+
+def seen(role: Operations) -> list[Any]:
+    """Return everything that a role sees of the chat's commits and calls."""
+    rows = role("list_manifests", chat_id="c1", changes=True)["manifests"]
+    return [
+        [{**row, "changes": None} for row in rows],  # files have no access of their own
+        [
+            role("get_workspace_manifest", chat_id="c1", manifest=row["id"])["record"]
+            for row in rows
+        ],
+        role("list_calls", chat_id="c1"),
+        role("read_conversation", chat_id="c1"),
+        role("export_conversation", chat_id="c1"),
+        role("list_scripts", ended=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "tools.marks.pay(name='b')",
+        "tools.marks.mark(name=3)",
+        "tools.marks.raed()",
+        "tools.search(query='marks')",
+        "tools.describe.tool(path='marks.mark')['name']",
+        "try:\n    tools.marks.raed()\nexcept Exception as e:\n    print(e)",
+    ],
+)
+def test_a_role_learns_no_hidden_tool_from_a_script(scripts: Scripts, source: str) -> None:
+    config = CONFIG.replace("  boss:", '  guest: {allow: ["workspace.*"]}\n  boss:')
+    (scripts.root / "covalt.yaml").write_text(config)
+    guest = scripts.operate.as_role("guest")
+    answer = scripts.run(source)
+    assert answer["id"] in json.dumps(scripts.operate("list_scripts", ended=True))
+    for is_last in (answer["status"] != "pending", True):
+        texts = map(json.dumps, seen(guest))
+        assert [text for text in texts if "marks" in text] == []
+        assert guest.error("get_script", script_id=answer["id"]).code == "unknown_script"
+        if not is_last:
+            scripts.approve(answer)
+
+
+def test_a_role_sees_its_own_script_that_named_no_tool(scripts: Scripts) -> None:
+    answer = scripts.run("tools.marks.hidden(name='a')")
+    assert answer["result"]["error"]["code"] == "unknown_tool"
+    assert scripts.operate("get_script", script_id=answer["id"])["state"] == "error"
     assert "marks" in json.dumps(scripts.boss("export_conversation", chat_id="c1"))
 
 

@@ -301,7 +301,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     # Calls of hidden tools are left out after the index has counted a page, so one page may have too few.
     while rest and len(calls) <= request.limit:
         page = index.calls(chat.id, limit=request.limit + 1, before=cursor)
-        calls += [call for call in page if catalog.sees(call.tool_id)]
+        calls += [call for call in page if catalog.sees_call(call.tool_id, call.result)]
         rest = len(page) > request.limit
         cursor = page[-1].id if page else None
     rows = tuple(
