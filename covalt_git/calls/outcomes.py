@@ -71,6 +71,7 @@ class CallOutcome(NamedTuple):
 
     ``notes`` are notes about the workspace that no earlier call of the branch reported.  A ``repeated`` call
     already ran under the same id, so that nothing ran now.  ``sandbox`` is the level at which it ran, if any.
+    ``parent`` is the script that made the call.
     """
 
     call: ToolCall
@@ -81,6 +82,7 @@ class CallOutcome(NamedTuple):
     output: str = ""
     repeated: bool = False
     sandbox: SandboxLevel | None = None
+    parent: str | None = None
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
@@ -95,6 +97,7 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
         error=record.error,
         output=record.output,
         sandbox=record.sandbox,
+        parent=record.parent,
     )
 
 
@@ -144,6 +147,9 @@ def record_of(
         toolset=call.toolset,
         execution_id=call.execution_id,
         base=read,
+        parent=call.parent,
+        line=call.line,
+        waived_by=call.waived_by,
         asked=outcome.asked,
         links=outcome.links if result is not None else (),
         fields=target.tool.fields if error is None else (),
