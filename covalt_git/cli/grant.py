@@ -22,6 +22,7 @@ from covalt_git.models.toolset_state import (
     WRITABLE,
     NetworkGrant,
     ProcessGrant,
+    ProgramSandbox,
     SecretGrant,
     ServerGrant,
     ToolGrant,
@@ -356,7 +357,7 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             command = f"command: {command_line(grant.argv)}"
             texts = _texts("variable", row)
             where = "in the sandbox" if grant.confinement is not None else "without a sandbox"
-            uses = [f"may use: {use}" for use in grant.uses]
+            uses = [f"may use: {use}" for use in _uses(grant)]
             words = f"start its MCP server {grant.server} {where}"
             return words, [command, *folder, *uses, *texts, *files]
         case ServerGrant() as grant:
@@ -394,6 +395,13 @@ def _hosts(grant: NetworkGrant | SecretGrant | ToolGrant) -> str:
     return ", ".join(HostRule.parse(host).shown for host in grant.hosts)
 
 
+def _uses(grant: ProcessGrant) -> tuple[str, ...]:
+    """Return phrases for what a program may use, with the ports of its hosts."""
+    sandbox = grant.confinement or ProgramSandbox()
+    hosts = tuple(HostRule.parse(host).shown for host in sandbox.hosts)
+    return sandbox.model_copy(update={"hosts": hosts}).uses
+
+
 def _what(row: grants.GrantRow) -> str:
     match row.grant:
         case SecretGrant() as grant:
@@ -402,7 +410,7 @@ def _what(row: grants.GrantRow) -> str:
             return _hosts(grant)
         case ProcessGrant() as grant:
             where = "" if grant.confinement is not None else "without a sandbox: "
-            uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
+            uses = f" with {', '.join(_uses(grant))}" if grant.uses else ""
             return f"{where}{command_line(grant.argv)}{uses}"
         case ServerGrant() as grant:
             return command_line([grant.url])
