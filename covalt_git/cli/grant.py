@@ -29,6 +29,7 @@ from covalt_git.models.toolset_state import (
     grant_key,
 )
 from covalt_git.operations import bundles, grants, toolsets
+from covalt_git.toolsets.toolset import FaultyToolsetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,8 +161,12 @@ def add(
             return
         check_user(reason)
         print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
-    elif dry_run:
-        toolset = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
+        return
+    toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not toolset.sound:  # before the terminal is missed
+        raise FaultyToolsetError(toolset_id, toolset.problems)
+    if dry_run:
+        print_json(toolset)
         permissions = toolset.requested_permissions if requested else toolset.ended_permissions
         if permissions:
             output.say("This would be granted and trusted on this machine:")
@@ -173,9 +178,9 @@ def add(
                 else f"every grant of {toolset_id} is valid"
             )
     elif requested:
-        _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _add_requested(toolset, reason)
     else:
-        _renew(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _renew(toolset, reason)
 
 
 @command.command("revoke")
