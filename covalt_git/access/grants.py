@@ -222,7 +222,11 @@ def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
     """Return the granted ports of each host of a grant; empty for grants of other kinds."""
-    hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant | ToolGrant) else ()
+    hosts: tuple[str, ...] = ()
+    if isinstance(grant, NetworkGrant | SecretGrant | ToolGrant):
+        hosts = grant.hosts
+    elif isinstance(grant, ProcessGrant) and grant.confinement is not None:
+        hosts = grant.confinement.hosts
     return {rule.text: rule.ports for rule in _rules(hosts)}
 
 

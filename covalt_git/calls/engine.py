@@ -286,7 +286,8 @@ class Engine:
                 return None
             if outcome.status == "invalid_arguments":
                 raise preconditions.refused(call.tool_id, outcome.problems, target)
-            error, files = why_failed(outcome, target, self.follower.cancel), copy.state(call.base)
+            error = why_failed(outcome, target, call.args, self.follower.cancel)
+            files = copy.state(call.base)
             # A copy has no writer, whose scan would create the missing folder.
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
@@ -499,7 +500,7 @@ class Engine:
             return self.ask(writer, started, target, ("its decorator requires it",))
         # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
         try:
-            error, snapshot = self._end(writer, target, outcome, files_before, usage)
+            error, snapshot = self._end(writer, started, target, outcome, files_before, usage)
             # No commit has the earlier content of these files: undo cannot restore them, so the record names them.
             snapshot = snapshot.with_lost(before_call, chat.workspace)
             record = self._record_of(writer, started, target, outcome, error)
@@ -516,6 +517,7 @@ class Engine:
     def _end(
         self,
         writer: Writer,
+        call: PendingCall,
         target: Found,
         outcome: Outcome,
         files_before: FolderState | None,
@@ -526,7 +528,7 @@ class Engine:
         ``files_before`` is the workspace of a read-only call before it ran, ``usage`` its number of files and bytes.
         """
         chat = writer.chat
-        error = why_failed(outcome, target, self.follower.cancel)
+        error = why_failed(outcome, target, call.args, self.follower.cancel)
         if outcome.status == "invalid_arguments":
             # The approved call is already stored, so that its end is recorded too.
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)

@@ -22,12 +22,14 @@ from covalt_git.models.toolset_state import (
     WRITABLE,
     NetworkGrant,
     ProcessGrant,
+    ProgramSandbox,
     SecretGrant,
     ServerGrant,
     ToolGrant,
     grant_key,
 )
 from covalt_git.operations import bundles, grants, toolsets
+from covalt_git.toolsets.toolset import FaultyToolsetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,8 +161,12 @@ def add(
             return
         check_user(reason)
         print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
-    elif dry_run:
-        toolset = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
+        return
+    toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not toolset.sound:  # before the terminal is missed
+        raise FaultyToolsetError(toolset_id, toolset.problems)
+    if dry_run:
+        print_json(toolset)
         permissions = toolset.requested_permissions if requested else toolset.ended_permissions
         if permissions:
             output.say("This would be granted and trusted on this machine:")
@@ -172,9 +178,9 @@ def add(
                 else f"every grant of {toolset_id} is valid"
             )
     elif requested:
-        _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _add_requested(toolset, reason)
     else:
-        _renew(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _renew(toolset, reason)
 
 
 @command.command("revoke")
@@ -356,7 +362,7 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             command = f"command: {command_line(grant.argv)}"
             texts = _texts("variable", row)
             where = "in the sandbox" if grant.confinement is not None else "without a sandbox"
-            uses = [f"may use: {use}" for use in grant.uses]
+            uses = [f"may use: {use}" for use in _uses(grant)]
             words = f"start its MCP server {grant.server} {where}"
             return words, [command, *folder, *uses, *texts, *files]
         case ServerGrant() as grant:
@@ -394,6 +400,13 @@ def _hosts(grant: NetworkGrant | SecretGrant | ToolGrant) -> str:
     return ", ".join(HostRule.parse(host).shown for host in grant.hosts)
 
 
+def _uses(grant: ProcessGrant) -> tuple[str, ...]:
+    """Return phrases for what a program may use, with the ports of its hosts."""
+    sandbox = grant.confinement or ProgramSandbox()
+    hosts = tuple(HostRule.parse(host).shown for host in sandbox.hosts)
+    return sandbox.model_copy(update={"hosts": hosts}).uses
+
+
 def _what(row: grants.GrantRow) -> str:
     match row.grant:
         case SecretGrant() as grant:
@@ -402,7 +415,7 @@ def _what(row: grants.GrantRow) -> str:
             return _hosts(grant)
         case ProcessGrant() as grant:
             where = "" if grant.confinement is not None else "without a sandbox: "
-            uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
+            uses = f" with {', '.join(_uses(grant))}" if grant.uses else ""
             return f"{where}{command_line(grant.argv)}{uses}"
         case ServerGrant() as grant:
             return command_line([grant.url])

@@ -197,7 +197,7 @@ def list_sources(names: tuple[str, ...]) -> None:
 
 @command.command("refresh")
 @sources_argument
-@click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
+@click.option("--accept", "accepts", is_flag=True, help="Print the changes, and accept them.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
 @click.option(
     "--from", "location", metavar="FILE|URL", help="A new version of the document of one source."
@@ -238,11 +238,15 @@ def refresh_sources(
         # The document is copied; with --check it was only compared.
         if check:
             return
-    result = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
+    # As text, tools are accepted below, after they were printed: exactly those, also if a list changes meanwhile.
+    at_once = accepts and wants_json()
+    result = ask(sources.refresh_sources, sources=names, check=check, accept=at_once, reason=reason)
     print_json(result, exit_code=int(any(outcome.failed for outcome in result.sources)))
     if not result.sources:
         output.say("no enabled toolset declares a source")
-    failed = [_failed(outcome, check=check) for outcome in result.sources]
+    failed = [
+        _failed(outcome, check=check, accepts=accepts, reason=reason) for outcome in result.sources
+    ]
     if any(failed):
         click.get_current_context().exit(1)
 
@@ -423,8 +427,14 @@ def _by_reason(
     return by_reason
 
 
-def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
-    """Print the outcome of a source, and offer to accept its tools; return whether it has failed."""
+def _failed(
+    outcome: sources.RefreshOutcome,
+    *,
+    check: bool = False,
+    accepts: bool = False,
+    reason: str | None = None,
+) -> bool:
+    """Print the outcome of a source, and accept its tools or offer it; return whether it has failed."""
     if outcome.failure is not None:
         output.say(f"{outcome.source}:", bold=True)
         first, *others = outcome.failure.error_description.splitlines() or [""]
@@ -445,14 +455,14 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     rest = "all others" if source.tasks else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
-    elif not check and can_ask() and output.confirm("accept this?"):
-        # Of what was shown: a definition that changes during the question is not accepted.
+    elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
+        # Of what was shown: a definition that changes meanwhile is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
+        _print_renamed(ask(sources.accept_tools, **ids, tools=digests, reason=reason).renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
-            return _failed(again.sources[0], check=False)
+            return _failed(again.sources[0], accepts=accepts, reason=reason)
         output.say(f"{counted}, {rest} accepted")
         return False
     elif not check:

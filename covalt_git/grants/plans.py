@@ -30,6 +30,7 @@ from covalt_git.models.toolset_state import (
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.permissions import is_trusted, permissions_of_grants
 from covalt_git.toolsets.state_store import find_server
+from covalt_git.toolsets.toolset import FaultyToolsetError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -138,8 +139,12 @@ def plan_grants(
         BadHostError: if a host is invalid.
         HostNeededError: if a secret has no host, but an HTTP tool sends it to one.
         UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
-        CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
+        FaultyToolsetError: if the toolset or its state has errors.
+        CovaltError: if it cannot have this kind of grant.
     """
+    # Also without a decision: what such a toolset requests is not known.
+    if not toolset.sound:
+        raise FaultyToolsetError(toolset.id, toolset.problems)
     merged: dict[tuple[GrantKind, str], WantedGrant] = {}
     for grant in decisions:
         earlier = merged.get((grant.kind, grant.name), grant)
@@ -323,11 +328,6 @@ def _check_grantable(toolset: Toolset, kind: GrantKind, name: str) -> None:
         raise CovaltError(
             "registered tools have no grants of other kinds",
             hint=f"covalt-git grant add {toolset.id} tool NAME",
-        )
-    if not toolset.sound:
-        errors = [problem for problem in toolset.problems if problem.severity == "error"]
-        raise CovaltError(
-            f"the toolset {toolset.id!r} has errors", hint="covalt-git validate", problems=errors
         )
     if kind == "unsandboxed" and not name and not toolset.state.imported:
         raise CovaltError(

@@ -201,7 +201,7 @@ class SourceRefreshed(Result):
 class RefreshOutcome(Result):
     """The outcome of one source; either ``refreshed`` or ``failure`` is null."""
 
-    source: str = Field(description="Such as gear/disk.")
+    source: str = Field(description="Such as gear/disk, or gear, a toolset that has errors.")
     failed: bool = Field(
         description="Whether the refresh failed, its lock is outdated, or tools are not accepted."
     )
@@ -256,11 +256,13 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     if request.check and request.accept:
         raise invalid_field("accept", "it cannot be combined with check")
     root = context.project.root
+    failed: list[RefreshOutcome] = []
     if request.sources:
         chosen = [source for name in request.sources for source in refresh.find_sources(root, name)]
     else:
         chosen = [source for source in refresh.sources(root) if source.enabled]
-    outcomes = tuple(_outcome(context, source, request) for source in chosen)
+        failed = [_failure(error.toolset_id, error) for error in refresh.faulty_toolsets(root)]
+    outcomes = (*failed, *(_outcome(context, source, request) for source in chosen))
     context.update_toolset_index()
     return SourcesRefreshed(sources=outcomes)
 
@@ -332,10 +334,14 @@ def _outcome(
             pinned=request.pinned,
         )
     except CovaltError as error:
-        failure = Failure.of_error(error)
-        return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
+        return _failure(source.shown_id, error)
     failed = bool(result.drift if request.check else result.source.to_accept)
     return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=result, failure=None)
+
+
+def _failure(name: str, error: CovaltError) -> RefreshOutcome:
+    failure = Failure.of_error(error)
+    return RefreshOutcome(source=name, failed=True, refreshed=None, failure=failure)
 
 
 def _refresh(
