@@ -17,7 +17,7 @@ from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, BadNameError, ToolId
 from covalt_git.toolsets.builtin_tools import BUILTINS
 
@@ -103,11 +103,14 @@ def _disabled(entry: Found) -> DisabledToolError:
         hint = f"covalt-git grant add {toolset.id} tool {tool.id.name}"
         if tool.held_back == "no_request":
             hint = "add protocol_meta.http.url or protocol_meta.mcp.tool to the entry"
+    elif tool.held_back == "schema":
+        what += f": {WHY_HELD_BACK[tool.held_back]}"
+        hint = CORRECTS_SCHEMA
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         source = f"{toolset.id}/{tool.id.namespace}"
         hint = f"covalt-git source diff {source}"
-        if tool.held_back not in {"schema", "task"}:
+        if tool.held_back != "task":
             hint += f"\ncovalt-git source accept {source} {tool.id.name}"
     return DisabledToolError(what, hint=hint)
 

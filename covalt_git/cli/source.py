@@ -22,7 +22,7 @@ from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.hosts import origin_of
-from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
@@ -438,11 +438,15 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     _print_renamed(outcome.refreshed.renamed)
     differences = outcome.refreshed.drift if check else source.to_accept
     _print_differences(source, differences)
-    _print_unusable(source)
+    # While new packages wait, these are the tools of the packages before them.
+    if not any(tool.name == PROGRAM for tool in differences):
+        _print_unusable(source)
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
+    if source.unusable:
+        counted += f", {len(source.unusable)} cannot be called"
     if source.offers:
         counted += f", {source.offers} resources, templates and prompts"
-    rest = "all others" if source.tasks else "all"
+    rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
     elif not check and can_ask() and output.confirm("accept this?"):
@@ -474,6 +478,8 @@ def _print_unusable(source: sources.SourceRow) -> None:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
     for tool, why in source.unusable.items():
         output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
+    if source.unusable:
+        output.say(f"  hint: {CORRECTS_SCHEMA}", err=True)
 
 
 def _print_differences(
