@@ -20,7 +20,7 @@ from covalt_git.cli.source_names import (
 )
 from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import WrongCallError, hint_text
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
@@ -91,6 +91,7 @@ def add_source(
     if introspect and not is_url(location):
         raise WrongCallError("--introspect needs the URL of a GraphQL API")
     document = _opened(location, yes=yes or reason is not None, introspect=introspect)
+    again = _add_command(toolset_id, location, how | {"fields": fields}, introspect=introspect)
     how["fields"] = _fields(fields)
     preview = ask(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
@@ -113,13 +114,12 @@ def add_source(
     )
     print_json(added)
     output.say(f"added {added.shown_id}: {', '.join(added.files)}")
-    if not accept:
-        output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
     if added.lacks_server:
-        again = f"covalt-git source add {toolset_id} {shlex.quote(location)} --base-url URL"
-        output.say(f"  hint: covalt-git source remove {added.shown_id}", err=True)
-        output.say(f"  hint: {again}", err=True)
+        first = f"covalt-git source remove {added.shown_id}"
+        output.say(hint_text(f"{first}\n{again} --base-url URL"), err=True)
     else:
+        if not accept:
+            output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
         output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
 
 
@@ -341,6 +341,22 @@ def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, 
     return ask(documents.open_document, location=location, introspect=introspect).model_dump()
 
 
+def _add_command(
+    toolset_id: str, location: str, how: Mapping[str, Any], *, introspect: bool
+) -> str:
+    """Return the command that adds a document again, with the options that the user gave."""
+    options = {"--id": how["namespace"], "--endpoint": how["endpoint"]}
+    several = {
+        name: how[name.removeprefix("--")] for name in ("--include", "--exclude", "--fields")
+    }
+    words = ["covalt-git", "source", "add", toolset_id, location]
+    for name, values in (
+        {name: [text] for name, text in options.items() if text} | several
+    ).items():
+        words += [word for value in values for word in (name, value)]
+    return shlex.join([*words, *(["--introspect"] if introspect else [])])
+
+
 def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     fields = {}
     for text in texts:
@@ -364,6 +380,7 @@ def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> s
     if check:
         print_json(result, exit_code=int(bool(result.drift)))
         _print_differences(result.source, result.drift)
+        _print_faults(result.source.faults[:_MOST_LINES])
         if result.drift:
             click.get_current_context().exit(1)
     return source.shown_id
@@ -388,7 +405,10 @@ def _print_detail(
             fg="yellow",
         )
     for name, hosts in source.secrets.items():
-        output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
+        receivers = f" to {', '.join(hosts)}" if hosts else ""
+        if source.lacks_server and name.endswith("_BASE_URL"):
+            receivers = ", the URL of the API, which the document lacks"
+        output.fact(f"  secret: {name}{receivers}")
     if listed := source.tools if every else writing:
         output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
     for tool in listed[: None if every else _MOST_LINES]:
@@ -410,7 +430,11 @@ def _print_detail(
         for part in parts:
             place = f" (line {part.line})" if part.line else ""
             output.fact(f"    {part.upstream}{place}: {reason}")
-    for fault in source.faults[: None if every else _MOST_LINES]:
+    _print_faults(source.faults[: None if every else _MOST_LINES])
+
+
+def _print_faults(faults: Sequence[sources.SourceFault]) -> None:
+    for fault in faults:
         output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
 
 
@@ -441,6 +465,7 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     # While new packages wait, these are the tools of the packages before them.
     if not any(tool.name == PROGRAM for tool in differences):
         _print_unusable(source)
+    _print_faults(source.faults[:_MOST_LINES])
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
     if source.unusable:
         counted += f", {len(source.unusable)} cannot be called"

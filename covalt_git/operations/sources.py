@@ -125,6 +125,15 @@ class ConnectionRow(Result):
     protocol: str = Field(description="The protocol version.")
 
 
+class SourceFault(Result):
+    """A fault of a document."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+
 class SourceRow(Result):
     """An MCP server or a document of a toolset, and the state of its tools."""
 
@@ -155,6 +164,7 @@ class SourceRow(Result):
         default_factory=dict,
         description="Tools that cannot be called because their input schemas are invalid, and why.",
     )
+    faults: tuple[SourceFault, ...] = Field((), description="Faults of its document.")
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
     )
@@ -424,6 +434,7 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
         unusable=source.unusable,
+        faults=tuple(map(SourceFault.of, lock.faults)) if lock else (),
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
 
