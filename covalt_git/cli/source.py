@@ -33,7 +33,7 @@ from covalt_git.sources.refresh import TaskOnlyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
+_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "STATE")
 _MOST_LINES = 20
 _MOST_NAMED = 3
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
@@ -544,11 +544,11 @@ def _print_breaking(tool: sources.DifferingTool) -> None:
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:
-    kinds = [tool.kind for tool in source.to_accept]
+    kinds = [tool.kind for tool in source.to_accept if tool.name != PROGRAM]
     counts = [kinds.count(kind) for kind in ("new", "changed", "gone")]
     cells = [str(count) if count else "-" for count in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (disabled)"
-    return (source.shown_id + off, *cells, "yes" if source.asked else "never")
+    return (source.shown_id + off, *cells, "; ".join(source.notes) or "-")
 
 
 command.add_command(observe)

@@ -143,6 +143,25 @@ def test_a_tool_that_breaks_the_protocol_is_unusable_and_the_others_go_on(
     assert CORRECTS_SCHEMA in capsys.readouterr().err
 
 
+def test_a_list_says_what_a_source_waits_for(root: Path) -> None:
+    def notes() -> list[str]:
+        (source,) = Operations(root)("list_sources")["sources"]
+        return [str(note) for note in source["notes"]]
+
+    assert notes() == ["not asked for its tools yet"]
+    offer(root, READ, {"name": "issue", "inputSchema": {"properties": {}}})
+    asked(root)
+    accepted_all(root)
+    assert notes() == ["1 cannot be called"]
+
+    declare(root, more=", env: {LEVEL: '2'}")
+    assert notes() == ["1 cannot be called", "no grant"]
+    manifest = root / "toolsets/gear/toolset.yaml"
+    declared = manifest.read_text(encoding="utf-8").replace("args: [", "args: [-B, ")
+    manifest.write_text(declared, encoding="utf-8")
+    assert notes() == ["declaration changed since the refresh", "1 cannot be called", "no grant"]
+
+
 def lock_text(root: Path) -> str:
     file = root / "toolsets/locks/disk.yaml"
     return file.read_text(encoding="utf-8") if file.exists() else ""
