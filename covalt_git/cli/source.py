@@ -20,9 +20,9 @@ from covalt_git.cli.source_names import (
 )
 from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import WrongCallError, hint_text
 from covalt_git.hosts import origin_of
-from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
@@ -33,7 +33,7 @@ from covalt_git.sources.refresh import TaskOnlyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
+_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "STATE")
 _MOST_LINES = 20
 _MOST_NAMED = 3
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
@@ -91,6 +91,7 @@ def add_source(
     if introspect and not is_url(location):
         raise WrongCallError("--introspect needs the URL of a GraphQL API")
     document = _opened(location, yes=yes or reason is not None, introspect=introspect)
+    again = _add_command(toolset_id, location, how | {"fields": fields}, introspect=introspect)
     how["fields"] = _fields(fields)
     preview = ask(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
@@ -113,13 +114,12 @@ def add_source(
     )
     print_json(added)
     output.say(f"added {added.shown_id}: {', '.join(added.files)}")
-    if not accept:
-        output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
     if added.lacks_server:
-        again = f"covalt-git source add {toolset_id} {shlex.quote(location)} --base-url URL"
-        output.say(f"  hint: covalt-git source remove {added.shown_id}", err=True)
-        output.say(f"  hint: {again}", err=True)
+        first = f"covalt-git source remove {added.shown_id}"
+        output.say(hint_text(f"{first}\n{again} --base-url URL"), err=True)
     else:
+        if not accept:
+            output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
         output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
 
 
@@ -345,6 +345,22 @@ def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, 
     return ask(documents.open_document, location=location, introspect=introspect).model_dump()
 
 
+def _add_command(
+    toolset_id: str, location: str, how: Mapping[str, Any], *, introspect: bool
+) -> str:
+    """Return the command that adds a document again, with the options that the user gave."""
+    options = {"--id": how["namespace"], "--endpoint": how["endpoint"]}
+    several = {
+        name: how[name.removeprefix("--")] for name in ("--include", "--exclude", "--fields")
+    }
+    words = ["covalt-git", "source", "add", toolset_id, location]
+    for name, values in (
+        {name: [text] for name, text in options.items() if text} | several
+    ).items():
+        words += [word for value in values for word in (name, value)]
+    return shlex.join([*words, *(["--introspect"] if introspect else [])])
+
+
 def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     fields = {}
     for text in texts:
@@ -368,6 +384,7 @@ def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> s
     if check:
         print_json(result, exit_code=int(bool(result.drift)))
         _print_differences(result.source, result.drift)
+        _print_faults(result.source.faults[:_MOST_LINES])
         if result.drift:
             click.get_current_context().exit(1)
     return source.shown_id
@@ -392,7 +409,10 @@ def _print_detail(
             fg="yellow",
         )
     for name, hosts in source.secrets.items():
-        output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
+        receivers = f" to {', '.join(hosts)}" if hosts else ""
+        if source.lacks_server and name.endswith("_BASE_URL"):
+            receivers = ", the URL of the API, which the document lacks"
+        output.fact(f"  secret: {name}{receivers}")
     if listed := source.tools if every else writing:
         output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
     for tool in listed[: None if every else _MOST_LINES]:
@@ -414,7 +434,11 @@ def _print_detail(
         for part in parts:
             place = f" (line {part.line})" if part.line else ""
             output.fact(f"    {part.upstream}{place}: {reason}")
-    for fault in source.faults[: None if every else _MOST_LINES]:
+    _print_faults(source.faults[: None if every else _MOST_LINES])
+
+
+def _print_faults(faults: Sequence[sources.SourceFault]) -> None:
+    for fault in faults:
         output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
 
 
@@ -448,11 +472,16 @@ def _failed(
     _print_renamed(outcome.refreshed.renamed)
     differences = outcome.refreshed.drift if check else source.to_accept
     _print_differences(source, differences)
-    _print_unusable(source)
+    # While new packages wait, these are the tools of the packages before them.
+    if not any(tool.name == PROGRAM for tool in differences):
+        _print_unusable(source)
+    _print_faults(source.faults[:_MOST_LINES])
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
+    if source.unusable:
+        counted += f", {len(source.unusable)} cannot be called"
     if source.offers:
         counted += f", {source.offers} resources, templates and prompts"
-    rest = "all others" if source.tasks else "all"
+    rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
     elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
@@ -484,6 +513,8 @@ def _print_unusable(source: sources.SourceRow) -> None:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
     for tool, why in source.unusable.items():
         output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
+    if source.unusable:
+        output.say(f"  hint: {CORRECTS_SCHEMA}", err=True)
 
 
 def _print_differences(
@@ -523,11 +554,11 @@ def _print_breaking(tool: sources.DifferingTool) -> None:
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:
-    kinds = [tool.kind for tool in source.to_accept]
+    kinds = [tool.kind for tool in source.to_accept if tool.name != PROGRAM]
     counts = [kinds.count(kind) for kind in ("new", "changed", "gone")]
     cells = [str(count) if count else "-" for count in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (disabled)"
-    return (source.shown_id + off, *cells, "yes" if source.asked else "never")
+    return (source.shown_id + off, *cells, "; ".join(source.notes) or "-")
 
 
 command.add_command(observe)

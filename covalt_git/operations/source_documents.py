@@ -29,6 +29,7 @@ from covalt_git.operations.sources import (
     DifferingTool,
     ListSources,
     SourceDocument,
+    SourceFault,
     SourceRow,
     differing,
     opened_document,
@@ -132,15 +133,6 @@ class LeftOutOperation(Result):
     upstream: str
     reason: str
     line: int
-
-
-class SourceFault(Result):
-    """A fault of a document."""
-
-    path: str
-    line: int
-    column: int
-    message: str
 
 
 class SourceDetail(Result):

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.servers import mcp_calls
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.calls.servers.server_programs import pin
+from covalt_git.calls.tool_grants import check_server_grant
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
+from covalt_git.models.toolset_manifest import Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason, add_requested_grants
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
@@ -22,7 +25,7 @@ from covalt_git.sources import refresh
 from covalt_git.sources.adding import OpenedDocument, blame_document, new_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.toolsets.toolset import Toolset
@@ -125,6 +128,15 @@ class ConnectionRow(Result):
     protocol: str = Field(description="The protocol version.")
 
 
+class SourceFault(Result):
+    """A fault of a document."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+
 class SourceRow(Result):
     """An MCP server or a document of a toolset, and the state of its tools."""
 
@@ -154,6 +166,10 @@ class SourceRow(Result):
     unusable: dict[str, str] = Field(
         default_factory=dict,
         description="Tools that cannot be called because their input schemas are invalid, and why.",
+    )
+    faults: tuple[SourceFault, ...] = Field((), description="Faults of its document.")
+    notes: tuple[str, ...] = Field(
+        (), description="Why its tools cannot be called or listed; empty if nothing stops them."
     )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
@@ -430,8 +446,28 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
         unusable=source.unusable,
+        notes=tuple(_notes(source)),
+        faults=tuple(map(SourceFault.of, lock.faults)) if lock else (),
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
+
+
+def _notes(source: refresh.ToolSource) -> Iterator[str]:
+    """Yield what stops the tools of a source from being called or listed."""
+    declared, lock = source.declared, source.lock
+    if lock is not None and lock.reference != refresh.reference_of(declared):
+        yield "declaration changed since the refresh"
+    if source.program_waits:
+        yield "program to accept"
+    elif lock is None or not lock.is_listed:
+        yield "not asked for its tools yet"
+    if source.unusable:
+        yield f"{len(source.unusable)} cannot be called"
+    if not isinstance(declared, Source):
+        try:
+            check_server_grant(source.toolset, declared)
+        except CovaltError as error:
+            yield "no grant" if isinstance(error, GrantNeededError) else "not trusted"
 
 
 def opened_document(document: SourceDocument) -> OpenedDocument:

@@ -1,6 +1,7 @@
 """An OpenAPI document becomes tools: added, accepted, granted and called through each interface."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -255,9 +256,27 @@ def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
     assert (tools["pets.list"]["recorded_calls"], tools["pets.list"]["refused_calls"]) == (1, 1)
     assert tools["toys.list"]["breaking"] == []
     assert cli("call", "c1", "shelter:pets.list", '{"tag": "cat"}')[0] != 0
+    text = cli("call", "c1", "shelter:pets.delete", '{"petId": 1}')[1]
+    assert "did you mean" not in text
+    assert "covalt-git source diff shop/shelter" in text
     assert cli("source", "accept", "shop", "--no-terminal", "test")[0] == 0
     granted(cli, monkeypatch)
     assert call(cli, "pets.list", tag="cat") == []
+
+
+def test_a_new_version_of_a_document_is_reported_with_its_faults(
+    cli: Cli, file: Path, url: str
+) -> None:
+    add(cli, file)
+    changed = document(url)
+    changed["paths"]["/toys"] = {
+        "get": {"description": "Toys.", "responses": {"200": {"$ref": "#/no/toy"}}}
+    }
+    file.write_text(json.dumps(changed), encoding="utf-8")
+
+    for more in (["--check"], []):
+        text = cli("source", "refresh", "shop", "--from", str(file), *more, "--no-terminal", "t")[1]
+        assert text.count("$ref '#/no/toy'") == 1
 
 
 def test_errors_name_the_document_that_was_given_and_what_was_expected(
@@ -404,8 +423,16 @@ def test_a_document_without_a_server_asks_for_the_url_of_the_api(
     text = add(cli, other)
 
     assert "names no server" in text
-    assert f"source add shop {other} --base-url URL" in text
+    assert "NOSRV_BASE_URL, the URL of the API" in text
     assert "grant add" not in text
+    assert "source accept" not in text
+    assert cli("source", "remove", "shop/nosrv")[0] == 0
+    options = ("--id", "pets", "--include", "pets.**", "--fields", "pets.list=[].name")
+    text = add(cli, other, *options)
+    again = f"source add shop {other} {shlex.join(options)} --base-url URL"
+    assert f"covalt-git source remove shop/pets\n        covalt-git {again}" in text
+    assert cli("source", "remove", "shop/pets")[0] == 0
+    assert "names no server" in add(cli, other)
     assert cli("source", "remove", "shop/nosrv")[0] == 0
     assert "names no server" not in add(cli, other, "--base-url", url)
 
