@@ -120,7 +120,9 @@ def add_source(
         output.say(f"  hint: covalt-git source remove {added.shown_id}", err=True)
         output.say(f"  hint: {again}", err=True)
     else:
-        output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
+        # Tools that are not accepted request nothing, so their grants come after that.
+        then = "" if accept else "then "
+        output.say(f"  hint: {then}covalt-git grant add {toolset_id} --requested", err=True)
 
 
 @command.command("show")
@@ -327,6 +329,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     if PROGRAM in result.changed:
         output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
     _print_renamed(result.renamed)
+    _print_ended(source.toolset_id, result.ended)
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
@@ -455,15 +458,18 @@ def _failed(
     rest = "all others" if source.tasks else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
+        _print_ended(source.toolset_id, outcome.refreshed.ended)
     elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
         # Of what was shown: a definition that changes meanwhile is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        _print_renamed(ask(sources.accept_tools, **ids, tools=digests, reason=reason).renamed)
+        accepted = ask(sources.accept_tools, **ids, tools=digests, reason=reason)
+        _print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
             return _failed(again.sources[0], accepts=accepts, reason=reason)
         output.say(f"{counted}, {rest} accepted")
+        _print_ended(source.toolset_id, accepted.ended)
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)
@@ -476,6 +482,14 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
             f"renamed {tool.tool_id} for MCP hosts that reject dots: {tool.old_name} -> {tool.new_name}; "
             "change their allow lists"
         )
+
+
+def _print_ended(toolset_id: str, ended: Mapping[str, Sequence[str]]) -> None:
+    """Print the grants that have ended: tools that were accepted later, or have changed, cannot be called with them."""
+    for grant, changed in ended.items():
+        output.fact(f"{toolset_id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
+    if ended:
+        output.say(f"  hint: covalt-git grant add {toolset_id} --again", fg="yellow")
 
 
 def _print_unusable(source: sources.SourceRow) -> None:
