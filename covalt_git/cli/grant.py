@@ -159,6 +159,9 @@ def add(
             output.say("This would be granted and trusted on this machine:")
             print_permissions(preview.permissions)
             return
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            ask(grants.preview_grant, **decision)
         check_user(reason)
         print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
         return

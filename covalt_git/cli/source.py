@@ -20,7 +20,7 @@ from covalt_git.cli.source_names import (
 )
 from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
@@ -229,6 +229,9 @@ def refresh_sources(
     if accepts and check:
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            listed_sources(names)
         check_user(reason, "tools are accepted")
     if introspect and (location is None or not is_url(location)):
         raise WrongCallError("--introspect needs --from with the URL of a GraphQL API")
@@ -303,8 +306,12 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
     }
-    # A tool that is accepted already stays so; the operation refuses one that does not exist.
-    digests |= dict.fromkeys(set(tools) - set(source.tool_names) - digests.keys())
+    # Before the terminal is missed: a script that misspelt a name has to correct that first.  A tool that is accepted
+    # already stays so.
+    for tool in tools:
+        if source.tool_names and tool not in {*source.tool_names, *digests}:
+            list_with = f"covalt-git source diff {source.shown_id}"
+            raise UnknownNameError("tool", tool, source.tool_names, list_with=list_with)
     for task in source.tasks:
         if task in tools:
             raise TaskOnlyError(f"{namespace}:{task}")
@@ -322,9 +329,9 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         tools=digests,
         reason=reason,
     )
-    for tool in result.changed:
-        gone = tool not in result.tool_names
-        what = f"{namespace}:{tool}" if tool != PROGRAM else f"the program of {source.shown_id}"
+    for entry in result.changed:
+        gone = entry not in result.tool_names
+        what = f"{namespace}:{entry}" if entry != PROGRAM else f"the program of {source.shown_id}"
         output.say(f"accepted {what}{' as removed' if gone else ''}")
     if PROGRAM in result.changed:
         output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
