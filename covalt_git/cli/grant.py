@@ -159,6 +159,9 @@ def add(
             output.say("This would be granted and trusted on this machine:")
             print_permissions(preview.permissions)
             return
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            ask(grants.preview_grant, **decision)
         check_user(reason)
         print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
         return
@@ -171,12 +174,10 @@ def add(
         if permissions:
             output.say("This would be granted and trusted on this machine:")
             print_permissions(permissions)
-        else:
-            output.say(
-                f"{toolset_id} has every grant that it requests"
-                if requested
-                else f"every grant of {toolset_id} is valid"
-            )
+        elif not requested:
+            output.say(f"every grant of {toolset_id} is valid")
+        if requested:
+            _print_requested(toolset)
     elif requested:
         _add_requested(toolset, reason)
     else:
@@ -242,8 +243,8 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
     _grant_all(
         grants.add_requested_grants, toolset, permissions, reason, asks=bool(toolset.lacking)
     )
+    _print_requested(toolset)
     if not toolset.lacking:
-        output.say(f"{toolset.id} has every grant that it requests")
         # Python may use such a grant, and no manifest says whether it does.
         for key, changed in toolset.ended.items():
             grant = shown_key(key, toolset.grants[key])
@@ -251,6 +252,20 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
+
+
+def _print_requested(toolset: ToolsetDetail) -> None:
+    """Print that nothing requested is missing, and which tools may request more once they are accepted."""
+    waiting = [tool.tool_id for tool in toolset.tools if tool.held_back in {"new", "changed"}]
+    if not toolset.lacking:
+        whose = "its accepted tools request" if waiting else "it requests"
+        output.say(f"{toolset.id} has every grant that {whose}")
+    if not waiting:
+        return
+    are = "is" if len(waiting) == 1 else "are"
+    output.say(f"{output.plural(len(waiting), 'tool')} {are} not accepted yet", fg="yellow")
+    for namespace in sorted({tool_id.partition(":")[0] for tool_id in waiting}):
+        output.say(f"  hint: covalt-git source accept {toolset.id}/{namespace}", fg="yellow")
 
 
 def _renew(toolset: ToolsetDetail, reason: str | None) -> None:

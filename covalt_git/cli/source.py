@@ -20,7 +20,7 @@ from covalt_git.cli.source_names import (
 )
 from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError, hint_text
+from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
 from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
@@ -120,7 +120,9 @@ def add_source(
     else:
         if not accept:
             output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
-        output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
+        # Tools that are not accepted request nothing, so their grants come after that.
+        then = "" if accept else "then "
+        output.say(f"  hint: {then}covalt-git grant add {toolset_id} --requested", err=True)
 
 
 @command.command("show")
@@ -227,6 +229,9 @@ def refresh_sources(
     if accepts and check:
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            listed_sources(names)
         check_user(reason, "tools are accepted")
     if introspect and (location is None or not is_url(location)):
         raise WrongCallError("--introspect needs --from with the URL of a GraphQL API")
@@ -301,8 +306,12 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
     }
-    # A tool that is accepted already stays so; the operation refuses one that does not exist.
-    digests |= dict.fromkeys(set(tools) - set(source.tool_names) - digests.keys())
+    # Before the terminal is missed: a script that misspelt a name has to correct that first.  A tool that is accepted
+    # already stays so.
+    for tool in tools:
+        if source.tool_names and tool not in {*source.tool_names, *digests}:
+            list_with = f"covalt-git source diff {source.shown_id}"
+            raise UnknownNameError("tool", tool, source.tool_names, list_with=list_with)
     for task in source.tasks:
         if task in tools:
             raise TaskOnlyError(f"{namespace}:{task}")
@@ -320,13 +329,14 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         tools=digests,
         reason=reason,
     )
-    for tool in result.changed:
-        gone = tool not in result.tool_names
-        what = f"{namespace}:{tool}" if tool != PROGRAM else f"the program of {source.shown_id}"
+    for entry in result.changed:
+        gone = entry not in result.tool_names
+        what = f"{namespace}:{entry}" if entry != PROGRAM else f"the program of {source.shown_id}"
         output.say(f"accepted {what}{' as removed' if gone else ''}")
     if PROGRAM in result.changed:
         output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
     _print_renamed(result.renamed)
+    _print_ended(source.toolset_id, result.ended)
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
@@ -484,15 +494,18 @@ def _failed(
     rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
+        _print_ended(source.toolset_id, outcome.refreshed.ended)
     elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
         # Of what was shown: a definition that changes meanwhile is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        _print_renamed(ask(sources.accept_tools, **ids, tools=digests, reason=reason).renamed)
+        accepted = ask(sources.accept_tools, **ids, tools=digests, reason=reason)
+        _print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
             return _failed(again.sources[0], accepts=accepts, reason=reason)
         output.say(f"{counted}, {rest} accepted")
+        _print_ended(source.toolset_id, accepted.ended)
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)
@@ -505,6 +518,14 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
             f"renamed {tool.tool_id} for MCP hosts that reject dots: {tool.old_name} -> {tool.new_name}; "
             "change their allow lists"
         )
+
+
+def _print_ended(toolset_id: str, ended: Mapping[str, Sequence[str]]) -> None:
+    """Print the grants that have ended: tools that were accepted later, or have changed, cannot be called with them."""
+    for grant, changed in ended.items():
+        output.fact(f"{toolset_id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
+    if ended:
+        output.say(f"  hint: covalt-git grant add {toolset_id} --again", fg="yellow")
 
 
 def _print_unusable(source: sources.SourceRow) -> None:

@@ -15,6 +15,7 @@ from covalt_git.calls.tool_grants import check_server_grant
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
+from covalt_git.grants.status import shown_changes, shown_key
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason, add_requested_grants
@@ -196,6 +197,10 @@ class ToolsAccepted(SourceRow):
     renamed: tuple[RenamedTool, ...] = Field(
         (), description="Tools that MCP hosts that reject dots now know by another name."
     )
+    ended: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="The grants of the toolset that are no longer valid: the changes that ended them.",
+    )
 
 
 class SourceList(Result):
@@ -211,6 +216,10 @@ class SourceRefreshed(Result):
     drift: tuple[DifferingTool, ...]
     renamed: tuple[RenamedTool, ...] = Field(
         (), description="Tools that MCP hosts that reject dots now know by another name."
+    )
+    ended: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="The grants of the toolset that are no longer valid: the changes that ended them.",
     )
 
 
@@ -303,6 +312,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
         source_row(context, source),
         changed=tuple(sorted(request.tools)),
         renamed=_renamed(context, old_names),
+        ended=_ended_grants(source.toolset),
     )
 
 
@@ -393,7 +403,17 @@ def _refresh(
         source=source_row(context, new_source),
         drift=differing(result.drift),
         renamed=() if check else _renamed(context, old_names),
+        ended={} if check else _ended_grants(new_source.toolset),
     )
+
+
+def _ended_grants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    """Return the grants of a toolset that have ended, as a user names them, with the changes that ended them."""
+    ended = {
+        shown_key(key, grant): shown_changes(toolset, key, grant)
+        for key, grant in toolset.state.grants.items()
+    }
+    return {grant: changed for grant, changed in ended.items() if changed}
 
 
 def _locked_program(source: refresh.ToolSource) -> refresh.Pin:

@@ -80,7 +80,7 @@ def _requests_grants(manifest: ToolsetManifest | None) -> bool:
     if manifest is None:
         return False
     sends = any(tool.http is not None for tool in manifest.tools)
-    return sends or bool(manifest.secrets or manifest.mcp_servers)
+    return sends or bool(manifest.secrets or manifest.tool_sources)
 
 
 _PARTS = attrgetter(*(one.name for one in fields(Problem)))
