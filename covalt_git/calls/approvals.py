@@ -19,7 +19,7 @@ from covalt_git.calls.telemetry import observe_call
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, listed
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
-from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
@@ -257,8 +257,9 @@ def _find_callable(caller: Engine, approval: Approval) -> Found:
         return caller.catalog.find_callable(approval.tool_id)
     except UnknownNameError:
         # The original error would suggest to the reviewer names of tools that only the caller may see.
+        by = "" if approval.by == LOCAL_USER else f" for {approval.by}, who requested the call"
         raise NoLongerCallableError(
-            f"{approval.tool_id} no longer exists for {approval.by}, who requested the call",
+            f"{approval.tool_id} no longer exists{by}",
             hint=f"covalt-git approval deny {approval.execution_id}",
         ) from None
 

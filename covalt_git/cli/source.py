@@ -158,15 +158,18 @@ def remove_source(name: str) -> None:
 
 
 @command.command("doctor")
-@click.argument("name", metavar="SOURCE|FILE")
+@click.argument("name", metavar="SOURCE|FILE|URL")
 @click.option("--strict", is_flag=True, help="Exit with 1 if anything is reported.")
-def check_document(name: str, *, strict: bool) -> None:
+@reason_option
+def check_document(name: str, *, strict: bool, reason: str | None) -> None:
     """Report what a document lacks for agents, and the tokens that its tools cost; nothing is sent.
 
     Example: covalt-git source doctor openapi.yaml
     """
-    if Path(name).suffix or Path(name).is_file():  # names of sources have no dot
-        result = ask(documents.check_document, document=_opened(name, yes=False))
+    # Names of sources have no dot.
+    if is_url(name) or Path(name).suffix or Path(name).is_file():
+        document = _opened(name, yes=reason is not None)
+        result = ask(documents.check_document, document=document)
     else:
         source = single_source(name)
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}

@@ -220,8 +220,7 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
         case "secret":
             declared = toolset.secrets
             if name not in declared:
-                list_with = f"covalt-git toolset show {toolset.id}"
-                raise UnknownNameError("secret", name, declared, list_with=list_with)
+                raise _undeclared_secret(toolset, name, declared)
             if not hosts and (sending := receivers(toolset, name)):
                 raise HostNeededError(toolset.id, name, sending)
             merged = _merge(toolset, grant_key(kind, name), hosts)
@@ -248,13 +247,21 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     return facts
 
 
+def _undeclared_secret(toolset: Toolset, name: str, declared: Iterable[str]) -> UnknownNameError:
+    """Return the error of a secret that a toolset does not declare, with the file that may lack it."""
+    error = UnknownNameError(
+        "secret", name, declared, list_with=f"covalt-git toolset show {toolset.id}"
+    )
+    error.hint += f"; or add {name} to secrets of toolsets/{toolset.id}/toolset.yaml"
+    return error
+
+
 def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     """Return what a program may use in the sandbox: the new grants and those of the same program."""
     declared = toolset.manifest.secrets if toolset.manifest else ()
     for name in wanted.secrets:
         if name not in declared:
-            list_with = f"covalt-git toolset show {toolset.id}"
-            raise UnknownNameError("secret", name, declared, list_with=list_with)
+            raise _undeclared_secret(toolset, name, declared)
     for host in wanted.hosts:
         HostRule.parse(host)
     key = grant_key("process", wanted.name)

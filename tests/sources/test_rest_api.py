@@ -520,6 +520,26 @@ def test_the_doctor_reports_what_agents_miss_with_its_place(cli: Cli, file: Path
     assert result["list_tokens"] > result["search_tokens"] // 2 > 0
 
 
+def test_mistakes_about_a_document_name_what_it_has(cli: Cli, file: Path, url: str) -> None:
+    code, text = cli("source", "add", "shop", str(file), "--include", "pest.**")
+    assert code == 1
+    assert "'pest.**' matches no operation; the nearest: pets.create, pets.delete" in text
+
+    empty = file.parent / "empty.json"
+    empty.write_text(json.dumps(document(url, paths={})), encoding="utf-8")
+    assert cli("source", "doctor", str(empty))[0] == 1
+
+    with listening(DocumentHost(file.read_bytes())) as port:
+        location = f"http://127.0.0.1:{port}/shelter"
+        assert cli("source", "doctor", location, "--no-terminal", "test")[0] == 0
+
+
+def test_a_secret_that_a_toolset_lacks_is_named_with_the_file(cli: Cli, file: Path) -> None:
+    add(cli, file)
+    text = cli("grant", "add", "shop", "secret", "NOPE", "--no-terminal", "test")[1]
+    assert "add NOPE to secrets of toolsets/shop/toolset.yaml" in text
+
+
 def test_a_url_is_fetched_once_after_its_host_is_confirmed(
     root: Path, cli: Cli, file: Path
 ) -> None:
