@@ -48,6 +48,7 @@ const then = P.prototype.then;
 const AsyncFunction = (async function () {}).constructor;
 const faults = new WeakMap(), faultOf = faults.get, addFault = faults.set;
 const declaration = /^\s*(?:\{|function\b|class\b|async\s+function\b)/;
+const newLine = /^[^\S\n]*(?:\/\/[^\n]*)?\n(?:\s|\/\/[^\n]*\n)*[\w$"']/;
 const bare = (members) => ({__proto__: null, ...members});
 const define = (object, name, value) =>
   defineProperty(object, name, bare({value, writable: true, configurable: true, enumerable: false}));
@@ -134,18 +135,21 @@ const returned = (value) => {
 
 const compiled = (source, before) => new AsyncFunction("tools", "args", "console", before + source);
 const compiles = (source) => { try { compiled(source, '"use strict";'); return true; } catch { return false; } };
-// The value of a last statement that is an expression, as in Python.  Only after a `;` that is a token, where a
-// statement surely begins: elsewhere the lines before could continue in it.
+// The value of a last statement that is an expression, as in Python.  Only after a `;` that is a token, or a `}` and a new
+// line that begins with a word: there a statement surely begins.  Elsewhere the lines before could continue in it.
 const withValue = (source) => {
   let end = apply(trim, source, []);
   while (end && end[end.length - 1] === ";") end = apply(trim, apply(slice, end, [0, -1]), []);
   let at = end.length;
   for (let tries = 0; tries < 20 && at >= 0; tries++) {
-    at = at > 0 ? apply(lastIndexOf, end, [";", at - 1]) : -1;
+    const semicolon = at > 0 ? apply(lastIndexOf, end, [";", at - 1]) : -1;
+    const brace = at > 0 ? apply(lastIndexOf, end, ["}", at - 1]) : -1;
+    at = brace > semicolon ? brace : semicolon;
     const head = apply(slice, end, [0, at + 1]), tail = apply(slice, end, [at + 1]);
     const isToken = at < 0 || (compiles(head) && !compiles(apply(slice, head, [0, -1]) + "@"));
-    if (isToken && !apply(test, declaration, [tail]) && compiles("return (" + tail + "\n)"))
-      return head + "return (" + tail + "\n)";
+    const begins = at < 0 || at === semicolon || apply(test, newLine, [tail]);
+    if (isToken && begins && !apply(test, declaration, [tail]) && compiles("return (" + tail + "\n)"))
+      return head + (at < 0 ? "" : ";") + "return (" + tail + "\n)";
   }
   return source;
 };
