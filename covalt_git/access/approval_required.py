@@ -35,7 +35,7 @@ from covalt_git.names import matches, matches_text
 from covalt_git.paths import WORKSPACE_PREFIX, normal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -77,15 +77,27 @@ def approval_reasons(
     return tuple(dict.fromkeys(reasons))
 
 
-def approval_reasons_of_any(rules: Iterable[ApprovalRule], tool: Tool) -> tuple[str, ...]:
-    """Return why a call of a tool may require approval, if its arguments are not known."""
+def approval_reasons_of_any(
+    rules: Iterable[ApprovalRule], tool: Tool, names: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Return why a call of a tool may require approval, if its arguments are not known.
+
+    ``names`` are all arguments that a call can have; None if it can have any.
+    """
     for rule in rules:
-        if applies(rule, tool):
+        if applies(rule, tool) and (names is None or _may_be_about(rule, names)):
             if rule.require:
                 return (_reason(rule, tool),)
             if not rule.when.args:  # no later rule, and not the default, decides about any call
                 return ()
     return tuple(_REASONS[source] for source in tool.confirmation)
+
+
+def _may_be_about(rule: ApprovalRule, names: Collection[str]) -> bool:
+    """Return whether arguments with these names can have all those that a rule compares."""
+    # A name can have dots too, as that of a template's variable; a path of a rule has them between its keys.
+    keys = {name.partition(".")[0] for name in names}
+    return all(path.partition(".")[0] in keys for path in rule.when.args)
 
 
 def _reason(rule: ApprovalRule, tool: Tool) -> str:

@@ -21,12 +21,13 @@ from covalt_git.names import matches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from covalt_git.authority.facts import Verdict
+    from covalt_git.authority.facts import Judgement, Verdict
     from covalt_git.authority.snapshots import ProjectSnapshot, SnapshotPart
     from covalt_git.errors import Problem
     from covalt_git.models.tool import Tool
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
+_Key = tuple[str, str, str, int]
 _OF_ONE_SERVER = frozenset({"process", "server_grant", "server_use"})
 
 
@@ -170,11 +171,12 @@ def _problem_place(part: SnapshotPart | None) -> Place | None:
 def _differences(base: Sequence[Fact], head: Sequence[Fact]) -> Iterator[FactChange]:
     old, new = _by_key(base), _by_key(head)
     subjects = _existing(base) ^ _existing(head)
+    yield from _changes(old, new)
     for key, fact in new.items():
         if key in old:
-            yield from _changed(old[key], fact)
+            continue
         # A new toolset is one change with details: a line for each of its facts would hide what matters.
-        elif not (fact.implied or _is_implied_by(fact, subjects)):
+        if not (fact.implied or _is_implied_by(fact, subjects)):
             yield _added(fact, base, head)
     ended: list[Fact] = []
     for key, fact in old.items():
@@ -251,9 +253,9 @@ def _definition(server: str, facts: Iterable[Fact]) -> list[tuple[str, str, str]
     )
 
 
-def _by_key(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
+def _by_key(facts: Sequence[Fact]) -> dict[_Key, Fact]:
     """Return the facts by their keys; facts with equal keys are numbered in the order of their values."""
-    numbered: dict[tuple[str, str, str, int], Fact] = {}
+    numbered: dict[_Key, Fact] = {}
     for key, group in groupby(sorted(facts, key=lambda fact: fact.key), key=lambda fact: fact.key):
         values = {repr(fact.value): fact for fact in group}
         for number, value in enumerate(sorted(values)):
@@ -339,13 +341,27 @@ def _is_covered(fact: Fact, others: Sequence[Fact]) -> bool:
     )
 
 
-def _changed(old: Fact, new: Fact) -> Iterator[FactChange]:
-    for judgement in judge(old, new):
-        at = new.locate(judgement.loc) if new.locate else new.place
-        was = old.locate(judgement.loc) if old.locate else old.place
-        words = f"{new.subject} {judgement.words}"
-        if new.kind == "schema":
-            words = f"{new.subject}: {judgement.words}"
-        yield FactChange(
-            judgement.verdict, judgement.certain, new.subject, new.kind, words, at, was
-        )
+def _changes(old: Mapping[_Key, Fact], new: Mapping[_Key, Fact]) -> Iterator[FactChange]:
+    """Yield the changes of facts that both snapshots have: one for all of a subject that have the same reason."""
+    joined: dict[tuple[str, Verdict, bool, str], list[tuple[Fact, Fact, Judgement]]] = {}
+    for key, fact in new.items():
+        for judgement in judge(old[key], fact) if key in old else ():
+            if judgement.reason:
+                same = (fact.subject, judgement.verdict, judgement.certain, judgement.reason)
+                joined.setdefault(same, []).append((old[key], fact, judgement))
+            else:
+                yield _changed(old[key], fact, judgement)
+    for (*_, reason), changed in joined.items():
+        first, *others = (judgement.words for _, _, judgement in changed)
+        words = ", ".join([first, *(text.removeprefix("may ") for text in others)])
+        old_fact, new_fact, judgement = changed[0]
+        yield _changed(old_fact, new_fact, judgement._replace(words=f"{words}: {reason}"))
+
+
+def _changed(old: Fact, new: Fact, judgement: Judgement) -> FactChange:
+    at = new.locate(judgement.loc) if new.locate else new.place
+    was = old.locate(judgement.loc) if old.locate else old.place
+    words = f"{new.subject} {judgement.words}"
+    if new.kind == "schema":
+        words = f"{new.subject}: {judgement.words}"
+    return FactChange(judgement.verdict, judgement.certain, new.subject, new.kind, words, at, was)

@@ -94,12 +94,17 @@ class FactChange:
 
 
 class Judgement(NamedTuple):
-    """The verdict on one changed value, its description, and the part of the value that changed."""
+    """The verdict on one changed value, its description, and the part of the value that changed.
+
+    Attributes:
+        reason: the end of the description, if it says why other facts of the subject changed too; they are one line.
+    """
 
     verdict: Verdict
     words: str
     certain: bool = True
     loc: Loc = ()
+    reason: str = ""
 
 
 def unclear(words: str, loc: Loc = ()) -> Judgement:

@@ -143,10 +143,10 @@ def _grant(old: Fact, new: Fact) -> list[Judgement]:
     # The user renewed the grant for other code, which may do something else with it.
     if tools_before == tools_now:
         return [unclear(f"{words}: granted again, for files that changed")]
-    words += f": {_tools_of_grant(tools_now)} (was {_tools_of_grant(tools_before)})"
-    if old.value["digest"] != new.value["digest"] or (tools_before and tools_now):
-        return [unclear(words)]
-    return [Judgement("narrowing" if tools_now else "widening", words)]
+    reason = f"{_tools_of_grant(tools_now)} (was {_tools_of_grant(tools_before)})"
+    is_clear = old.value["digest"] == new.value["digest"] and not (tools_before and tools_now)
+    verdict: Verdict = "narrowing" if is_clear and tools_now else "widening"
+    return [Judgement(verdict, words, certain=is_clear, reason=reason)]
 
 
 def _tools_of_grant(only: Sequence[str] | None) -> str:

@@ -426,6 +426,7 @@ def _print_detail(
         if source.lacks_server and name.endswith("_BASE_URL"):
             receivers = ", the URL of the API, which the document lacks"
         output.fact(f"  secret: {name}{receivers}")
+    _print_withheld(source)
     if listed := source.tools if every else writing:
         output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
     for tool in listed[: None if every else _MOST_LINES]:
@@ -532,13 +533,21 @@ def _print_ended(toolset_id: str, ended: Mapping[str, Sequence[str]]) -> None:
 
 
 def _print_unusable(source: sources.SourceRow) -> None:
-    """Print the tools that cannot be accepted or called, and why."""
+    """Print the tools that cannot be accepted or called, and what agents cannot read, and why."""
     for tool in source.tasks:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
     for tool, why in source.unusable.items():
         output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
     if source.unusable:
         output.say(f"  hint: {CORRECTS_SCHEMA}", err=True)
+    _print_withheld(source)
+
+
+def _print_withheld(source: sources.SourceRow | documents.SourceDetail) -> None:
+    for offer, why in source.withheld.items():
+        output.fact(
+            f"! {offer} is not given to agents: {why}, and reading cannot wait for approval"
+        )
 
 
 def _print_differences(

@@ -34,6 +34,7 @@ from covalt_git.operations.sources import (
     differing,
     opened_document,
     source_row,
+    withheld_offers,
 )
 from covalt_git.sources import adding, breaking, doctor, refresh
 from covalt_git.sources.documents import BadSourceError, check_tools, compile_source, toolset_reader
@@ -150,6 +151,11 @@ class SourceDetail(Result):
     secrets: dict[str, tuple[str, ...]] = Field(description="Secrets and the hosts that get them.")
     left_out: tuple[LeftOutOperation, ...]
     faults: tuple[SourceFault, ...]
+    withheld: dict[str, str] = Field(
+        default_factory=dict,
+        description="Resources, resource templates and prompts that agents do not get because reading them requires"
+        " approval, and why.",
+    )
 
     @property
     def shown_id(self) -> str:
@@ -291,7 +297,8 @@ def add_source(context: Context, request: AddSource) -> SourceAdded:
 def get_source(context: Context, request: SourceRequest) -> SourceDetail:
     """Return a source: its tools, hosts, secrets, and the parts of its document that are no tools."""
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
-    return _detail_of(source)
+    detail = _detail_of(source)
+    return detail.model_copy(update={"withheld": withheld_offers(context, source)})
 
 
 @operation(changes=True, errors=(404, 409), admin="remove sources")

@@ -24,6 +24,7 @@ from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.sources import refresh
 from covalt_git.sources.adding import OpenedDocument, blame_document, new_files
+from covalt_git.toolsets.offers import offers_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,6 +172,11 @@ class SourceRow(Result):
     faults: tuple[SourceFault, ...] = Field((), description="Faults of its document.")
     notes: tuple[str, ...] = Field(
         (), description="Why its tools cannot be called or listed; empty if nothing stops them."
+    )
+    withheld: dict[str, str] = Field(
+        default_factory=dict,
+        description="Resources, resource templates and prompts that agents do not get because reading them requires"
+        " approval, and why.",
     )
     connections: tuple[ConnectionRow, ...] = Field(
         description="Its current connections in this process."
@@ -468,6 +474,7 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         unusable=source.unusable,
         notes=tuple(_notes(source)),
         faults=tuple(map(SourceFault.of, lock.faults)) if lock else (),
+        withheld=withheld_offers(context, source),
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
 
@@ -488,6 +495,18 @@ def _notes(source: refresh.ToolSource) -> Iterator[str]:
             check_server_grant(source.toolset, declared)
         except CovaltError as error:
             yield "no grant" if isinstance(error, GrantNeededError) else "not trusted"
+
+
+def withheld_offers(context: Context, source: refresh.ToolSource) -> dict[str, str]:
+    """Return the ids of what a server lists and agents do not get because reading requires approval, and why."""
+    if source.lock is None:
+        return {}
+    rules = context.project.config.approvals
+    return {
+        offer.id: "; ".join(reasons)
+        for offer in offers_in(source.toolset, source.declared.id, source.lock)
+        if (reasons := offer.approval_reasons(rules))
+    }
 
 
 def opened_document(document: SourceDocument) -> OpenedDocument:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.authority import Comparison, ProjectSnapshot, compare, read_files
-from tests.authority.corpus import CASES, Case, Files, changed, sample
+from tests.authority.corpus import CASES, GUEST, GUEST_STATE, Case, Files, changed, sample
 
 
 def snapshot_of(root: Path, files: Files) -> ProjectSnapshot:
@@ -102,3 +102,20 @@ def test_another_limit_that_cannot_be_read_counts_as_wider(
         (change,) = [one for one in found.changes if one.verdict == "widening"]
         assert "'deep'" in change.message
         assert not change.certain
+
+
+def test_the_grants_that_only_http_tools_keep_are_one_line(tmp_path: Path) -> None:
+    whole = snapshot_of(tmp_path / "whole", sample())
+    (ask,) = [tool for one in whole.toolsets for tool in one.tools if tool.tool_id == "guest:ask"]
+    state = sample()[GUEST_STATE]
+    kept = state.replace("digest:", f"requests: {{ask: '{ask.request_digest}'}}, digest:", 2)
+    before = sample() | {GUEST_STATE: kept}
+    now = before | {GUEST: f"# A comment\n{before[GUEST]}"}
+
+    found = compare(snapshot_of(tmp_path / "before", before), snapshot_of(tmp_path / "now", now))
+
+    (message,) = [one.message for one in found.changes if "HTTP" in one.message]
+    secret = "send the secret GUEST_KEY to guest.example.com"
+    grants = f"guest may reach *.example.com, reach guest.example.org, {secret}"
+    assert message == f"{grants}: only its HTTP tools ask (was all its tools)"
+    assert not found.grown

@@ -16,6 +16,8 @@ from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.sources.refresh import accept, find_source, refresh
+from covalt_git.toolsets.new_project import CONFIG_TEXT
+from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, refused, resource_uris, talk, versions
 from tests.taking_servers import take
 
@@ -115,6 +117,23 @@ def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, versio
         [[{"type": "ref/prompt", "name": "greet"}, typed, context]],
         [[{"type": "ref/resource", "uri": "first://notes/{number}"}, typed, context]],
     ]
+
+
+def test_they_are_passed_on_in_a_project_of_init_unless_their_arguments_need_approval(
+    root: Path,
+) -> None:
+    (root / "covalt.yaml").write_text(CONFIG_TEXT)
+    ask_for_path = {"name": "review", "arguments": [{"name": "path"}]}
+    prompts = [*OFFERS["prompts/list"]["prompts"], ask_for_path]
+    offer(root, OFFERS | {"prompts/list": {"prompts": prompts}})
+    take(root, "near", "near")
+
+    offers = ([NOTE, PIXEL], [f"{NOTES}{{number}}"], ["near.greet"])
+    assert talk(root, offered) == offers
+    for command in ("show", "refresh", "diff"):
+        said = run("source", command, "near", cwd=root).stdout
+        assert "! near:review is not given to agents: rule ** requires it" in said, command
+        assert said.count("not given") == 1
 
 
 def test_a_completion_needs_the_same_access(root: Path) -> None:

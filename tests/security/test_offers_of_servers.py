@@ -335,6 +335,38 @@ def test_a_rule_about_arguments_holds_for_prompts_and_templates(root: Path) -> N
     assert opened(root, NOTES) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("first://notes/{number}", "note 7"),
+        ("first://notes/{path}", "unknown"),
+        ("first://notes/{path:9}", "unknown"),
+        ("first://notes/{number*}", "unknown"),
+        ("first://{a,path}/7", "unknown"),
+        ("first://notes/7{?number}", "unknown"),
+        ("first://{+rest}", "unknown"),
+        ("first://notes/{path.of}", "unknown"),
+    ],
+)
+def test_a_rule_about_arguments_holds_for_each_template_that_can_have_them(
+    root: Path, template: str, text: str
+) -> None:
+    templates = [{"uriTemplate": template, "name": "any"}]
+    offer(root, offers=OFFERS | {"resources/templates/list": {"resourceTemplates": templates}})
+    rule(root, "{pattern: 'near.**', require: true, when: {args: {path: '*.env'}}}")
+
+    assert opened(root, NOTES) == text
+    assert opened(root, NOTE) == "a note, plain"
+
+
+def test_a_prompt_gets_no_argument_that_no_rule_was_asked_about(root: Path) -> None:
+    prompts = [{"name": "greet", "arguments": [{"name": "file"}]}]
+    offer(root, offers=OFFERS | {"prompts/list": {"prompts": prompts}})
+    rule(root, "{pattern: 'near.**', require: true, when: {args: {path: '*.env'}}}")
+
+    assert said(root) == json.dumps(["greet", {}])
+
+
 def test_an_override_requires_approval_of_an_offer(root: Path) -> None:
     offer(root)
     file = root / "toolsets/state/near.yaml"

@@ -163,7 +163,7 @@ def prompts(project: Project) -> dict[str, ServerPrompt]:
 def get_prompt(
     project: Project, prompt: ServerPrompt, args: Mapping[str, str]
 ) -> types.GetPromptResult:
-    """Return the messages of a server's prompt.
+    """Return the messages of a server's prompt, which gets only the arguments that it declares.
 
     Raises:
         CovaltError: if its server is not granted or does not return it.
@@ -172,7 +172,10 @@ def get_prompt(
     if find(project) is None:  # before a server is started for it
         raise _moved(prompt.offer)
     with _access(project, prompt.offer, find) as server:
-        answer = server.get_prompt(prompt.offer.locked.upstream, args)
+        # Approval rules were asked about the declared arguments only.
+        names = {argument.name for argument in prompt.what.arguments}
+        declared = {name: value for name, value in args.items() if name in names}
+        answer = server.get_prompt(prompt.offer.locked.upstream, declared)
     return types.GetPromptResult.model_validate(answer)
 
 
