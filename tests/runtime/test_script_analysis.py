@@ -53,7 +53,7 @@ def test_python_that_the_interpreter_has_is_not_reported(text: str) -> None:
 
 
 @needs_linux
-def test_modules_are_those_that_the_interpreter_has() -> None:
+def test_modules_are_exactly_the_modules_of_the_interpreter() -> None:
     names = sorted(name for name in sys.stdlib_module_names if not name.startswith("_"))
     tries = [
         f"try:\n  import {name}\n  found.append('{name}')\nexcept ImportError: pass"

@@ -207,7 +207,7 @@ def test_a_script_waits_for_an_approval_and_continues_with_the_decision(scripts:
     assert (ended["state"], ended["result"]["value"]) == ("success", ["A", "B", "C"])
     assert scripts.marks == ["a", "b", "c"]
     assert scripts.refs() == []
-    # As the principal that started it, not as the one that decided.
+    # As the principal that started it, not as the reviewer.
     by = [
         scripts.boss("get_call", chat_id="c1", call_id=c["call_id"])["by"] for c in ended["lines"]
     ]
