@@ -87,6 +87,11 @@ def _workspaces(rows: list[dict[str, Any]]) -> Iterator[Felt]:
         yield Felt(row["row"], row["ratio"], row["must"], "git / ours", row["reached"] != "no")
 
 
+def _scripts(rows: Any) -> Iterator[Felt]:
+    for row in rows:
+        yield Felt(row["row"], row["figure"], row["must"], row["unit"], row["reached"])
+
+
 BENCHMARKS = (
     Benchmark("gateway", ("read a file", "recorded call", "--rounds", "100"), _gateway),
     Benchmark("tool_calls", ("isolated", "warm round trip"), _tool_calls),
@@ -94,6 +99,7 @@ BENCHMARKS = (
     Benchmark("index_sync", ("2000", "--rounds", "3"), _index_sync),
     Benchmark("server_pages", ("--rounds", "5", "--messages", "2000"), _server_pages),
     Benchmark("sources", (), _sources),
+    Benchmark("scripts", ("--rounds", "3"), _scripts),
     Benchmark(
         "workspaces",
         ("changed: 1k", "1 file of 1k", "create a branch", "old file", "switch", "--rounds", "11"),
@@ -109,7 +115,7 @@ def measured(benchmark: Benchmark, fastmcp: str | None) -> list[Felt]:
         if fastmcp is None:
             return []
         arguments += ["--fastmcp", fastmcp]
-    if benchmark.module == "sources" and fastmcp is not None:
+    if benchmark.module in {"sources", "scripts"} and fastmcp is not None:
         arguments += ["--fastmcp", fastmcp]
     command = [sys.executable, "-m", f"bench.{benchmark.module}", *arguments]
     done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)

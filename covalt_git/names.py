@@ -32,8 +32,12 @@ LOCAL_USER = "local"
 LOCAL_CLIENT = "client:"
 """The id of the principal that is the user of this machine."""
 
-RESERVED_TOOLSET_IDS = frozenset({"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE})
-"""Folders of ``toolsets/`` that the machine writes, and the namespaces of registered and built-in tools."""
+# Not "search": `tools.search` is no tool, and `tools.search.find` is that of a toolset.
+SCRIPT_NAMES = frozenset({"describe"})
+"""Namespaces of scripts: ``tools.describe.tool`` describes a tool."""
+
+RESERVED_TOOLSET_IDS = SCRIPT_NAMES | {"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE}
+"""Folders of ``toolsets/`` that the machine writes, the namespaces of registered and built-in tools, and :data:`SCRIPT_NAMES`."""
 
 EVERYTHING = frozenset({"*", "**"})
 """The patterns that select every tool."""

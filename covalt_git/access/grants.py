@@ -48,15 +48,20 @@ class GrantNeededError(CovaltError):
 class Granted:
     """Effective grants of a toolset.
 
-    ``stale`` lists the kinds of grants of hosts and secrets that ended because files changed.  ``servers`` has all
-    grants of MCP servers, including the grants of earlier definitions.
+    ``ended`` has the grants of hosts and secrets that ended because files changed.  ``servers`` has all grants of MCP
+    servers, including the grants of earlier definitions.
     """
 
     toolset_id: str
     reach: Reach = field(default_factory=Reach)
     secrets: Mapping[str, Reach] = field(default_factory=dict)
-    stale: frozenset[str] = frozenset()
+    ended: tuple[NetworkGrant | SecretGrant, ...] = ()
     servers: tuple[ProcessGrant | ServerGrant, ...] = ()
+
+    @property
+    def stale(self) -> frozenset[str]:
+        """The kinds of the grants that have ended."""
+        return frozenset(grant.kind for grant in self.ended)
 
     def check_request(self, origin: WebOrigin, secrets: Iterable[str]) -> None:
         """Check that requests to an origin, with these secrets, are granted.
@@ -68,17 +73,18 @@ class Granted:
         # All at once: an author who adds one grant after the other gets one error for each.
         lacking = []
         if not self.reach.covers(origin):
-            lacking.append(self._needed("network", f"may not reach {origin}", f"network {rule}"))
+            command = self._again("network", origin) or f"network {rule}"
+            lacking.append(self._needed("network", f"may not reach {origin}", command))
         for name in secrets:
             if not self.secrets.get(name, Reach()).covers(origin):
                 what = f"may not send the secret {name!r} to {origin.shown_host}"
-                lacking.append(self._needed("secret", what, f"secret {name} {rule}"))
+                command = self._again("secret", origin, name) or f"secret {name} {rule}"
+                lacking.append(self._needed("secret", what, command))
         if lacking:
             subject = f"the toolset {self.toolset_id!r} "
             rest = [error.message.removeprefix(subject) for error in lacking]
-            raise GrantNeededError(
-                subject + ", and ".join(rest), hint="\n".join(error.hint for error in lacking)
-            )
+            hints = dict.fromkeys(error.hint for error in lacking)
+            raise GrantNeededError(subject + ", and ".join(rest), hint="\n".join(hints))
 
     def check_server(self, server: McpServer, files: Mapping[str, str]) -> None:
         """Check that an MCP server is granted with its current definition, a program also with its files.
@@ -120,6 +126,16 @@ class Granted:
         ]
         return min(programs, key=lambda grant: grant.confinement is None, default=None)
 
+    def _again(self, kind: str, origin: WebOrigin, name: str | None = None) -> str:
+        """Return the option that renews an ended grant for an origin; empty if no such grant has ended."""
+        grants = [
+            grant
+            for grant in self.ended
+            if grant.kind == kind and getattr(grant, "name", None) == name
+        ]
+        is_renewed = any(Reach.of(*grant.hosts).covers(origin) for grant in grants)
+        return "--again" if is_renewed else ""
+
     def _needed(
         self, kind: str, what: str, command: str, *, changed: bool = False
     ) -> GrantNeededError:
@@ -139,7 +155,7 @@ def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None
     """
     network: list[HostRule] = []
     secrets: dict[str, Reach] = {}
-    stale = set()
+    ended: list[NetworkGrant | SecretGrant] = []
     servers: list[ProcessGrant | ServerGrant] = []
     for grant in state.grants.values():
         if isinstance(grant, ProcessGrant | ServerGrant):
@@ -151,13 +167,13 @@ def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None
         if not isinstance(grant, NetworkGrant | SecretGrant):
             continue
         if not _is_for(grant, digest, tool):
-            stale.add(grant.kind)
+            ended.append(grant)
         elif isinstance(grant, NetworkGrant):
             network += _rules(grant.hosts)
         else:
             earlier = secrets.get(grant.name, Reach()).rules
             secrets[grant.name] = Reach((*earlier, *_rules(grant.hosts)))
-    return Granted(toolset_id, Reach(tuple(network)), secrets, frozenset(stale), tuple(servers))
+    return Granted(toolset_id, Reach(tuple(network)), secrets, tuple(ended), tuple(servers))
 
 
 def holds(
@@ -222,7 +238,11 @@ def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
     """Return the granted ports of each host of a grant; empty for grants of other kinds."""
-    hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant | ToolGrant) else ()
+    hosts: tuple[str, ...] = ()
+    if isinstance(grant, NetworkGrant | SecretGrant | ToolGrant):
+        hosts = grant.hosts
+    elif isinstance(grant, ProcessGrant) and grant.confinement is not None:
+        hosts = grant.confinement.hosts
     return {rule.text: rule.ports for rule in _rules(hosts)}
 
 

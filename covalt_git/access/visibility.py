@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.access.decisions import decide, sees_everything
 from covalt_git.access.subject import NamedTool
+from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.names import BadNameError, is_id
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ class Visibility:
             return self.decide("see", NamedTool(tool_id)).allowed
         except BadNameError:  # the id is from a record that was edited by hand
             return sees_everything(self.config, self.principal)
+
+    def sees_call(self, tool_id: str, result: Any) -> bool:
+        """Return whether the principal may see a call: its tool, and those that it called if it is a script.
+
+        The result of a script has the arguments of its calls, and its source names the tools.
+        """
+        called = called_tools(result) if tool_id.startswith(MAY_BE_SCRIPTS) else ()
+        return self.sees(tool_id) and all(map(self.sees, called))
 
     def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
         """Return whether a toolset is visible: whether the principal may see one of its tools.
@@ -65,3 +74,17 @@ class Visibility:
     def decide(self, action: Action, tool: Subject) -> Decision:
         """Decide as :func:`.decisions.decide` does."""
         return decide(self.config, self.principal, action, tool)
+
+
+def called_tools(result: Any) -> list[str]:
+    """Return the ids of the tools that a script called, or whose names it got, by its result; of any other result, none."""
+    if not isinstance(result, dict) or not result.keys() >= {"success", "calls", "logs"}:
+        return []
+    listed = result["calls"] if isinstance(result["calls"], list) else []
+    paths: list[Any] = []
+    for call in listed:
+        if isinstance(call, dict):
+            named = call.get("named")
+            # Of a call with such names, the path is a search, or no tool.
+            paths += named if isinstance(named, list) else [call.get("path")]
+    return [path.replace(".", ":", 1) for path in paths if isinstance(path, str)]

@@ -14,11 +14,12 @@ from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_rol
 from covalt_git.calls.builtin_calls import named_commits
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found, check_space
+from covalt_git.calls.script_place import OtherBranchError
 from covalt_git.calls.telemetry import observe_call
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, listed
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
-from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
@@ -65,19 +66,6 @@ class ApprovalMismatchError(CovaltError):
 
     code = "not_what_was_asked"
     http_status = 409
-
-
-class OtherBranchError(CovaltError):
-    """Another branch than the call's is active."""
-
-    code = "other_branch"
-    http_status = 409
-
-    def __init__(self, chat_id: str, branch: str) -> None:
-        super().__init__(
-            f"the call belongs to the branch {branch!r}, and another one is active",
-            hint=f"covalt-git chat checkout {chat_id} {branch}",
-        )
 
 
 class ApprovalRenewedError(CovaltError):
@@ -222,7 +210,7 @@ class Approvals(NamedTuple):
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             tool_call = chat.manifest(writer.finish_call(call, record)).tool_call
             assert tool_call is not None
-            return CallOutcome(tool_call, error=record.error)
+            return CallOutcome(tool_call, error=record.error, parent=call.parent)
 
     def _decide(
         self, writer: Writer, approval: Approval, state: ApprovalState, reason: str | None
@@ -269,8 +257,9 @@ def _find_callable(caller: Engine, approval: Approval) -> Found:
         return caller.catalog.find_callable(approval.tool_id)
     except UnknownNameError:
         # The original error would suggest to the reviewer names of tools that only the caller may see.
+        by = "" if approval.by == LOCAL_USER else f" for {approval.by}, who requested the call"
         raise NoLongerCallableError(
-            f"{approval.tool_id} no longer exists for {approval.by}, who requested the call",
+            f"{approval.tool_id} no longer exists{by}",
             hint=f"covalt-git approval deny {approval.execution_id}",
         ) from None
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access import Principal
+    from covalt_git.calls.script_place import ScriptPlace
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.commit_record import CallRecord
@@ -81,7 +82,8 @@ class CallRequest:
     """Request to call a tool, before any check.
 
     ``call_id`` is an idempotency key: a repeated request with it makes no second call.  A ``fresh`` id was
-    generated for this request, so that no earlier call can have it.
+    generated for this request, so that no earlier call can have it.  ``script`` is the place in a script that makes
+    the call.
     """
 
     tool_id: str
@@ -89,6 +91,7 @@ class CallRequest:
     message_id: str | None = None
     call_id: str | None = None
     fresh: bool = False
+    script: ScriptPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class Engine:
         if repeated is not None:
             return repeated
         target = target or self.check(request)
-        if not self._reasons(target, request):
+        if not self.reasons(target, request):
             self._prepare(chat, target)
         # If the chat is busy, a read-only call runs on a copy of the last commit. Otherwise one long call blocks each
         # read until it ends (tests/calls/test_concurrent_reads.py).
@@ -183,18 +186,24 @@ class Engine:
         repeated = self.earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
-        if not self._reasons(target, request):
+        if not self.reasons(target, request):
             # Before anything is written: a call that fills the disk leaves a chat in which each later command fails
             # with ENOSPC.
             preconditions.check_space(target.tool, writer.chat)
+        if request.script is not None:
+            request.script.check_branch(writer.chat)
         base = writer.commit_changes()
         # The wait and the commit may take long.  Meanwhile roles, rules, trust, grants and the toolset may change.
         engine, target = self.decide_again(request)
         call = engine.new_call(writer.chat, target, request, base=base)
-        reasons = engine._reasons(target, request)  # noqa: SLF001 - the same engine with another configuration
-        if reasons:
-            return engine.ask(writer, call, target, reasons)
-        return engine.run(writer, call, target)
+        reasons = engine.reasons(target, request)
+        if not reasons:
+            return engine.run(writer, call, target, place=request.script)
+        # After the rights and the rules: an allowance is an approval in advance, and gives no right to the caller.
+        allowed = request.script and request.script.allow(writer, call, target)
+        if allowed:
+            return engine.run(writer, allowed, target, confirmed=True)
+        return engine.ask(writer, call, target, reasons)
 
     def as_of_now(self) -> Self:
         """Return the engine with the current configuration; use it for each decision after a wait.
@@ -237,6 +246,8 @@ class Engine:
                 version=toolset.manifest.version if toolset.manifest else "",
                 digest=toolset.digest,
             ),
+            parent=request.script and request.script.script_id,
+            line=request.script and request.script.line,
         )
 
     def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
@@ -248,7 +259,7 @@ class Engine:
         return (
             preconditions.is_read_only(target.tool)
             and not may_repeat
-            and not self._reasons(target, request)
+            and not self.reasons(target, request)
         )
 
     def _call_on_copy(
@@ -275,7 +286,8 @@ class Engine:
                 return None
             if outcome.status == "invalid_arguments":
                 raise preconditions.refused(call.tool_id, outcome.problems, target)
-            error, files = why_failed(outcome, target, self.follower.cancel), copy.state(call.base)
+            error = why_failed(outcome, target, call.args, self.follower.cancel)
+            files = copy.state(call.base)
             # A copy has no writer, whose scan would create the missing folder.
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
@@ -353,6 +365,7 @@ class Engine:
                     raise
                 target = self.catalog.find_callable(request.tool_id)
         for tool in target.tools:
+            preconditions.check_caller(tool, "direct" if request.script is None else "script")
             preconditions.check_arguments(tool, request.args)
         return target
 
@@ -377,7 +390,8 @@ class Engine:
             return None  # the call runs or is about to run; it has ended when this request gets the lock
         return CallOutcome(earlier.tool_call, approval, repeated=True)
 
-    def _reasons(self, target: Found, request: CallRequest) -> tuple[str, ...]:
+    def reasons(self, target: Found, request: CallRequest) -> tuple[str, ...]:
+        """Return why a call needs approval, as far as is known before it runs; empty if it needs none."""
         return approval_reasons(self.config, target.tools, request.args)
 
     def ask(
@@ -415,11 +429,18 @@ class Engine:
         return CallOutcome(pending.tool_call, approval)
 
     def run(
-        self, writer: Writer, call: PendingCall, target: Found, *, confirmed: bool = False
+        self,
+        writer: Writer,
+        call: PendingCall,
+        target: Found,
+        *,
+        confirmed: bool = False,
+        place: ScriptPlace | None = None,
     ) -> CallOutcome:
         """Run the call on the current files, and commit its outcome.
 
-        If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.
+        If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.  ``place``
+        is the place in the script that makes the call, which may be allowed there.
         """
         # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
         # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
@@ -473,10 +494,13 @@ class Engine:
         # Only the import of the module shows what a decorator requires, and the function has not begun. So the running
         # call becomes the pending one.
         if outcome.status == "confirmation":
+            allowed = place and place.allow(writer, started, target)
+            if allowed:
+                return self.run(writer, allowed, target, confirmed=True)
             return self.ask(writer, started, target, ("its decorator requires it",))
         # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
         try:
-            error, snapshot = self._end(writer, target, outcome, files_before, usage)
+            error, snapshot = self._end(writer, started, target, outcome, files_before, usage)
             # No commit has the earlier content of these files: undo cannot restore them, so the record names them.
             snapshot = snapshot.with_lost(before_call, chat.workspace)
             record = self._record_of(writer, started, target, outcome, error)
@@ -493,6 +517,7 @@ class Engine:
     def _end(
         self,
         writer: Writer,
+        call: PendingCall,
         target: Found,
         outcome: Outcome,
         files_before: FolderState | None,
@@ -503,7 +528,7 @@ class Engine:
         ``files_before`` is the workspace of a read-only call before it ran, ``usage`` its number of files and bytes.
         """
         chat = writer.chat
-        error = why_failed(outcome, target, self.follower.cancel)
+        error = why_failed(outcome, target, call.args, self.follower.cancel)
         if outcome.status == "invalid_arguments":
             # The approved call is already stored, so that its end is recorded too.
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import stat
@@ -9,10 +10,11 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.access.grants import Granted, granted
+from covalt_git.access.grants import Granted, granted, rule_of
 from covalt_git.calls import tool_grants
 from covalt_git.errors import CovaltError, failure_text, listed
 from covalt_git.git_store.objects import FILE
+from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.json_values import leaves
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
@@ -56,11 +58,16 @@ _NO_FILE = re.compile(
 _RETURNED_FILE = re.compile(r"files/(?P<hash>[0-9a-f]{16})\.[A-Za-z0-9]+")
 """Paths that ``save`` of ``covalt_toolset/files.py`` writes: the beginning of the content's SHA-256, an extension."""
 
+_URL = r"(?P<url>https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)(?::\d+)?)"
+_REFUSED_HOST = re.compile(_URL + " was not granted to this toolset")
 _HOST = re.compile(
-    r"(?:ENOTFOUND|EAI_AGAIN|lookup|https?://)[ ]?(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
-    r"|(?P<local>(?:localhost|127\.0\.0\.1|\[?::1\]?):\d+)"
+    _URL + r"|(?:ENOTFOUND|EAI_AGAIN|lookup)[ ]?(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)"
+    r"|(?P<local>(?:localhost|127\.0\.0\.1|\[::1\]):\d+)"
 )
 """A host in such a message of Node, Go or the egress proxy."""
+
+_LONGEST_ARGUMENTS = 500
+"""Arguments with more characters are left out of a command, which has one line."""
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})
 """Codes of errors whose outcome no caller received, so that its notes were not reported."""
@@ -71,6 +78,7 @@ class CallOutcome(NamedTuple):
 
     ``notes`` are notes about the workspace that no earlier call of the branch reported.  A ``repeated`` call
     already ran under the same id, so that nothing ran now.  ``sandbox`` is the level at which it ran, if any.
+    ``parent`` is the script that made the call.
     """
 
     call: ToolCall
@@ -81,6 +89,7 @@ class CallOutcome(NamedTuple):
     output: str = ""
     repeated: bool = False
     sandbox: SandboxLevel | None = None
+    parent: str | None = None
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
@@ -95,6 +104,7 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
         error=record.error,
         output=record.output,
         sandbox=record.sandbox,
+        parent=record.parent,
     )
 
 
@@ -144,6 +154,9 @@ def record_of(
         toolset=call.toolset,
         execution_id=call.execution_id,
         base=read,
+        parent=call.parent,
+        line=call.line,
+        waived_by=call.waived_by,
         asked=outcome.asked,
         links=outcome.links if result is not None else (),
         fields=target.tool.fields if error is None else (),
@@ -176,8 +189,10 @@ def encodable(record: CallRecord) -> CallRecord:
     return CallRecord.model_validate(value)
 
 
-def why_failed(outcome: Outcome, target: Found, cancel: Cancel) -> CallError | None:
-    """Return the error of a failed run, with a hint if a module or a grant is missing."""
+def why_failed(
+    outcome: Outcome, target: Found, args: JsonObject, cancel: Cancel
+) -> CallError | None:
+    """Return the error of a failed run with these arguments, with a hint if a module or a grant is missing."""
     error = outcome.error
     if error is None:
         return None
@@ -186,11 +201,11 @@ def why_failed(outcome: Outcome, target: Found, cancel: Cancel) -> CallError | N
     message = error.message
     if target.tool.kind == "mcp":
         message += f"\n{outcome.output}"  # the sandbox reports there what it refused
-    hint = _hint(message, target.toolset, target.tool)
+    hint = _hint(message, target.toolset, target.tool, args)
     return error.model_copy(update={"hint": hint}) if hint else error
 
 
-def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
+def _hint(message: str, toolset: Toolset, tool: Tool, args: JsonObject) -> str:
     if "No module named" in message and tool.kind == "python":
         return f"add its package to python.dependencies of {toolset.id}/toolset.yaml"
     may = granted(toolset.id, toolset.state, toolset.digest)
@@ -198,7 +213,7 @@ def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
     if secret := _NO_SECRET.match(message):
         return _secret_hint(secret["name"], toolset, may)
     if tool.kind == "mcp":
-        return _program_hint(message, toolset, tool)
+        return _program_hint(message, toolset, tool, args)
     if _NOT_CONNECTED.search(message):
         if "network" in may.stale:
             return f"{grant} --again"
@@ -206,7 +221,7 @@ def _hint(message: str, toolset: Toolset, tool: Tool) -> str:
     return ""
 
 
-def _program_hint(message: str, toolset: Toolset, tool: Tool) -> str:
+def _program_hint(message: str, toolset: Toolset, tool: Tool, args: JsonObject) -> str:
     """Return a hint about a connection or a file that the program of an MCP server could not open."""
     is_host = bool(_NOT_CONNECTED.search(message))
     if not is_host and not _NO_FILE.search(message):
@@ -216,7 +231,11 @@ def _program_hint(message: str, toolset: Toolset, tool: Tool) -> str:
         return ""
     grant = f"covalt-git grant add {toolset.id}"
     name = tool.upstream or tool.id.name
-    observe = f"covalt-git source observe {toolset.id}/{tool.id.namespace} --call {shlex.quote(name)} JSON"
+    arguments = json.dumps(args)
+    call = (name, arguments if len(arguments) <= _LONGEST_ARGUMENTS else "JSON")
+    observe = (
+        f"covalt-git source observe {toolset.id}/{tool.id.namespace} --call {shlex.join(call)}"
+    )
     if not is_host:
         return f"the program sees its own files and granted folders only; this shows what it lacks: {observe}"
     if level != "full":
@@ -224,12 +243,26 @@ def _program_hint(message: str, toolset: Toolset, tool: Tool) -> str:
             f"at the sandbox level {level!r} the program has no network; to run it without a sandbox:"
             f" {grant} unsandboxed {tool.server}"
         )
-    match = _HOST.search(message)
-    host = "HOST" if match is None else match["host"] or f"http://{match['local']}"
+    host = _named_host(message)
     return (
         "the program reaches granted hosts only, and only by the proxy of HTTPS_PROXY; this shows what it lacks:"
         f" {observe}; if this host is not granted: {grant} server {tool.server} --host {host}"
     )
+
+
+def _named_host(message: str) -> str:
+    """Return the host of a refused connection as a grant names it, with its port; HOST if the message has none."""
+    # The report of the proxy first: the program may print other URLs before it.
+    match = _REFUSED_HOST.search(message) or _HOST.search(message)
+    if match is None:
+        return "HOST"
+    parts = match.groupdict()
+    if parts.get("host"):
+        return parts["host"]
+    try:
+        return rule_of(origin_of(parts["url"] or f"http://{parts['local']}")[0])
+    except BadHostError:
+        return "HOST"
 
 
 def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import REF, BadReferenceError, json_path
 from covalt_git.json_values.schema_rules import with_rule
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_properties import Caller
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -68,6 +70,22 @@ def check_found(
         # The tool runs from this copy. It is written and compared with the digest here, so that a file that changes
         # after the check, or a .pyc beside its source, never runs under a digest that the user has granted.
         ToolsetCopy.of(target.toolset).make()
+
+
+def check_caller(tool: Tool, caller: Caller) -> None:
+    """Check that a tool accepts calls of users and agents (``direct``), or of scripts.
+
+    Raises:
+        CovaltError: ``wrong_caller``, if it does not.
+    """
+    if caller not in tool.callers:
+        what = "a script cannot call it" if caller == "script" else "only scripts can call it"
+        raise CovaltError(
+            f"{tool.tool_id} has callers: [{', '.join(tool.callers)}], so {what}",
+            hint="covalt-git tool show " + tool.tool_id,
+            code="wrong_caller",
+            http_status=403,
+        )
 
 
 def is_confined(tool: Tool, at: SandboxLevel | None = None) -> bool:

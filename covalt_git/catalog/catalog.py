@@ -12,12 +12,12 @@ from covalt_git.access import NamedTool, Visibility, sees_everything
 from covalt_git.access.security import security_refusal
 from covalt_git.catalog import toolset_cache
 from covalt_git.checks.effects import may_destroy
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, BadNameError, ToolId
 from covalt_git.toolsets.builtin_tools import BUILTINS
 
@@ -103,11 +103,14 @@ def _disabled(entry: Found) -> DisabledToolError:
         hint = f"covalt-git grant add {toolset.id} tool {tool.id.name}"
         if tool.held_back == "no_request":
             hint = "add protocol_meta.http.url or protocol_meta.mcp.tool to the entry"
+    elif tool.held_back == "schema":
+        what += f": {WHY_HELD_BACK[tool.held_back]}"
+        hint = CORRECTS_SCHEMA
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         source = f"{toolset.id}/{tool.id.namespace}"
         hint = f"covalt-git source diff {source}"
-        if tool.held_back not in {"schema", "task"}:
+        if tool.held_back != "task":
             hint += f"\ncovalt-git source accept {source} {tool.id.name}"
     return DisabledToolError(what, hint=hint)
 
@@ -182,7 +185,8 @@ class Catalog(Visibility):
         seen = self.decide("see", tool or NamedTool(str(tool_id))).allowed
         errors = toolset.error_codes
         if not seen or (tool is None and not errors):
-            raise self._unknown(text)
+            is_gone = seen and str(tool_id) in toolset.state.accepted
+            raise self._unknown(text, accepted_in=toolset.id if is_gone else "")
         if tool is None or not errors <= {*despite}:
             raise BrokenToolsetError(
                 f"the toolset {toolset.id!r} has errors, so none of its tools can be used",
@@ -284,7 +288,8 @@ class Catalog(Visibility):
         except IndexUnusableError:
             return {}
 
-    def _unknown(self, text: str) -> UnknownNameError:
+    def _unknown(self, text: str, *, accepted_in: str = "") -> UnknownNameError:
+        """Return the error of an unknown tool; ``accepted_in`` is the toolset in which it is still accepted."""
         every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
         every += BUILTINS
         visible = [tool_id for tool_id in every if self.sees(tool_id)]
@@ -295,7 +300,13 @@ class Catalog(Visibility):
             for tool_id in visible
             if tool_id.startswith(f"{namespace}:") or tool_id.endswith(f":{name}")
         ]
-        likely = likely or visible
+        namespaces = {tool_id.partition(":")[0] for tool_id in visible}
+        if not likely and name and namespace not in namespaces:
+            # A tool of another namespace is a guess, such as for a source that was removed.
+            near = nearest_name(namespace, namespaces)
+            likely = [tool_id for tool_id in visible if tool_id.startswith(f"{near}:")]
+        elif not likely:
+            likely = visible
         error = UnknownNameError(
             "tool",
             text,
@@ -305,7 +316,10 @@ class Catalog(Visibility):
         )
         # The command names the toolset of the server, which other roles may not see.
         is_admin = sees_everything(self.config, self.principal)
-        if is_admin and (hint := self._refresh_hint(namespace)):
+        if accepted_in:
+            error.message += ": its source does not list it any more"
+            error.hint = f"covalt-git source diff {accepted_in}/{namespace}" if is_admin else ""
+        elif is_admin and (hint := self._refresh_hint(namespace)):
             error.message += ": its MCP server was not asked for its tools yet"
             error.hint = hint
         return error

@@ -23,7 +23,7 @@ from covalt_git.json_values import json_schema, pointer
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.stored_schemas import KEYS, schema_file
 from covalt_git.models.tool_properties import Example
-from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
+from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, SCRIPT_NAMES, id_key, is_id
 from covalt_git.problems import codes
 from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
 from covalt_git.python_reader.modules import Modules, ModuleSource
@@ -210,6 +210,8 @@ def _check_ids(reading: Reading[ToolsetManifest], toolset_id: str) -> Iterator[P
     if manifest.id in RESERVED_TOOLSET_IDS:
         built_in = manifest.id == BUILTIN_NAMESPACE
         owner = "the built-in tools" if built_in else "a folder of covalt-git"
+        if manifest.id in SCRIPT_NAMES:
+            owner = "what describes tools in scripts"
         message = f"{manifest.id!r} is the name of {owner}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
     elif manifest.id != toolset_id and is_id(toolset_id):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.calls.approvals import ApprovalRenewedError, OtherBranchError
+from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.calls.script_place import OtherBranchError
 from covalt_git.cli.approving import print_approval
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.calls import exit_code
@@ -15,8 +16,9 @@ from covalt_git.cli.context import ask, ask_to_print, check_user, context, print
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import NEEDS_APPROVAL
+from covalt_git.errors import NEEDS_APPROVAL, WrongCallError
 from covalt_git.json_values import canonical_json
+from covalt_git.models.scripts import MOST_ALLOWED
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import branches
 from covalt_git.text import display
@@ -65,14 +67,39 @@ def show(execution_id: str) -> None:
 @click.argument("execution_id")
 @reason_option
 @click.option("--yes", is_flag=True, help="At a terminal, do not ask.")
-def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
+@click.option(
+    "--next",
+    "next_calls",
+    type=click.IntRange(1, MOST_ALLOWED),
+    metavar="N",
+    help="Allow the next N calls of this tool in the same script too.",
+)
+@click.option(
+    "--same",
+    multiple=True,
+    metavar="NAME",
+    help="With --next: this argument must stay as it is; repeatable.",
+)
+def approve(
+    execution_id: str,
+    *,
+    reason: str | None,
+    yes: bool,
+    next_calls: int | None,
+    same: tuple[str, ...],
+) -> None:
     """Approve a call and run it.
 
     Prints what would run, and asks you to confirm.  The end of an id is enough.  A script without a
     terminal states the reason with --no-terminal.  Exits as `call`: with 4 if the call is still pending.
 
+    If a script made the call, the script continues in this process.  The user that runs a script cannot
+    allow its next calls; another role can.
+
     Example: covalt-git approval approve 9c11d0e2
     """
+    if same and next_calls is None:
+        raise WrongCallError("--same needs --next")
     followed = following(wanted=None, asks=not wants_json())
     # Before the first operation, which fixes the options of the context.
     context(follower=followed.follower)
@@ -94,7 +121,13 @@ def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
                 ask(branches.switch_branch, chat_id=approval.chat_id, branch=approval.branch)
     try:
         with followed.running():
-            answer = ask(approvals.approve_call, execution_id=execution_id, reason=reason)
+            answer = ask(
+                approvals.approve_call,
+                execution_id=execution_id,
+                reason=reason,
+                next_calls=next_calls,
+                same=same,
+            )
     except ApprovalRenewedError as error:
         if not wants_json():
             output.changes(error.outcome.changes)

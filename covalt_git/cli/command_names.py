@@ -18,7 +18,7 @@ COMMANDS: Final = (
         "chat",
         "call",
     ),
-    *("approval", "dev", "serve", "mcp", "token", "index", "doctor"),
+    *("script", "approval", "dev", "serve", "mcp", "token", "index", "doctor"),
 )
 """Commands and groups of the program, in the order in which a new user needs them."""
 
@@ -37,6 +37,7 @@ GROUP_COMMANDS: Final = {
     "chat": "branch checkout delete diff du export files fork gc import list log merge message new read redo "
     "rename replay resolve restore show status undo upload",
     "chat message": "add continue edit list retry show switch",
+    "script": "cancel check continue list replay run show stubs",
     "approval": "approve deny list show",
     "mcp": "import install",
     "token": "list new revoke",

@@ -22,12 +22,14 @@ from covalt_git.models.toolset_state import (
     WRITABLE,
     NetworkGrant,
     ProcessGrant,
+    ProgramSandbox,
     SecretGrant,
     ServerGrant,
     ToolGrant,
     grant_key,
 )
 from covalt_git.operations import bundles, grants, toolsets
+from covalt_git.toolsets.toolset import FaultyToolsetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,24 +159,29 @@ def add(
             output.say("This would be granted and trusted on this machine:")
             print_permissions(preview.permissions)
             return
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            ask(grants.preview_grant, **decision)
         check_user(reason)
         print_grant(ask_to_print(grants.add_grant, **decision, reason=reason))
-    elif dry_run:
-        toolset = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
+        return
+    toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not toolset.sound:  # before the terminal is missed
+        raise FaultyToolsetError(toolset_id, toolset.problems)
+    if dry_run:
+        print_json(toolset)
         permissions = toolset.requested_permissions if requested else toolset.ended_permissions
         if permissions:
             output.say("This would be granted and trusted on this machine:")
             print_permissions(permissions)
-        else:
-            output.say(
-                f"{toolset_id} has every grant that it requests"
-                if requested
-                else f"every grant of {toolset_id} is valid"
-            )
+        elif not requested:
+            output.say(f"every grant of {toolset_id} is valid")
+        if requested:
+            _print_requested(toolset)
     elif requested:
-        _add_requested(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _add_requested(toolset, reason)
     else:
-        _renew(ask(toolsets.get_toolset, toolset_id=toolset_id), reason)
+        _renew(toolset, reason)
 
 
 @command.command("revoke")
@@ -236,8 +243,8 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
     _grant_all(
         grants.add_requested_grants, toolset, permissions, reason, asks=bool(toolset.lacking)
     )
+    _print_requested(toolset)
     if not toolset.lacking:
-        output.say(f"{toolset.id} has every grant that it requests")
         # Python may use such a grant, and no manifest says whether it does.
         for key, changed in toolset.ended.items():
             grant = shown_key(key, toolset.grants[key])
@@ -245,6 +252,20 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
         _print_not_trusted(toolset)
+
+
+def _print_requested(toolset: ToolsetDetail) -> None:
+    """Print that nothing requested is missing, and which tools may request more once they are accepted."""
+    waiting = [tool.tool_id for tool in toolset.tools if tool.held_back in {"new", "changed"}]
+    if not toolset.lacking:
+        whose = "its accepted tools request" if waiting else "it requests"
+        output.say(f"{toolset.id} has every grant that {whose}")
+    if not waiting:
+        return
+    are = "is" if len(waiting) == 1 else "are"
+    output.say(f"{output.plural(len(waiting), 'tool')} {are} not accepted yet", fg="yellow")
+    for namespace in sorted({tool_id.partition(":")[0] for tool_id in waiting}):
+        output.say(f"  hint: covalt-git source accept {toolset.id}/{namespace}", fg="yellow")
 
 
 def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
@@ -356,7 +377,7 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             command = f"command: {command_line(grant.argv)}"
             texts = _texts("variable", row)
             where = "in the sandbox" if grant.confinement is not None else "without a sandbox"
-            uses = [f"may use: {use}" for use in grant.uses]
+            uses = [f"may use: {use}" for use in _uses(grant)]
             words = f"start its MCP server {grant.server} {where}"
             return words, [command, *folder, *uses, *texts, *files]
         case ServerGrant() as grant:
@@ -394,6 +415,13 @@ def _hosts(grant: NetworkGrant | SecretGrant | ToolGrant) -> str:
     return ", ".join(HostRule.parse(host).shown for host in grant.hosts)
 
 
+def _uses(grant: ProcessGrant) -> tuple[str, ...]:
+    """Return phrases for what a program may use, with the ports of its hosts."""
+    sandbox = grant.confinement or ProgramSandbox()
+    hosts = tuple(HostRule.parse(host).shown for host in sandbox.hosts)
+    return sandbox.model_copy(update={"hosts": hosts}).uses
+
+
 def _what(row: grants.GrantRow) -> str:
     match row.grant:
         case SecretGrant() as grant:
@@ -402,7 +430,7 @@ def _what(row: grants.GrantRow) -> str:
             return _hosts(grant)
         case ProcessGrant() as grant:
             where = "" if grant.confinement is not None else "without a sandbox: "
-            uses = f" with {', '.join(grant.uses)}" if grant.uses else ""
+            uses = f" with {', '.join(_uses(grant))}" if grant.uses else ""
             return f"{where}{command_line(grant.argv)}{uses}"
         case ServerGrant() as grant:
             return command_line([grant.url])

@@ -69,15 +69,15 @@ def command(
         output.as_json({name: file.entry})
         _print_token(token)
         return
+    root = project().root
+    # A clone may have a link in place of .vscode (test_mcp_install_writes_no_file_through_a_link).
+    if file.path.is_relative_to(root):
+        check_no_link(root, file.path)
     changed = file.before != file.after
     if not wants_json() and changed:
         _show(file)
     writes = changed and (yes or _user_confirms(file))
     if writes:
-        root = project().root
-        # A clone may have a link in place of .vscode (test_mcp_install_writes_no_file_through_a_link).
-        if file.path.is_relative_to(root):
-            check_no_link(root, file.path)
         mcp_hosts.write(file)
     if wants_json():
         result = {"path": str(file.path), "entry": file.entry, "written": writes}

@@ -76,8 +76,8 @@ def allow(*, reason: str | None) -> None:
 
     Example: covalt-git secret allow
     """
-    check_user(reason)
     argv = ask(secrets.get_secret_command).argv
+    check_user(reason)
     if reason is None and not wants_json():
         output.say("This program would run on this machine, outside of the sandbox:")
         output.fact(f"  {display.in_line(shlex.join(argv))}")

@@ -20,9 +20,9 @@ from covalt_git.cli.source_names import (
 )
 from covalt_git.cli.source_observe import observe
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
-from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
@@ -33,7 +33,7 @@ from covalt_git.sources.refresh import TaskOnlyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
+_TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "STATE")
 _MOST_LINES = 20
 _MOST_NAMED = 3
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
@@ -91,6 +91,7 @@ def add_source(
     if introspect and not is_url(location):
         raise WrongCallError("--introspect needs the URL of a GraphQL API")
     document = _opened(location, yes=yes or reason is not None, introspect=introspect)
+    again = _add_command(toolset_id, location, how | {"fields": fields}, introspect=introspect)
     how["fields"] = _fields(fields)
     preview = ask(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
@@ -113,14 +114,15 @@ def add_source(
     )
     print_json(added)
     output.say(f"added {added.shown_id}: {', '.join(added.files)}")
-    if not accept:
-        output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
     if added.lacks_server:
-        again = f"covalt-git source add {toolset_id} {shlex.quote(location)} --base-url URL"
-        output.say(f"  hint: covalt-git source remove {added.shown_id}", err=True)
-        output.say(f"  hint: {again}", err=True)
+        first = f"covalt-git source remove {added.shown_id}"
+        output.say(hint_text(f"{first}\n{again} --base-url URL"), err=True)
     else:
-        output.say(f"  hint: covalt-git grant add {toolset_id} --requested", err=True)
+        if not accept:
+            output.say(f"  hint: covalt-git source accept {added.shown_id}", err=True)
+        # Tools that are not accepted request nothing, so their grants come after that.
+        then = "" if accept else "then "
+        output.say(f"  hint: {then}covalt-git grant add {toolset_id} --requested", err=True)
 
 
 @command.command("show")
@@ -156,15 +158,18 @@ def remove_source(name: str) -> None:
 
 
 @command.command("doctor")
-@click.argument("name", metavar="SOURCE|FILE")
+@click.argument("name", metavar="SOURCE|FILE|URL")
 @click.option("--strict", is_flag=True, help="Exit with 1 if anything is reported.")
-def check_document(name: str, *, strict: bool) -> None:
+@reason_option
+def check_document(name: str, *, strict: bool, reason: str | None) -> None:
     """Report what a document lacks for agents, and the tokens that its tools cost; nothing is sent.
 
     Example: covalt-git source doctor openapi.yaml
     """
-    if Path(name).suffix or Path(name).is_file():  # names of sources have no dot
-        result = ask(documents.check_document, document=_opened(name, yes=False))
+    # Names of sources have no dot.
+    if is_url(name) or Path(name).suffix or Path(name).is_file():
+        document = _opened(name, yes=reason is not None)
+        result = ask(documents.check_document, document=document)
     else:
         source = single_source(name)
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
@@ -197,7 +202,7 @@ def list_sources(names: tuple[str, ...]) -> None:
 
 @command.command("refresh")
 @sources_argument
-@click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
+@click.option("--accept", "accepts", is_flag=True, help="Print the changes, and accept them.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
 @click.option(
     "--from", "location", metavar="FILE|URL", help="A new version of the document of one source."
@@ -227,6 +232,9 @@ def refresh_sources(
     if accepts and check:
         raise WrongCallError("--check writes nothing, so it cannot accept tools")
     if accepts:
+        if reason is None:
+            # Before the terminal is missed: a script that misspelt a name has to correct that first.
+            listed_sources(names)
         check_user(reason, "tools are accepted")
     if introspect and (location is None or not is_url(location)):
         raise WrongCallError("--introspect needs --from with the URL of a GraphQL API")
@@ -238,11 +246,15 @@ def refresh_sources(
         # The document is copied; with --check it was only compared.
         if check:
             return
-    result = ask(sources.refresh_sources, sources=names, check=check, accept=accepts, reason=reason)
+    # As text, tools are accepted below, after they were printed: exactly those, also if a list changes meanwhile.
+    at_once = accepts and wants_json()
+    result = ask(sources.refresh_sources, sources=names, check=check, accept=at_once, reason=reason)
     print_json(result, exit_code=int(any(outcome.failed for outcome in result.sources)))
     if not result.sources:
         output.say("no enabled toolset declares a source")
-    failed = [_failed(outcome, check=check) for outcome in result.sources]
+    failed = [
+        _failed(outcome, check=check, accepts=accepts, reason=reason) for outcome in result.sources
+    ]
     if any(failed):
         click.get_current_context().exit(1)
 
@@ -297,8 +309,12 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
     }
-    # A tool that is accepted already stays so; the operation refuses one that does not exist.
-    digests |= dict.fromkeys(set(tools) - set(source.tool_names) - digests.keys())
+    # Before the terminal is missed: a script that misspelt a name has to correct that first.  A tool that is accepted
+    # already stays so.
+    for tool in tools:
+        if source.tool_names and tool not in {*source.tool_names, *digests}:
+            list_with = f"covalt-git source diff {source.shown_id}"
+            raise UnknownNameError("tool", tool, source.tool_names, list_with=list_with)
     for task in source.tasks:
         if task in tools:
             raise TaskOnlyError(f"{namespace}:{task}")
@@ -316,13 +332,14 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         tools=digests,
         reason=reason,
     )
-    for tool in result.changed:
-        gone = tool not in result.tool_names
-        what = f"{namespace}:{tool}" if tool != PROGRAM else f"the program of {source.shown_id}"
+    for entry in result.changed:
+        gone = entry not in result.tool_names
+        what = f"{namespace}:{entry}" if entry != PROGRAM else f"the program of {source.shown_id}"
         output.say(f"accepted {what}{' as removed' if gone else ''}")
     if PROGRAM in result.changed:
         output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
     _print_renamed(result.renamed)
+    _print_ended(source.toolset_id, result.ended)
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
@@ -339,6 +356,22 @@ def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, 
             if not output.confirm("fetch it?", err=wants_json()):
                 raise click.exceptions.Abort
     return ask(documents.open_document, location=location, introspect=introspect).model_dump()
+
+
+def _add_command(
+    toolset_id: str, location: str, how: Mapping[str, Any], *, introspect: bool
+) -> str:
+    """Return the command that adds a document again, with the options that the user gave."""
+    options = {"--id": how["namespace"], "--endpoint": how["endpoint"]}
+    several = {
+        name: how[name.removeprefix("--")] for name in ("--include", "--exclude", "--fields")
+    }
+    words = ["covalt-git", "source", "add", toolset_id, location]
+    for name, values in (
+        {name: [text] for name, text in options.items() if text} | several
+    ).items():
+        words += [word for value in values for word in (name, value)]
+    return shlex.join([*words, *(["--introspect"] if introspect else [])])
 
 
 def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -364,6 +397,7 @@ def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> s
     if check:
         print_json(result, exit_code=int(bool(result.drift)))
         _print_differences(result.source, result.drift)
+        _print_faults(result.source.faults[:_MOST_LINES])
         if result.drift:
             click.get_current_context().exit(1)
     return source.shown_id
@@ -388,7 +422,10 @@ def _print_detail(
             fg="yellow",
         )
     for name, hosts in source.secrets.items():
-        output.fact(f"  secret: {name}{' to ' if hosts else ''}{', '.join(hosts)}")
+        receivers = f" to {', '.join(hosts)}" if hosts else ""
+        if source.lacks_server and name.endswith("_BASE_URL"):
+            receivers = ", the URL of the API, which the document lacks"
+        output.fact(f"  secret: {name}{receivers}")
     _print_withheld(source)
     if listed := source.tools if every else writing:
         output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
@@ -411,7 +448,11 @@ def _print_detail(
         for part in parts:
             place = f" (line {part.line})" if part.line else ""
             output.fact(f"    {part.upstream}{place}: {reason}")
-    for fault in source.faults[: None if every else _MOST_LINES]:
+    _print_faults(source.faults[: None if every else _MOST_LINES])
+
+
+def _print_faults(faults: Sequence[sources.SourceFault]) -> None:
+    for fault in faults:
         output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
 
 
@@ -424,8 +465,14 @@ def _by_reason(
     return by_reason
 
 
-def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
-    """Print the outcome of a source, and offer to accept its tools; return whether it has failed."""
+def _failed(
+    outcome: sources.RefreshOutcome,
+    *,
+    check: bool = False,
+    accepts: bool = False,
+    reason: str | None = None,
+) -> bool:
+    """Print the outcome of a source, and accept its tools or offer it; return whether it has failed."""
     if outcome.failure is not None:
         output.say(f"{outcome.source}:", bold=True)
         first, *others = outcome.failure.error_description.splitlines() or [""]
@@ -439,22 +486,30 @@ def _failed(outcome: sources.RefreshOutcome, *, check: bool) -> bool:
     _print_renamed(outcome.refreshed.renamed)
     differences = outcome.refreshed.drift if check else source.to_accept
     _print_differences(source, differences)
-    _print_unusable(source)
+    # While new packages wait, these are the tools of the packages before them.
+    if not any(tool.name == PROGRAM for tool in differences):
+        _print_unusable(source)
+    _print_faults(source.faults[:_MOST_LINES])
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
+    if source.unusable:
+        counted += f", {len(source.unusable)} cannot be called"
     if source.offers:
         counted += f", {source.offers} resources, templates and prompts"
-    rest = "all others" if source.tasks else "all"
+    rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
-    elif not check and can_ask() and output.confirm("accept this?"):
-        # Of what was shown: a definition that changes during the question is not accepted.
+        _print_ended(source.toolset_id, outcome.refreshed.ended)
+    elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
+        # Of what was shown: a definition that changes meanwhile is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        _print_renamed(ask(sources.accept_tools, **ids, tools=digests).renamed)
+        accepted = ask(sources.accept_tools, **ids, tools=digests, reason=reason)
+        _print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
-            return _failed(again.sources[0], check=False)
+            return _failed(again.sources[0], accepts=accepts, reason=reason)
         output.say(f"{counted}, {rest} accepted")
+        _print_ended(source.toolset_id, accepted.ended)
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)
@@ -469,12 +524,22 @@ def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
         )
 
 
+def _print_ended(toolset_id: str, ended: Mapping[str, Sequence[str]]) -> None:
+    """Print the grants that have ended: tools that were accepted later, or have changed, cannot be called with them."""
+    for grant, changed in ended.items():
+        output.fact(f"{toolset_id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
+    if ended:
+        output.say(f"  hint: covalt-git grant add {toolset_id} --again", fg="yellow")
+
+
 def _print_unusable(source: sources.SourceRow) -> None:
     """Print the tools that cannot be accepted or called, and what agents cannot read, and why."""
     for tool in source.tasks:
         output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
     for tool, why in source.unusable.items():
         output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
+    if source.unusable:
+        output.say(f"  hint: {CORRECTS_SCHEMA}", err=True)
     _print_withheld(source)
 
 
@@ -522,11 +587,11 @@ def _print_breaking(tool: sources.DifferingTool) -> None:
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:
-    kinds = [tool.kind for tool in source.to_accept]
+    kinds = [tool.kind for tool in source.to_accept if tool.name != PROGRAM]
     counts = [kinds.count(kind) for kind in ("new", "changed", "gone")]
     cells = [str(count) if count else "-" for count in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (disabled)"
-    return (source.shown_id + off, *cells, "yes" if source.asked else "never")
+    return (source.shown_id + off, *cells, "; ".join(source.notes) or "-")
 
 
 command.add_command(observe)

@@ -33,8 +33,8 @@ def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> 
 
     SOURCE is started in the sandbox with its own files only.  Its tools are listed and each --call is made, in an
     empty workspace.  The command prints the hosts, files, programs and variables that it did not get, the call
-    that needed each, and the command that grants it.  It exits with 1 if the server has no such TOOL.  A TOOL has the name that the server uses, JSON has its
-    arguments.  At a terminal, it asks about each; without an answer, nothing is granted.
+    that needed each, and the command that grants it.  It exits with 1 if the server did not start, or has no such TOOL.  A TOOL has
+    the name that the server uses, JSON has its arguments.  At a terminal, it asks about each; without an answer, nothing is granted.
 
     Example: covalt-git source observe files/disk --call read_file '{"path": "notes.md"}'
     """
@@ -50,13 +50,14 @@ def observe(name: str, calls: tuple[tuple[str, str], ...], *, granted: bool) -> 
     )
     # A tool that does not exist was not called, so a script learns nothing about it.
     failed = any(call.tool not in observed.tools for call in observed.calls)
+    failed |= bool(observed.failure)
     print_json(observed, exit_code=int(failed))
     _print_observed(observed)
-    if failed:
-        click.get_current_context().exit(1)
     asked = [need for need in observed.needs if need.command and not need.granted]
     if asked and can_ask():
         _offer_grants(observed, asked)
+    if failed:
+        click.get_current_context().exit(1)
 
 
 def _arguments(tool: str, text: str) -> object:

@@ -111,6 +111,7 @@ OVERRIDES = {
     "renderer-config": "renderer_config",
     "confirm": "requires_confirmation",
     "enabled": "enabled",
+    "callers": "callers",
 }
 """The fields of an override by the options of ``tool override``."""
 

@@ -43,6 +43,13 @@ tool_argument = click.argument("tool_id", metavar="TOOL")
 )
 @click.option("--enable/--disable", "enabled", default=None, help="Whether it is enabled.")
 @click.option(
+    "--caller",
+    "callers",
+    multiple=True,
+    type=click.Choice(["direct", "script"]),
+    help="Who can call it; repeatable.",
+)
+@click.option(
     "--clear", is_flag=True, help="Remove the overrides of FIELD..., or all of this project."
 )
 @reason_option
@@ -53,12 +60,13 @@ def override(
     clear: bool,
     renderer_config: str | None,
     reason: str | None,
+    callers: tuple[str, ...],
     **options: str | bool | None,
 ) -> None:
     """Override the name, description, renderer or approval of TOOL, or enable it, in this project.
 
     Without options, show the overrides of this project and of the toolset.  FIELD is one of name,
-    description, renderer, renderer-config, confirm and enabled.  Without a terminal, --no-confirm needs
+    description, renderer, renderer-config, confirm, enabled and callers.  Without a terminal, --no-confirm needs
     --no-terminal and a reason.
 
     Example: covalt-git tool override data-lab:summarize --name Summary
@@ -66,6 +74,8 @@ def override(
     changes: JsonObject = {name: value for name, value in options.items() if value is not None}
     if renderer_config is not None:
         changes["renderer_config"] = _object(renderer_config)
+    if callers:
+        changes["callers"] = callers
     cleared = _cleared(fields, clear=clear)
     if both := [_WORDS[field] for field in changes if field in cleared]:
         raise WrongCallError(f"{both[0]} cannot be both set and cleared")

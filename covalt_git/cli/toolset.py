@@ -68,6 +68,8 @@ def list_toolsets() -> None:
     ]
     empty = "no toolsets; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
     output.table(rows, titles=_TITLES, empty=empty)
+    if any(row.not_trusted for row in listing.toolsets):
+        output.say("not trusted on this machine: covalt-git trust", fg="yellow")
 
 
 @command.command("show")
@@ -162,4 +164,6 @@ def _state(row: toolsets.ToolsetRow) -> str:
         return "broken"
     if not row.enabled:
         return "disabled"
+    if row.not_trusted:
+        return "not trusted"
     return "needs a grant" if row.lacks_grants else "enabled"

@@ -44,6 +44,8 @@ _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 # A server that prints without end must not fill the memory of all chats.
 _MOST_LINES = 10_000
 _ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
+DISCOVER = "server/discover"
+_INITIALIZE = "initialize"
 _CANCELLED = "notifications/cancelled"
 _SUBSCRIPTION = "subscriptions/listen"
 
@@ -228,6 +230,22 @@ def sound_page(listing: JsonObject) -> tuple[types.ListToolsResult, list[str]]:
     listed = [] if isinstance(tools, list) else tools
     page = types.ListToolsResult.model_validate(rest | {"tools": listed}, by_name=False)
     return page.model_copy(update={"tools": sound}), left_out
+
+
+def is_foreign_answer(method: str, content: bytes) -> bool:
+    """Return whether the JSON that answers a request of a start over HTTP is no answer of the protocol.
+
+    Servers of older protocols may answer ``server/discover`` with anything, except with the request itself.
+    """
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return method == _INITIALIZE
+    keys = answer.keys() if isinstance(answer, dict) else set[str]()
+    has_result = bool(keys & {"result", "error"})
+    if method == DISCOVER:
+        return "method" in keys and not has_result
+    return method == _INITIALIZE and not has_result
 
 
 class ReceivingStream(ObjectReceiveStream["SessionMessage | Exception"]):

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
-from covalt_git.connections.answers import ToolResults, sound_page
+from covalt_git.connections.answers import DISCOVER, ToolResults, sound_page
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
@@ -63,9 +63,8 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 MOST_PAGES = 1000
 _MOST_STRAY = 200
 _MOST_NOTED = 5
-_DISCOVER = "server/discover"
 _SILENT = (
-    f"the server did not answer {_DISCOVER}, so its start took 10 s longer; "
+    f"the server did not answer {DISCOVER}, so its start took 10 s longer; "
     "a server must answer a method that it does not know with the error -32601"
 )
 QUIET_S = 2.0
@@ -564,13 +563,13 @@ class Connection:
 
         The SDK waits for 10 seconds, and then uses an older protocol.
         """
-        if not self._results.is_waiting(_DISCOVER):
+        if not self._results.is_waiting(DISCOVER):
             return
         self._is_silent = True
         name = self.definition.name
         for caller in self._waiting_callers:
             caller.starting(
-                f"{name} has not answered {_DISCOVER} yet: it is starting, or ignores methods that it does not know"
+                f"{name} has not answered {DISCOVER} yet: it is starting, or ignores methods that it does not know"
             )
 
     def _connected(self, client: Client) -> None:
@@ -581,7 +580,7 @@ class Connection:
         version = "" if server is None else f"{server.title or server.name} {server.version}"
         self._server_info = version, client.protocol_version
         # A server that has answered it by now was only slow.
-        self._is_silent &= not self._results.has_answered(_DISCOVER)
+        self._is_silent &= not self._results.has_answered(DISCOVER)
 
     async def _wait_until_unused(self, closed: asyncio.Event) -> bool:
         """Wait until the connection is unused; return whether the server closed it."""

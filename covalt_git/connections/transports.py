@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from contextlib import (
@@ -20,9 +21,10 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from covalt_git.connections.answers import ReceivingStream, SendingStream
+from covalt_git.connections.answers import ReceivingStream, SendingStream, is_foreign_answer
 from covalt_git.connections.sandboxed_program import sandboxed_program
 from covalt_git.hosts import Reach
+from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.oauth_requests import BearerAuth
 from covalt_git.http_client.transport import mcp_http_client
 from covalt_git.system import locked_folder, private_files, programs
@@ -30,6 +32,7 @@ from covalt_git.system import locked_folder, private_files, programs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from httpx2 import Response
     from mcp.client._transport import TransportStreams
 
     from covalt_git.connections.answers import ToolResults
@@ -131,9 +134,15 @@ async def _http(
     reach = definition.reach or Reach()
     bearer = None if tokens is None else BearerAuth(definition.url, tokens)
 
+    async def check(response: Response) -> None:
+        on_response(response.status_code)
+        # Servers of the older transport send their answers on another connection.
+        if definition.transport != "sse":
+            await _check_first_answer(response)
+
     # The client that the SDK would make knows no reach, and connects to any host.
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
-        return mcp_http_client(reach, headers or definition.headers, bearer, on_response)
+        return mcp_http_client(reach, headers or definition.headers, bearer, check)
 
     url, headers = definition.url, dict(definition.headers)
     if definition.transport == "sse":
@@ -147,3 +156,25 @@ async def _http(
         ) as streams,
     ):
         yield streams
+
+
+async def _check_first_answer(response: Response) -> None:
+    """Refuse an answer to the first requests that is JSON of another API.
+
+    The SDK takes a request that such an API sends back for one of the server, and waits for the answer.
+
+    Raises:
+        HttpError: with the status and the type of the answer.
+    """
+    content_type = response.headers.get("content-type", "").partition(";")[0].strip()
+    if not response.is_success or content_type.lower() != "application/json":
+        return
+    try:
+        method = json.loads(response.request.content)["method"]
+    except (ValueError, TypeError, KeyError):
+        return  # it is no request of the protocol
+    if not is_foreign_answer(method, await response.aread()):
+        return
+    status = f"{response.status_code} {response.reason_phrase}".rstrip()
+    why = f"it answered {status} with {content_type}, which is no answer of MCP"
+    raise HttpError("bad_answer", why, sent=True)

@@ -18,6 +18,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.names import is_new_id
+from covalt_git.operations.calls import script_calls
+from covalt_git.operations.context import Context
 from covalt_git.system import file_lock
 from covalt_git.text import display
 from covalt_git.workspaces import commits
@@ -127,7 +129,12 @@ def resume(project: Project, execution_id: str) -> CallOutcome:
 
 
 def decide(
-    project: Project, execution_id: str, follower: Follower, *, approved: bool
+    project: Project,
+    execution_id: str,
+    follower: Follower,
+    *,
+    approved: bool,
+    pages: Callable[[str], str | None] = lambda _: None,
 ) -> CallOutcome:
     """Approve or deny a pending call and return its outcome; report it as :func:`resume` if the client may not.
 
@@ -146,9 +153,29 @@ def decide(
         return resume(project, execution_id)
     if approval.state == "pending":
         approvals = project.approvals(follower=follower)._replace(may_also=may_decide)
-        decision = approvals.approve if approved else approvals.deny
-        return decision(execution_id, REASON)
+        with Context.of(project, follower=follower, page=pages) as context:
+            return script_calls.decide(
+                context, execution_id, REASON, approved=approved, approvals=approvals
+            )
     return _current_outcome(project, approval)
+
+
+def of_its_script(
+    project: Project, outcome: CallOutcome, pages: Callable[[str], str | None]
+) -> CallOutcome:
+    """Return the outcome of the script that made a call: its end, or the call for which it waits now.
+
+    Raises:
+        CovaltError: while the script runs, or if its process has ended.
+    """
+    script_id = outcome.parent
+    if script_id is None:
+        return outcome
+    with project.chats.open(outcome.call.chat_id) as chat:
+        waits = script_calls.outcome_of(chat, script_id, pages)
+        if waits is not None:
+            return waits
+        return as_recorded(chat, chat.manifest(commit_names.of_call(chat, script_id)))
 
 
 def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
@@ -170,7 +197,7 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
         if call is None:
             return as_recorded(chat, chat.manifest(commit_names.of_call(chat, approval.call_id)))
         if newest.state == "pending":
-            return CallOutcome(call.tool_call, newest)
+            return CallOutcome(call.tool_call, newest, parent=call.parent)
     raise StillRunningError(
         "the call is approved and still running", hint="call the tool `resume` again for its result"
     )

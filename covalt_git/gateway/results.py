@@ -15,7 +15,7 @@ from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display
-from covalt_git.toolsets.builtin_tools import BUILTINS, READ_FILE
+from covalt_git.toolsets.builtin_tools import BUILTINS, READ_FILE, RUN_SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -62,17 +62,21 @@ def of_outcome(
     ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
     by default of the result in the call's record.  ``of_server`` is whether the tool is one of an MCP server.
     """
+    call, value = outcome.call, outcome.call.returned
+    is_script = call.tool_id == RUN_SCRIPT
+    if outcome.approval is not None and is_script:
+        return _paused_script(outcome, chat)
     if outcome.approval is not None:
         return _approval_needed(outcome.approval, chat, delivery)
-    call, value = outcome.call, outcome.call.returned
     recorded_id = call.id if call.post_manifest_id else None
     manifest_id = call.post_manifest_id
-    if call.tool_id in BUILTINS and outcome.error is None:
+    if call.tool_id in BUILTINS and outcome.error is None and not is_script:
         if recorded_id is not None:
             value = {**value, "manifest_id": manifest_id}
         manifest_id = value.get("manifest_id")
     facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
-    if (error := outcome.error) is not None:
+    # The result of a script has its error, and its calls and logs, which the agent needs even more after an error.
+    if (error := outcome.error) is not None and not is_script:
         hint = agent_hints.for_agent(error.hint, style)
         more = [error.traceback.rstrip()] if error.traceback else []
         if value is not None:  # what the tool answered, also if it does not match its schema
@@ -164,6 +168,17 @@ def of_value(value: Any) -> types.CallToolResult:
     """Return a JSON object as a result."""
     text = _text(large_results.as_text(value))
     return types.CallToolResult(content=[text], structured_content=value)
+
+
+def _paused_script(outcome: CallOutcome, chat: ClientChat) -> types.CallToolResult:
+    """Return the result of a script that waits for an approval: its calls so far, and the ``execution_id``."""
+    value = outcome.call.result
+    how = f'after the decision, call resume with {{"execution_id": "{value["paused"]["execution_id"]}"}}'
+    return types.CallToolResult(
+        content=[_text(large_results.as_text(value)), _text(how), *_note_of_chat(chat)],
+        structured_content=value,
+        _meta={CHAT: outcome.call.chat_id},
+    )
 
 
 def _approval_needed(

@@ -38,7 +38,7 @@ from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
-from covalt_git.toolsets.builtin_tools import CREATES_CHAT, READ_FILE
+from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,11 @@ class Gateway:
             index.sync_toolsets()
             tools = project.catalog.visible(index.tools())
         catalog = project.catalog
-        callable_tools = {tool.tool_id: tool for tool in tools if catalog.may_call(tool).allowed}
+        callable_tools = {
+            tool.tool_id: tool
+            for tool in tools
+            if catalog.may_call(tool).allowed and "direct" in tool.callers
+        }
         callable_tools = {
             tool_id: catalog.with_target(tool)
             for tool_id, tool in callable_tools.items()
@@ -173,7 +177,9 @@ class Gateway:
         for name, own in meta_tools.own_tools(self.mode).items():
             # The key is sorted before all ids.
             listed[f"!{name}"] = partial(meta_tools.describe, own, needs_chat=needs_chat)
-        names = {} if self.mode == "search" else self.tools()
+        names = self.tools()
+        if self.mode == "search":
+            names = {name: names[name] for name in self._search_names()}
         for name, tool in names.items():
             describe = partial(
                 tool_listing.describe, tool, name, root=self.root, needs_chat=needs_chat
@@ -195,7 +201,7 @@ class Gateway:
         """
         project = self.project()
         own = meta_tools.own_tools(self.mode).get(call.name)
-        if own is None and self.mode == "search":
+        if own is None and self.mode == "search" and call.name not in self._search_names():
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         tool = None if own else self._find(project, call.name)
         if tool is not None:
@@ -209,6 +215,10 @@ class Gateway:
             return self._call_tool(project, tool, call, follower)
         except CovaltError as error:
             return results.of_error(error, call.delivery, self.style)
+
+    def _search_names(self) -> set[str]:
+        """Return the names of the tools of the project that are listed in search mode: of scripts, if the role may run them."""
+        return {name for name, tool in self.tools().items() if tool.tool_id == RUN_SCRIPT}
 
     def _call_meta_tool(
         self, project: Project, own: types.Tool, call: ClientCall, follower: Follower
@@ -237,7 +247,10 @@ class Gateway:
         if approved is None:
             outcome = approvals.resume(project, execution_id)
         else:
-            outcome = approvals.decide(project, execution_id, follower, approved=approved)
+            outcome = approvals.decide(
+                project, execution_id, follower, approved=approved, pages=self.pages
+            )
+        outcome = approvals.of_its_script(project, outcome, self.pages)
         return self._result(project, call, outcome, ClientChat(outcome.call.chat_id))
 
     def _result(
@@ -299,7 +312,7 @@ class Gateway:
     ) -> types.CallToolResult:
         tool = target.tool
         request = CallRequest(target.tool_id, call.args, call_id=new_id(), fresh=True)
-        with Context.of(project, follower=follower) as context:
+        with Context.of(project, follower=follower, page=self.pages) as context:
             # Before the chat: an invalid call must not create one
             # (test_invalid_arguments_are_all_reported_and_make_no_chat).
             target = context.engine().check(request, target)
@@ -307,7 +320,7 @@ class Gateway:
             # Only valid calls that change the workspace create a chat.
             if (
                 tool.kind == "builtin"
-                and tool.tool_id != CREATES_CHAT
+                and tool.tool_id not in CREATE_CHATS
                 and self.chats.find(project, call.client, call.chat_id) is None
             ):
                 raise NoChatError
@@ -328,6 +341,7 @@ class Gateway:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
             )
+            outcome = approvals.of_its_script(project, outcome, self.pages)
         return self._result(project, call, outcome, client_chat, resource, tool=tool)
 
     def _find(self, project: Project, name: str) -> Found:

@@ -30,6 +30,7 @@ from covalt_git.models.toolset_state import (
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.permissions import is_trusted, permissions_of_grants
 from covalt_git.toolsets.state_store import find_server
+from covalt_git.toolsets.toolset import FaultyToolsetError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -138,8 +139,12 @@ def plan_grants(
         BadHostError: if a host is invalid.
         HostNeededError: if a secret has no host, but an HTTP tool sends it to one.
         UnknownNameError: if the toolset does not have the secret, the MCP server or the tool.
-        CovaltError: if the toolset or its state has errors, or cannot have this kind of grant.
+        FaultyToolsetError: if the toolset or its state has errors.
+        CovaltError: if it cannot have this kind of grant.
     """
+    # Also without a decision: what such a toolset requests is not known.
+    if not toolset.sound:
+        raise FaultyToolsetError(toolset.id, toolset.problems)
     merged: dict[tuple[GrantKind, str], WantedGrant] = {}
     for grant in decisions:
         earlier = merged.get((grant.kind, grant.name), grant)
@@ -215,8 +220,7 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
         case "secret":
             declared = toolset.secrets
             if name not in declared:
-                list_with = f"covalt-git toolset show {toolset.id}"
-                raise UnknownNameError("secret", name, declared, list_with=list_with)
+                raise _undeclared_secret(toolset, name, declared)
             if not hosts and (sending := receivers(toolset, name)):
                 raise HostNeededError(toolset.id, name, sending)
             merged = _merge(toolset, grant_key(kind, name), hosts)
@@ -243,13 +247,21 @@ def _covered(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     return facts
 
 
+def _undeclared_secret(toolset: Toolset, name: str, declared: Iterable[str]) -> UnknownNameError:
+    """Return the error of a secret that a toolset does not declare, with the file that may lack it."""
+    error = UnknownNameError(
+        "secret", name, declared, list_with=f"covalt-git toolset show {toolset.id}"
+    )
+    error.hint += f"; or add {name} to secrets of toolsets/{toolset.id}/toolset.yaml"
+    return error
+
+
 def _sandbox(toolset: Toolset, wanted: WantedGrant) -> JsonObject:
     """Return what a program may use in the sandbox: the new grants and those of the same program."""
     declared = toolset.manifest.secrets if toolset.manifest else ()
     for name in wanted.secrets:
         if name not in declared:
-            list_with = f"covalt-git toolset show {toolset.id}"
-            raise UnknownNameError("secret", name, declared, list_with=list_with)
+            raise _undeclared_secret(toolset, name, declared)
     for host in wanted.hosts:
         HostRule.parse(host)
     key = grant_key("process", wanted.name)
@@ -323,11 +335,6 @@ def _check_grantable(toolset: Toolset, kind: GrantKind, name: str) -> None:
         raise CovaltError(
             "registered tools have no grants of other kinds",
             hint=f"covalt-git grant add {toolset.id} tool NAME",
-        )
-    if not toolset.sound:
-        errors = [problem for problem in toolset.problems if problem.severity == "error"]
-        raise CovaltError(
-            f"the toolset {toolset.id!r} has errors", hint="covalt-git validate", problems=errors
         )
     if kind == "unsandboxed" and not name and not toolset.state.imported:
         raise CovaltError(

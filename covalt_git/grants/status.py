@@ -53,7 +53,7 @@ UNDESCRIBED = "it is for something else than the toolset has now"
 class MissingGrant(NamedTuple):
     """A grant that a toolset lacks: its kind, the secret, MCP server or registered tool, the host, and the reason.
 
-    A server that ``has_changed`` had a grant, which can be renewed with what it had.
+    One that ``has_changed`` was granted for something earlier, and can be renewed with what that grant had.
     """
 
     toolset_id: str
@@ -144,18 +144,24 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
             if why is not None
         ]
     may = granted(toolset.id, toolset.state, toolset.digest)
-    subject = f"the toolset {toolset.id!r}"
-    missing = [
-        MissingGrant(
-            toolset.id,
-            request.kind,
-            request.name,
-            request.host,
-            f"{subject} may not {request.what}",
+    ended = {
+        (grant.kind, getattr(grant, "name", None)): grant.hosts
+        for grant in toolset.state.grants.values()
+        if isinstance(grant, NetworkGrant | SecretGrant) and changes(toolset, grant)
+    }
+    missing = []
+    for request in requested(toolset):
+        if not request.needed or request.granted:
+            continue
+        hosts = ended.get((request.kind, request.name))
+        has_changed = hosts is not None and (request.host is None or request.host in hosts)
+        since = "; it has changed since that was granted" if has_changed else ""
+        why = f"the toolset {toolset.id!r} may not {request.what}{since}"
+        missing.append(
+            MissingGrant(
+                toolset.id, request.kind, request.name, request.host, why, has_changed=has_changed
+            )
         )
-        for request in requested(toolset)
-        if request.needed and not request.granted
-    ]
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         try:
             may.check_server(server, toolset.files.hashes)

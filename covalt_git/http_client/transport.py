@@ -8,7 +8,7 @@ Proxies of the environment are not used.  MCP clients use the asynchronous trans
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,19 +64,15 @@ def mcp_http_client(
     reach: HostPolicy,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None = None,
-    on_response: Callable[[int], None] = lambda _: None,
+    on_response: Callable[[httpx2.Response], Awaitable[None]] | None = None,
 ) -> httpx2.AsyncClient:
     """Return an HTTP client for the SDK's MCP client, with ``headers`` on each request.
 
-    The SDK follows redirects within an origin itself.  ``on_response`` is called with the status of each
-    response, which the SDK does not expose.
+    The SDK follows redirects within an origin itself.  ``on_response`` is called with each response, which the
+    SDK does not expose.
     """
-
-    async def report(response: httpx2.Response) -> None:
-        on_response(response.status_code)
-
     return httpx2.AsyncClient(
-        event_hooks={"response": [report]},
+        event_hooks={"response": [on_response] if on_response else []},
         transport=Transport(reach, trust=system_trust()),
         headers=dict(headers),
         auth=auth,

@@ -180,6 +180,17 @@ class ChatQueries(SyncedIndex):
             convert=row_id,
         )
 
+    def ended_calls(self, tool_id: str, *, limit: int = -1) -> list[tuple[str, str]]:
+        """Return the chats and the ids of the newest ended calls of a tool, newest first."""
+        return self.read(
+            """
+            SELECT chat_id, id FROM tool_calls WHERE tool_id = ? AND status IN ('success', 'error')
+            ORDER BY started_at DESC, id DESC LIMIT ?
+            """,
+            (tool_id, limit),
+            convert=lambda row: (row["chat_id"], row["id"]),
+        )
+
     def message_manifest(self, chat_id: str, message_id: str) -> str | None:
         """Return the last commit of a message: its own, or the commit of its last call.
 

@@ -268,7 +268,7 @@ def _is_copy(connection: sqlite3.Connection, call: ToolCall, position: Position)
 
 
 def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
-    row = {**call.as_json(), "object": main_argument(call.args)}
+    row = {**call.as_json(), "object": main_argument(call.tool_id, call.args)}
     for name in ("args", "result", "render_plan"):
         row[name] = None if row[name] is None else as_text(row[name])
     put(connection, "tool_calls", row)

@@ -64,6 +64,7 @@ CREATE TABLE tool_overrides (
     description_override  TEXT,
     requires_confirmation INTEGER CHECK (requires_confirmation IN (0, 1)),
     enabled               INTEGER CHECK (enabled IN (0, 1)),
+    callers               TEXT CHECK (callers IS NULL OR json_valid(callers)),
     UNIQUE (toolset_id, tool_id)
 ) STRICT, WITHOUT ROWID;
 

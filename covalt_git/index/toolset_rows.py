@@ -258,8 +258,9 @@ def _override_rows(toolset: Toolset) -> list[Row]:
     rows = []
     for key, values in sorted(merged.items()):
         row: Row = {name: values.get(name) for name in LocalOverride.model_fields}
-        if row["renderer_config"] is not None:
-            row["renderer_config"] = as_text(row["renderer_config"])
+        for name in ("renderer_config", "callers"):
+            if row[name] is not None:
+                row[name] = as_text(row[name])
         own = key.removeprefix(f"{toolset.id}:")
         rows.append({"id": f"{toolset.id}/{own}", "toolset_id": toolset.id, "tool_id": key, **row})
     return rows

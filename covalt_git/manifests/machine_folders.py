@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem
@@ -39,6 +40,10 @@ _NAMED = (CONFIG, *WRITTEN, *_DATA[1:])
 
 _GENERATED = (".covalt/schemas", "toolsets/state", "toolsets/state/registered", "toolsets/locks")
 """Folders of generated files: a link in place of one would be read, and written, outside of the project."""
+
+HOST_FILES = (".vscode/mcp.json", ".vscode/settings.json", ".cursor/mcp.json")
+"""Files of MCP hosts in a project, to which `mcp install` writes."""
+
 _LINKED_FOLDERS = "linked-folders"
 
 
@@ -82,8 +87,14 @@ def check_output(path: Path) -> None:
 
 
 def link_problems(root: Path) -> list[Problem]:
-    """Return a problem for each link in place of ``covalt.yaml`` or of a folder that commands write to."""
-    return [_problem(root, path) for path in _links(root)]
+    """Return a problem for each link in place of ``covalt.yaml`` or of a folder that commands write to.
+
+    Links in the way to files of MCP hosts are warnings: only `mcp install` refuses them, and a user may have made them.
+    """
+    places = (find_link(root, root / path) for path in HOST_FILES)
+    links = dict.fromkeys(link.relative_to(root).as_posix() for link in places if link is not None)
+    warnings = [replace(_problem(root, path), severity="warning") for path in links]
+    return [*(_problem(root, path) for path in _links(root)), *warnings]
 
 
 def config_link(root: Path) -> Problem | None:

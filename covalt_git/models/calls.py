@@ -6,21 +6,29 @@ from pydantic import Field
 
 from covalt_git.json_values import JsonObject, field_projection
 from covalt_git.models.base import Digest, Int, StrictModel, Time
+from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE
 
 _OBJECTS = ("path", "file", "query", "command", "url")
 _MOST_LETTERS = 200
+
+MAY_BE_SCRIPTS = (f"{BUILTIN_NAMESPACE}:", f"{REGISTRY_NAMESPACE}:")
+"""Beginnings of the ids of tools whose calls can be scripts: an alias can forward to ``workspace:run_script``."""
 
 CallStatus = Literal["pending", "running", "success", "error"]
 ApprovalState = Literal["pending", "approved", "denied", "expired", "superseded"]
 SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
 
 
-def main_argument(args: JsonObject) -> str:
+def main_argument(tool_id: str, args: JsonObject) -> str:
     """Return the argument that names what a call works on, in one line; empty if no argument does.
+
+    The source of a script does not: it names tools that the role of a reader may not see.
 
     It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the first string of up to 200
     characters.  If the arguments have neither, the first argument that is an object is searched in the same way.
     """
+    if "script" in args and tool_id.startswith(MAY_BE_SCRIPTS):
+        return ""
     inner = next((value for value in args.values() if isinstance(value, dict)), {})
     for values in (args, inner):
         ordered = [*(values.get(name) for name in _OBJECTS), *values.values()]
@@ -91,6 +99,9 @@ class PendingCall(StrictModel):
     base: str | None = Field(None, description="Last commit of the branch at the time of the call.")
     execution_id: str | None = None
     toolset: ToolsetVersion
+    parent: str | None = Field(None, description="The script that makes the call.")
+    line: Int | None = Field(None, description="The line of the script.")
+    waived_by: str | None = Field(None, description="The approval that allowed the call.")
 
     @property
     def tool_call(self) -> "ToolCall":

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import Field
 
 from covalt_git.json_values import JsonObject
-from covalt_git.models.base import StrictModel, Time
+from covalt_git.models.base import Int, StrictModel, Time
 from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
 from covalt_git.models.elicitation import QuestionRecord
 
@@ -97,6 +97,12 @@ class CallRecord(StrictModel):
         (), description="Positions of the result's content blocks that are links to resources."
     )
     fields: tuple[str, ...] = Field((), description="The parts of the result that callers get.")
+    parent: str | None = Field(None, description="The script that made the call.")
+    line: Int | None = Field(None, description="The line of the script.")
+    waived_by: str | None = Field(
+        None, description="The approval of an earlier call of the script that allowed this one."
+    )
+    script: Any = Field(None, description="How to run a script again; see ScriptRecord.")
 
 
 class UploadedFile(StrictModel):

@@ -14,3 +14,8 @@ WHY_HELD_BACK: dict[HeldBack, str] = {
     "no_request": "its entry has neither protocol_meta.http nor protocol_meta.mcp",
 }
 """Each reason as the end of a sentence."""
+
+CORRECTS_SCHEMA = (
+    "a newer version of the server may correct it; otherwise report it to the server's author"
+)
+"""Hint for a tool with an invalid input schema: the user cannot change it."""

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from covalt_git.errors import nearest_name
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
-from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text, refusal
+from covalt_git.models.base import Bool, Id, Int, Number, One, Pattern, StrictModel, Text, refusal
 from covalt_git.models.tool_properties import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
@@ -129,6 +129,25 @@ class WorkspaceConfig(StrictModel):
     )
 
 
+class ScriptLimitsConfig(StrictModel):
+    """Upper limits of one script; mb are MiB, kb are KiB."""
+
+    time_s: Annotated[Number, Field(gt=0, le=3600)] = Field(
+        30, description="Time that the script itself runs, without its calls, in seconds."
+    )
+    memory_mb: Annotated[Int, Field(ge=16, le=4096)] = Field(
+        64, description="Memory of its values, in MiB."
+    )
+    # The number of a call has 12 bits in its id.
+    calls: Annotated[Int, Field(ge=1, le=4000)] = Field(200, description="Number of its calls.")
+    output_kb: Annotated[Int, Field(ge=1, le=10_240)] = Field(
+        100, description="Size of its logs and of its value together, in KiB."
+    )
+    waiting: Annotated[Int, Field(ge=1, le=1000)] = Field(
+        20, description="Number of scripts of a chat that have not ended."
+    )
+
+
 class LimitsConfig(Limits):
     """Upper limits of calls, the lifetime of approvals, and the size of results for MCP clients.
 
@@ -142,6 +161,7 @@ class LimitsConfig(Limits):
     result_kb: Annotated[Int, Field(ge=1)] = Field(
         100, description="Largest result that an MCP client gets at once, in KiB."
     )
+    script: ScriptLimitsConfig = Field(ScriptLimitsConfig(), description="Upper limits of scripts.")
 
 
 def effective_limits(tool: Limits, project: Limits) -> Limits:

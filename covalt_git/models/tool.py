@@ -12,8 +12,10 @@ from covalt_git.models.base import Bool, StrictModel
 from covalt_git.models.held_back import HeldBack
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool_properties import (
+    EVERY_CALLER,
     UNREAD_SCHEMA,
     Annotations,
+    Caller,
     Example,
     HttpRequest,
     Limits,
@@ -93,6 +95,7 @@ class Tool(StrictModel):
     tags: tuple[str, ...] = ()
     security: Security | None = None
     renderer: Renderer | None = None
+    callers: tuple[Caller, ...] = Field(EVERY_CALLER, description="Who can call it.")
     confirmation: tuple[ConfirmationSource, ...] = ()
     confirmation_is_settled: Bool = False
     enabled: Bool = True
@@ -147,5 +150,5 @@ class Tool(StrictModel):
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
         carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
-        carried |= {"function_schema", "source", "fields"}
+        carried |= {"function_schema", "source", "fields", "callers"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

@@ -88,6 +88,12 @@ class Limits(StrictModel):
         return min((value for value in values if value is not None), default=None)
 
 
+Caller = Literal["direct", "script"]
+"""Who calls a tool: a user or an agent, or a script that runs in the sandbox."""
+
+EVERY_CALLER: tuple[Caller, ...] = ("direct", "script")
+
+
 class Example(StrictModel):
     """A call that shows how to use the tool.  With ``expected``, it is also a test."""
 

@@ -24,8 +24,10 @@ from covalt_git.models.base import (
 )
 from covalt_git.models.prompts import Prompt, Resource
 from covalt_git.models.tool_properties import (
+    EVERY_CALLER,
     Annotations,
     AnyExample,
+    Caller,
     HttpRequest,
     LegacyRenderer,
     Limits,
@@ -64,6 +66,11 @@ class ToolDeclaration(StrictModel):
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the result.")
     annotations: Annotations = Field(Annotations(), description="Hints about its effects.")
     limits: Limits = Field(Limits(), description="Limits of one call.")
+    callers: tuple[Caller, ...] = Field(
+        EVERY_CALLER,
+        min_length=1,
+        description="Who can call it: direct (users and agents), script (scripts of agents).",
+    )
     version: Text | None = Field(
         None, description="Version of the tool; default: the toolset's version."
     )

@@ -27,6 +27,7 @@ from covalt_git.models.base import (
     refusal,
 )
 from covalt_git.models.renderers import RendererType
+from covalt_git.models.tool_properties import Caller
 from covalt_git.text import display
 
 
@@ -62,6 +63,9 @@ class LocalOverride(StrictModel):
     )
     requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
     enabled: Bool | None = Field(None, description="Whether the tool is enabled.")
+    callers: tuple[Caller, ...] | None = Field(
+        None, min_length=1, description="Who can call it: direct, script, or both."
+    )
 
 
 class _Grant(StrictModel):

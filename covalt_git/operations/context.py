@@ -53,6 +53,10 @@ def _is_user(_reason: str | None, _decision: str) -> None:
     """Check nothing."""
 
 
+def _no_page(_execution_id: str) -> str | None:
+    return None
+
+
 class Context:
     """A project with the index and the chats that operations opened; each is opened on first use.
 
@@ -70,6 +74,7 @@ class Context:
         report: Called with a text for each step of a long operation, such as "downloading the bundle".
         check_user: Called before a request that only a user may decide, with the reason that a script states, if any,
             and what is decided; raises an error if there is neither.  By default the caller is the user, as at a page.
+        page: Returns the URL of the page of an approval, if a server runs.
     """
 
     def __init__(
@@ -83,11 +88,13 @@ class Context:
         report_notes: Callable[[WorkspaceNotes], None] | None = None,
         report: Callable[[str], None] = _LOG.info,
         check_user: Callable[[str | None, str], None] = _is_user,
+        page: Callable[[str], str | None] = _no_page,
     ) -> None:
         self.root = root
         self.progress = progress
         self.report = report
         self.check_user = check_user
+        self.page = page
         self._open_project = open_project
         self.waiting = waiting
         self._follower = follower
@@ -104,9 +111,10 @@ class Context:
         *,
         waiting: Callable[[str], None] | None = None,
         follower: Follower | None = None,
+        page: Callable[[str], str | None] = _no_page,
     ) -> Self:
         """Return the context of a project that is open."""
-        return cls(project.root, lambda: project, waiting=waiting, follower=follower)
+        return cls(project.root, lambda: project, waiting=waiting, follower=follower, page=page)
 
     def __enter__(self) -> Self:
         return self
@@ -353,6 +361,15 @@ class Context:
             self.chat_index().sync_chat(chat)
         except IndexUnusableError as error:
             _LOG.warning("%s; the next command brings it up to date", error.message)
+
+    @property
+    def follower(self) -> Follower:
+        """Receives the events of calls, and may cancel them."""
+        from covalt_git.calls.running import Follower  # noqa: PLC0415 - most operations make no calls
+
+        if self._follower is None:
+            self._follower = Follower()
+        return self._follower
 
     def engine(self) -> Engine:
         """Return the engine that makes calls; the context's follower receives their events."""

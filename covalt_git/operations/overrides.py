@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, StrictBool
 
 from covalt_git.json_values import JsonObject
+from covalt_git.models.tool_properties import Caller
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import ToolRequest, operation
@@ -25,6 +26,7 @@ Overridable = Literal[
     "renderer_config",
     "requires_confirmation",
     "enabled",
+    "callers",
 ]
 
 
@@ -37,6 +39,9 @@ class OverrideTool(ToolRequest):
     renderer_config: JsonObject | None = None
     requires_confirmation: StrictBool | None = None
     enabled: StrictBool | None = None
+    callers: tuple[Caller, ...] | None = Field(
+        None, min_length=1, max_length=2, description="Who can call it."
+    )
     clear: tuple[Overridable, ...] = Field(
         (), max_length=100, description="The overrides of this project to remove."
     )

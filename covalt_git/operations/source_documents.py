@@ -29,6 +29,7 @@ from covalt_git.operations.sources import (
     DifferingTool,
     ListSources,
     SourceDocument,
+    SourceFault,
     SourceRow,
     differing,
     opened_document,
@@ -36,7 +37,7 @@ from covalt_git.operations.sources import (
     withheld_offers,
 )
 from covalt_git.sources import adding, breaking, doctor, refresh
-from covalt_git.sources.documents import BadSourceError, compile_source, toolset_reader
+from covalt_git.sources.documents import BadSourceError, check_tools, compile_source, toolset_reader
 from covalt_git.templating.url_templates import origin_of_template
 from covalt_git.toolsets.state_store import find_toolset
 
@@ -133,15 +134,6 @@ class LeftOutOperation(Result):
     upstream: str
     reason: str
     line: int
-
-
-class SourceFault(Result):
-    """A fault of a document."""
-
-    path: str
-    line: int
-    column: int
-    message: str
 
 
 class SourceDetail(Result):
@@ -392,15 +384,14 @@ def check_document(context: Context, request: CheckDocument) -> DocumentChecked:
         source = refresh.find_source(
             context.project.root, request.toolset_id or "", request.namespace
         )
-        declared_source = source.declared
         manifest_of = source.toolset.manifest
-        if not isinstance(declared_source, Source) or manifest_of is None:
+        if not isinstance(source.declared, Source) or manifest_of is None:
             raise BadSourceError(f"{source.what} has no document")
+        declared = source.declared
         reader = toolset_reader(source.toolset.folder)
-        compiled = compile_source(
-            declared_source, manifest_of, source.namespace, reader, source.lock
-        )
-        path = declared_source.document or ""
+        compiled = compile_source(declared, manifest_of, source.namespace, reader, source.lock)
+        path = declared.document or ""
+    check_tools(declared, compiled)
     diagnosis = doctor.diagnose(compiled, path)
     return DocumentChecked.of(diagnosis, title=compiled.compilation.title)
 

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.servers import mcp_calls
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.calls.servers.server_programs import pin
+from covalt_git.calls.tool_grants import check_server_grant
 from covalt_git.catalog import tool_names
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
+from covalt_git.grants.status import shown_changes, shown_key
+from covalt_git.models.toolset_manifest import Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason, add_requested_grants
 from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
@@ -23,7 +27,7 @@ from covalt_git.sources.adding import OpenedDocument, blame_document, new_files
 from covalt_git.toolsets.offers import offers_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.toolsets.toolset import Toolset
@@ -126,6 +130,15 @@ class ConnectionRow(Result):
     protocol: str = Field(description="The protocol version.")
 
 
+class SourceFault(Result):
+    """A fault of a document."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+
 class SourceRow(Result):
     """An MCP server or a document of a toolset, and the state of its tools."""
 
@@ -155,6 +168,10 @@ class SourceRow(Result):
     unusable: dict[str, str] = Field(
         default_factory=dict,
         description="Tools that cannot be called because their input schemas are invalid, and why.",
+    )
+    faults: tuple[SourceFault, ...] = Field((), description="Faults of its document.")
+    notes: tuple[str, ...] = Field(
+        (), description="Why its tools cannot be called or listed; empty if nothing stops them."
     )
     withheld: dict[str, str] = Field(
         default_factory=dict,
@@ -186,6 +203,10 @@ class ToolsAccepted(SourceRow):
     renamed: tuple[RenamedTool, ...] = Field(
         (), description="Tools that MCP hosts that reject dots now know by another name."
     )
+    ended: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="The grants of the toolset that are no longer valid: the changes that ended them.",
+    )
 
 
 class SourceList(Result):
@@ -202,12 +223,16 @@ class SourceRefreshed(Result):
     renamed: tuple[RenamedTool, ...] = Field(
         (), description="Tools that MCP hosts that reject dots now know by another name."
     )
+    ended: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="The grants of the toolset that are no longer valid: the changes that ended them.",
+    )
 
 
 class RefreshOutcome(Result):
     """The outcome of one source; either ``refreshed`` or ``failure`` is null."""
 
-    source: str = Field(description="Such as gear/disk.")
+    source: str = Field(description="Such as gear/disk, or gear, a toolset that has errors.")
     failed: bool = Field(
         description="Whether the refresh failed, its lock is outdated, or tools are not accepted."
     )
@@ -262,11 +287,13 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     if request.check and request.accept:
         raise invalid_field("accept", "it cannot be combined with check")
     root = context.project.root
+    failed: list[RefreshOutcome] = []
     if request.sources:
         chosen = [source for name in request.sources for source in refresh.find_sources(root, name)]
     else:
         chosen = [source for source in refresh.sources(root) if source.enabled]
-    outcomes = tuple(_outcome(context, source, request) for source in chosen)
+        failed = [_failure(error.toolset_id, error) for error in refresh.faulty_toolsets(root)]
+    outcomes = (*failed, *(_outcome(context, source, request) for source in chosen))
     context.update_toolset_index()
     return SourcesRefreshed(sources=outcomes)
 
@@ -291,6 +318,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
         source_row(context, source),
         changed=tuple(sorted(request.tools)),
         renamed=_renamed(context, old_names),
+        ended=_ended_grants(source.toolset),
     )
 
 
@@ -338,10 +366,14 @@ def _outcome(
             pinned=request.pinned,
         )
     except CovaltError as error:
-        failure = Failure.of_error(error)
-        return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
+        return _failure(source.shown_id, error)
     failed = bool(result.drift if request.check else result.source.to_accept)
     return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=result, failure=None)
+
+
+def _failure(name: str, error: CovaltError) -> RefreshOutcome:
+    failure = Failure.of_error(error)
+    return RefreshOutcome(source=name, failed=True, refreshed=None, failure=failure)
 
 
 def _refresh(
@@ -377,7 +409,17 @@ def _refresh(
         source=source_row(context, new_source),
         drift=differing(result.drift),
         renamed=() if check else _renamed(context, old_names),
+        ended={} if check else _ended_grants(new_source.toolset),
     )
+
+
+def _ended_grants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    """Return the grants of a toolset that have ended, as a user names them, with the changes that ended them."""
+    ended = {
+        shown_key(key, grant): shown_changes(toolset, key, grant)
+        for key, grant in toolset.state.grants.items()
+    }
+    return {grant: changed for grant, changed in ended.items() if changed}
 
 
 def _locked_program(source: refresh.ToolSource) -> refresh.Pin:
@@ -430,9 +472,29 @@ def source_row(context: Context, source: refresh.ToolSource) -> SourceRow:
         left_out=len(lock.left_out) if lock else 0,
         tasks=source.tasks,
         unusable=source.unusable,
+        notes=tuple(_notes(source)),
+        faults=tuple(map(SourceFault.of, lock.faults)) if lock else (),
         withheld=withheld_offers(context, source),
         connections=tuple(connections(context.project.root, toolset.id, declared.id)),
     )
+
+
+def _notes(source: refresh.ToolSource) -> Iterator[str]:
+    """Yield what stops the tools of a source from being called or listed."""
+    declared, lock = source.declared, source.lock
+    if lock is not None and lock.reference != refresh.reference_of(declared):
+        yield "declaration changed since the refresh"
+    if source.program_waits:
+        yield "program to accept"
+    elif lock is None or not lock.is_listed:
+        yield "not asked for its tools yet"
+    if source.unusable:
+        yield f"{len(source.unusable)} cannot be called"
+    if not isinstance(declared, Source):
+        try:
+            check_server_grant(source.toolset, declared)
+        except CovaltError as error:
+            yield "no grant" if isinstance(error, GrantNeededError) else "not trusted"
 
 
 def withheld_offers(context: Context, source: refresh.ToolSource) -> dict[str, str]:

@@ -83,6 +83,9 @@ class ToolsetRow(ToolsetFacts):
     """A toolset in a list; ``tools`` is the number of tools that are visible to the role."""
 
     tools: int
+    not_trusted: bool = Field(
+        description="Whether it has permissions that do not act on this machine, because its user has not trusted them."
+    )
 
 
 class ToolsetFile(Result):
@@ -205,7 +208,9 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
         # The index has the last valid tools of a toolset with errors, and may count others than its files now have.
         if not row["sound"]:
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
-        rows.append(ToolsetRow(**_shared_fields(row, everything=everything), tools=tools))
+        not_trusted = everything and row["sound"] and _is_untrusted(context, row["id"])
+        fields = _shared_fields(row, everything=everything)
+        rows.append(ToolsetRow(**fields, tools=tools, not_trusted=not_trusted))
     return ToolsetList(toolsets=tuple(rows))
 
 
@@ -286,6 +291,11 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
         "description": row.get("description") or "",
         "imported": row["source_type"] is not None,
     }
+
+
+def _is_untrusted(context: Context, toolset_id: str) -> bool:
+    toolset = read_toolset(context.root, toolset_id)
+    return bool(untrusted_words(toolset, context.project.config))
 
 
 def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:

@@ -130,6 +130,11 @@ def _validation(
     """Check the project whose files are in ``root``."""
     reading = read_project(root, context.progress)
     problems = _problems(reading, path_filter)
+    toolsets = [
+        toolset
+        for toolset in reading.toolsets
+        if path_filter(_manifest(toolset)) or path_filter(f"toolsets/state/{toolset.id}.yaml")
+    ]
     baseline: Counter[ProblemKey] = Counter()
     if request.baseline is not None:
         entries = read_baseline(request.baseline)
@@ -139,10 +144,10 @@ def _validation(
     manifests = [CONFIG, *(_manifest(toolset) for toolset in reading.toolsets)]
     return Validation(
         problems=tuple(compared.new),
-        toolsets=len(reading.toolsets),
-        tools=sum(toolset.tool_count for toolset in reading.toolsets),
+        toolsets=len(toolsets),
+        tools=sum(toolset.tool_count for toolset in toolsets),
         unchecked=tuple(path for path in _unreadable(reading) if path_filter(path)),
-        lacking=_lacking(context, reading),
+        lacking=_lacking(context, reading.root, toolsets),
         # Trust is for the project's own folder, also while staged files are checked in another one.
         not_trusted=_not_trusted(context.root, reading),
         in_baseline=compared.hidden,
@@ -236,24 +241,25 @@ def _not_trusted(root: Path, reading: ProjectReading) -> tuple[str, ...]:
     return tuple(permission.text for permission in Consents.of(root).lacking(permissions))
 
 
-def _lacking(context: Context, reading: ProjectReading) -> tuple[GrantLacking, ...]:
+def _lacking(
+    context: Context, root: Path, toolsets: Sequence[CheckedToolset]
+) -> tuple[GrantLacking, ...]:
     """Return the grants that toolsets lack; these are not errors of a file.
 
     A registered tool is left out if the role may not see it, or the tool to which it forwards its calls.
     """
     used = [
         toolset
-        for toolset in reading.toolsets
+        for toolset in toolsets
         if toolset.sound and toolset.enabled and toolset.requests_grants
     ]
     if not used:
         return ()
     from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few toolsets need a grant
 
-    toolsets = [read_toolset(reading.root, toolset.id) for toolset in used]
     return tuple(
         GrantLacking.of(grant)
-        for toolset in toolsets
+        for toolset in [read_toolset(root, toolset.id) for toolset in used]
         for grant in missing_grants(toolset)
         if grant.kind != "tool" or _shows_target(context, toolset, grant)
     )

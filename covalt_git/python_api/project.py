@@ -16,6 +16,7 @@ from covalt_git.python_api.session import Session
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.operations.formats.conversions import Converted
@@ -165,14 +166,27 @@ class Project:
             output=None if output is None else Path(output),
         )
 
-    def approve(self, execution_id: str) -> CallResult:
-        """Approve a pending call, and run it.
+    def approve(
+        self, execution_id: str, *, next_calls: int | None = None, same: Sequence[str] = ()
+    ) -> CallResult:
+        """Approve a pending call, and run it; a script that made the call continues here.
+
+        Args:
+            execution_id: The approval.
+            next_calls: Number of further calls of the tool in the same script that need no approval, 1 to 100.
+            same: Names of arguments that must be the same in these further calls.
 
         Raises:
             CovaltError: with the code ``asked_again``, if the files or the tool have changed since the request; the
             hint names the new approval.
         """
-        return call_result(self._session.perform(approvals.approve_call, execution_id=execution_id))
+        answer = self._session.perform(
+            approvals.approve_call,
+            execution_id=execution_id,
+            next_calls=next_calls,
+            same=tuple(same),
+        )
+        return call_result(answer)
 
     def deny(self, execution_id: str) -> CallResult:
         """Deny a pending call; it never runs."""

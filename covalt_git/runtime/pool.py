@@ -242,6 +242,29 @@ class ServerProgram:
             self.egress.close()
 
 
+class ScriptSandbox(NamedTuple):
+    """The process of a script in its sandbox; lines of JSON pass over ``steps``."""
+
+    life: socket.socket
+    steps: socket.socket
+
+    def is_usable(self) -> bool:
+        """Return whether it still waits for a script."""
+        poll = select.poll()
+        poll.register(self.steps, select.POLLIN)
+        return not poll.poll(0)
+
+    def end(self) -> None:
+        """End it; none of its processes is left when this returns."""
+        self.steps.close()
+        _end_life(self.life)
+
+    def release(self) -> None:
+        """Let the fork server end it, without waiting for that."""
+        self.steps.close()
+        self.life.close()
+
+
 def _started(connection: socket.socket, watch: Callable[[int], None]) -> str:
     """Wait until a program is executed; return why it could not, and pass the descriptor of its refused system calls."""
     failure = ""
@@ -423,6 +446,18 @@ class ForkServerProcess:
             program.end()
             raise OSError(failure)
         return program
+
+    def open_script(self, request: JsonObject) -> ScriptSandbox:
+        """Fork the process of a script, without waiting until it is ready; see :mod:`.processes.script_process`."""
+        self._was_used = True
+        life, their_life = socket.socketpair()
+        steps, their_steps = socket.socketpair()
+        with their_life, their_steps:
+            self._send(
+                request | {"scratch_in": tempfile.gettempdir(), "idle_s": IDLE_S},
+                [their_life.fileno(), their_steps.fileno()],
+            )
+        return ScriptSandbox(life, steps)
 
     def try_level(self, level: SandboxLevel) -> Callable[[], str]:
         """Start the trial of a sandbox level; return a function that waits for the answer, and is called once.

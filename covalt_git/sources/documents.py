@@ -173,9 +173,15 @@ def check_tools(source: Source, compiled: CompiledSource) -> None:
         BadSourceError: if it has none.
     """
     if not compiled.tools:
+        of_patterns = (
+            problem.message
+            for problem in compiled.compilation.problems
+            if problem.message.startswith("include: ")
+        )
+        hint = "check include and exclude" if source.include or source.exclude else ""
         raise BadSourceError(
             f"{posixpath.basename(source.document or source.id)} has no operation that can be a tool",
-            hint="check include and exclude" if source.include or source.exclude else "",
+            hint="\n".join(of_patterns) or hint,
         )
 
 

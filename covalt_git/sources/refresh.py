@@ -29,7 +29,7 @@ from covalt_git.sources.documents import check_tools, compile_source, toolset_re
 from covalt_git.toolsets.permissions import trust_accepted
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import broken_schemas, lock_namespaces
-from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset import FaultyToolsetError, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
@@ -185,11 +185,15 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
 
     Raises:
         UnknownNameError: if the toolset does not exist; the hint has the most similar one.
+        FaultyToolsetError: if the manifest of the toolset has errors.
     """
     if toolset_id is None:
         toolsets = [read_toolset(root, name) for name in toolset_ids(root / "toolsets")]
     else:
-        toolsets = [find_toolset(root, toolset_id)]
+        toolset = find_toolset(root, toolset_id)
+        if toolset.manifest is None:
+            raise FaultyToolsetError(toolset.id, toolset.problems)
+        toolsets = [toolset]
     declared_sources = []
     for toolset in toolsets:
         if toolset.manifest is None:
@@ -205,11 +209,22 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
     return declared_sources
 
 
+def faulty_toolsets(root: Path) -> list[FaultyToolsetError]:
+    """Return an error for each enabled toolset whose sources are unknown, because its manifest has errors."""
+    toolsets = [read_toolset(root, name) for name in toolset_ids(root / "toolsets")]
+    return [
+        FaultyToolsetError(toolset.id, toolset.problems)
+        for toolset in toolsets
+        if toolset.manifest is None and toolset.enabled
+    ]
+
+
 def find_sources(root: Path, name: str) -> list[ToolSource]:
     """Return the MCP servers and documents with the name ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE``.
 
     Raises:
         UnknownNameError: with the nearest toolset or namespace.
+        FaultyToolsetError: if the manifest of the toolset has errors.
     """
     toolset_id, slash, namespace = name.partition("/")
     if slash:
@@ -226,6 +241,7 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
 
     Raises:
         UnknownNameError: with the nearest toolset or namespace.
+        FaultyToolsetError: if the manifest of the toolset has errors.
     """
     by_namespace = {source.namespace: source for source in sources(root, toolset_id)}
     if namespace not in by_namespace:

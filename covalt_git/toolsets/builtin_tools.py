@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import object_schema
 from covalt_git.models.tool import Tool
-from covalt_git.models.tool_properties import Annotations
+from covalt_git.models.tool_properties import EVERY_CALLER, Annotations, Caller
 from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ _CHANGES: JsonObject = {
 
 _READS = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 _WRITES = Annotations(read_only=False, destructive=False, idempotent=True, open_world=False)
+_RUNS = Annotations(read_only=False, destructive=False)
+"""Of a script: its calls can do more, and each is decided by itself."""
 _CREATES = Annotations(read_only=False, destructive=False, idempotent=False, open_world=False)
 
 
@@ -54,10 +56,11 @@ def _builtin(
     name: str,
     description: str,
     arguments: JsonObject,
-    result: JsonObject,
+    result: JsonObject | None,
     *,
     required: Sequence[str] = (),
     annotations: Annotations = _READS,
+    callers: tuple[Caller, ...] = EVERY_CALLER,
 ) -> Tool:
     return Tool(
         tool_id=f"{BUILTIN_NAMESPACE}:{name}",
@@ -68,9 +71,11 @@ def _builtin(
         kind="builtin",
         schema_is_declared=True,
         # A recorded result cannot contain the id of its own commit; only MCP clients get it with the result.
-        output_schema=object_schema(result, [name for name in result if name != "manifest_id"]),
+        output_schema=result
+        and object_schema(result, [name for name in result if name != "manifest_id"]),
         annotations=annotations,
         annotations_are_own=True,
+        callers=callers,
     )
 
 
@@ -99,6 +104,7 @@ _TOOLS = (
         _MOVED,
         required=["branch"],
         annotations=_WRITES,
+        callers=("direct",),  # the calls of a script are on its branch
     ),
     _builtin(
         "diff",
@@ -154,6 +160,21 @@ _TOOLS = (
         annotations=_WRITES,
     ),
     _builtin(
+        "run_script",
+        "Run a script with tools.search({query}), tools.describe.tool({path}), tools.PATH({...}). "
+        "Pauses for approvals. See covalt://guide/scripts.",
+        {
+            "script": {"type": "string"},
+            "language": {"enum": ["python", "javascript"], "default": "python"},
+            "args": {"type": "object"},
+        },
+        # Without a schema of the result: search mode lists this tool in each conversation, and it has to be short.
+        None,
+        required=["script"],
+        annotations=_RUNS,
+        callers=("direct",),
+    ),
+    _builtin(
         "write_file",
         "Write a text file of the workspace, and commit it.",
         {
@@ -179,12 +200,16 @@ _TOOLS = (
 BUILTINS = {tool.tool_id: tool for tool in _TOOLS}
 """The built-in tools by their ids, sorted."""
 
-CREATES_CHAT = f"{BUILTIN_NAMESPACE}:write_file"
-"""The only built-in tool that an MCP client without a chat can call: it creates the chat."""
+_WRITE_FILE = f"{BUILTIN_NAMESPACE}:write_file"
+RUN_SCRIPT = f"{BUILTIN_NAMESPACE}:run_script"
+"""The tool whose call is a script, which makes other calls."""
 
 READ_FILE = f"{BUILTIN_NAMESPACE}:read_file"
 
-RECORDED = frozenset({f"{BUILTIN_NAMESPACE}:restore", CREATES_CHAT})
+CREATE_CHATS = frozenset({_WRITE_FILE, RUN_SCRIPT})
+"""The built-in tools that an MCP client without a chat can call: they create the chat."""
+
+RECORDED = frozenset({f"{BUILTIN_NAMESPACE}:restore", _WRITE_FILE, RUN_SCRIPT})
 """The built-in tools whose calls are commits; calls of the others are not recorded."""
 
 

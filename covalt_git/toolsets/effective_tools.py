@@ -28,7 +28,7 @@ from covalt_git.models.tool import (
     ConfirmationSource,
     Tool,
 )
-from covalt_git.models.tool_properties import Example
+from covalt_git.models.tool_properties import EVERY_CALLER, Example
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
@@ -231,6 +231,7 @@ def _server_tool(
         schema_is_declared=True,
         output_schema=locked.output_schema,
         annotations=locked.annotations,
+        callers=overrides.value("callers", EVERY_CALLER),
         renderer=overrides.renderer(),
         enabled=server.enabled and overrides.enabled(manifest, None),
         meta=locked.meta,
@@ -273,6 +274,7 @@ def _document_tool(
         schema_is_declared=True,
         output_schema=None if output is None else definitions.within(definitions.opened(output)),
         annotations=locked.annotations,
+        callers=overrides.value("callers", EVERY_CALLER),
         renderer=overrides.renderer(),
         enabled=source.enabled and overrides.enabled(manifest, None),
         tags=(locked.upstream,),  # an operationId is searchable
@@ -331,6 +333,7 @@ def _tool(
         # about annotations must not waive an approval by their words.
         annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,
         limits=declared.limits,
+        callers=overrides.value("callers", declared.callers),
         examples=tuple(example for example in declared.examples if isinstance(example, Example)),
         free_examples=tuple(
             example for example in declared.examples if not isinstance(example, Example)

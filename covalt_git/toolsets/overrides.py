@@ -23,7 +23,7 @@ from covalt_git.names import BadNameError, ToolId
 from covalt_git.toolsets.effective_tools import Overrides
 from covalt_git.toolsets.permissions import trust_waiver, withdraw_removed
 from covalt_git.toolsets.state_store import changeable, state_file
-from covalt_git.toolsets.toolset import Toolset, read_toolset
+from covalt_git.toolsets.toolset import FaultyToolsetError, Toolset, read_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def override_tool(
     """
     toolset, name = _find(root, tool_id)
     if changes and toolset.manifest is None:
-        raise CovaltError(f"the toolset {toolset.id!r} has errors", hint="covalt-git validate")
+        raise FaultyToolsetError(toolset.id, toolset.problems)
     changeable(root, toolset.id)
     own = _local(toolset, name)
     old_fields = own.model_dump(mode="json", exclude_none=True)

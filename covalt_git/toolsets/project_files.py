@@ -22,6 +22,7 @@ from covalt_git.names import (
     BUILTIN_NAMESPACE,
     REGISTRY_NAMESPACE,
     RESERVED_TOOLSET_IDS,
+    SCRIPT_NAMES,
     id_key,
     matches,
 )
@@ -79,7 +80,7 @@ def _requests_grants(manifest: ToolsetManifest | None) -> bool:
     if manifest is None:
         return False
     sends = any(tool.http is not None for tool in manifest.tools)
-    return sends or bool(manifest.secrets or manifest.mcp_servers)
+    return sends or bool(manifest.secrets or manifest.tool_sources)
 
 
 _PARTS = attrgetter(*(one.name for one in fields(Problem)))
@@ -267,6 +268,8 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
             message = f"a toolset cannot be named {name!r}: covalt-git writes that folder"
             if name == BUILTIN_NAMESPACE:
                 message = f"a toolset cannot be named {name!r}, as the built-in tools are"
+            if name in SCRIPT_NAMES:
+                message = f"a toolset cannot be named {name!r}: it describes tools in scripts"
             hint = f"rename it: mv {display_path}/{name} {display_path}/my-{name}"
             strays.append(Problem(f"{display_path}/{name}", 0, 0, codes.BAD_ID, message, hint))
     for entry in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():

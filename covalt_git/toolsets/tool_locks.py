@@ -20,6 +20,7 @@ from covalt_git.json_values.shared_definitions import Definitions, Shared, Types
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import part_problems, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
+from covalt_git.models.held_back import CORRECTS_SCHEMA
 from covalt_git.models.http_placement import placement
 from covalt_git.models.sources.source_digest import source_digest
 from covalt_git.models.sources.tool_lock import LockedTool
@@ -244,8 +245,8 @@ def broken_schemas(lock: ToolLock) -> dict[str, list[tuple[Loc, str]]]:
         if tool.definitions is None or not is_sound:
             problems = json_schema.schema_problems(definitions.within(tool.input_schema))
             # Clients of the protocol refuse the whole list for one such tool.
-            if lock.kind == "mcp" and tool.input_schema.get("type") != "object":
-                problems = [((), "its input schema has no type: object"), *problems]
+            if not problems and lock.kind == "mcp" and tool.input_schema.get("type") != "object":
+                problems = [((), "its input schema has no type: object")]
             broken |= {name: problems} if problems else {}
     return broken
 
@@ -283,8 +284,7 @@ def _tool_problems(
     """Find problems of a tool, which is at the place of ``lock``; ``of_schema`` are those of its input schema."""
     for place, reason in of_schema[:1]:
         at, message = ("input_schema", *place), f"{reason}; the tool stays disabled"
-        hint = "report it to the author of the server"
-        yield lock.warning(codes.BAD_SCHEMA, at, message, hint=hint)
+        yield lock.warning(codes.BAD_SCHEMA, at, message, hint=CORRECTS_SCHEMA)
     yield from _definition_problems(lock, tool)
 
 

@@ -28,7 +28,7 @@ from covalt_git.checks.text_files import (
     without,
 )
 from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sources
-from covalt_git.errors import Problem, few_suggestions, in_order
+from covalt_git.errors import CovaltError, Problem, few_suggestions, in_order
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.manifests.skills import read_skills, skill_resources
@@ -66,7 +66,7 @@ from covalt_git.toolsets.tool_locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from covalt_git.manifests.skills import SkillHeader
     from covalt_git.models.prompts import Resource
@@ -77,6 +77,19 @@ if TYPE_CHECKING:
 
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
 _ENTRIES = f"toolsets/{REGISTRY_FOLDER}/"
+
+
+class FaultyToolsetError(CovaltError):
+    """A toolset whose errors leave unknown what it declares; ``problems`` has those errors."""
+
+    def __init__(self, toolset_id: str, problems: Iterable[Problem]) -> None:
+        errors = [problem for problem in problems if problem.severity == "error"]
+        self.toolset_id = toolset_id
+        super().__init__(
+            f"the toolset {toolset_id!r} has errors",
+            hint="covalt-git validate",
+            problems=errors,
+        )
 
 
 @dataclass(frozen=True)

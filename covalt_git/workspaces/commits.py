@@ -226,6 +226,9 @@ def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
         finished_at=now(),
         toolset=call.toolset,
         execution_id=call.execution_id,
+        parent=call.parent,
+        line=call.line,
+        waived_by=call.waived_by,
     )
 
 

@@ -25,6 +25,7 @@ from covalt_server.pages import (
     layout,
     live,
     registered_tools,
+    scripts,
     sources,
     tools,
     toolsets,
@@ -64,6 +65,7 @@ PAGES = (
     calls.pages,
     workspace.pages,
     approvals.pages,
+    scripts.pages,
     elicitation.pages,
     artifacts.pages,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flask import current_app, g
+from flask import current_app, g, has_request_context, request
 from flask.logging import default_handler
 
 from covalt_git.calls.background import BackgroundCalls
@@ -62,7 +62,12 @@ def context() -> Context:
         root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
         # The project is opened when an operation needs it, so that pages of errors work while covalt.yaml
         # is broken.
-        g.context = Context(root, lambda: Project.cached(root, role).over("http"))
+        pages = request.host_url if has_request_context() else ""
+        g.context = Context(
+            root,
+            lambda: Project.cached(root, role).over("http"),
+            page=lambda execution_id: f"{pages}approvals/{execution_id}" if pages else None,
+        )
     operation_context: Context = g.context
     return operation_context
 

@@ -1,5 +1,6 @@
 """Deciding an approval: once, by a role that may, and only for the call that was asked about."""
 
+import shutil
 from datetime import datetime
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_a_call_of_a_role_that_lost_the_tool_can_only_be_denied(world: World, co
     assert str(caught.value.as_json()).count("demo:") == 1
     check_undecided(world, waiting)
     assert code(world.deny(waiting, role="owner")) == "denied"
+
+
+def test_a_call_of_a_removed_tool_names_no_requester_if_that_is_the_local_user(
+    world: World,
+) -> None:
+    waiting = world.ask()
+    shutil.rmtree(world.root / "toolsets/demo")
+
+    with pytest.raises(NoLongerCallableError) as caught:
+        world.approve(waiting)
+
+    assert "requested" not in caught.value.message
 
 
 # What has changed since

@@ -1,6 +1,7 @@
 """Calls of tools of MCP servers: granted, approved, recorded and cancelled."""
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -330,7 +331,15 @@ def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) ->
     outcome = runs.call("runs:run", code=FETCH)
     assert outcome.error is not None
     assert "http://api.evil.example was not granted to this toolset" in outcome.output
-    assert "covalt-git source observe demo/runs --call run JSON" in outcome.error.hint
+    observe = "covalt-git source observe demo/runs --call run"
+    assert f"{observe} {shlex.quote(json.dumps({'code': FETCH}))};" in outcome.error.hint
+    assert outcome.error.hint.endswith("--host http://api.evil.example")
+    # The grant of a host is for its port.
+    refused = "http://127.0.0.1:8765 was not granted to this toolset"
+    code = f"print('http://docs.example'); raise OSError({refused!r})"
+    outcome = runs.call("runs:run", code=code)
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("--host 127.0.0.1:8765")
     # A client that ignores the proxy cannot look the name up.
     outcome = runs.call("runs:run", code=DIRECT)
     assert outcome.error is not None
@@ -348,10 +357,17 @@ def test_a_refused_host_of_this_machine_is_noted_and_a_missing_file_leads_to_an_
     outcome = runs.call("runs:run", code=FETCH.replace("api.evil.example", "localhost:9"))
     assert outcome.error is not None
     assert "note: in the sandbox, localhost is not that of this machine" in outcome.output
-    outcome = runs.call("runs:run", code="open('/srv/no-such-file')")
+    missing = "open('/srv/no-such-file')"
+    outcome = runs.call("runs:run", code=missing)
     assert outcome.error is not None
-    assert outcome.error.hint.endswith("covalt-git source observe demo/runs --call run JSON")
+    assert outcome.error.hint.endswith(
+        "covalt-git source observe demo/runs --call run"
+        f" {shlex.quote(json.dumps({'code': missing}))}"
+    )
     assert "localhost" not in outcome.output
+    outcome = runs.call("runs:run", code=f"{missing} # {'long' * 200}")
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("--call run JSON")
 
 
 def test_a_refused_system_call_is_named_in_the_output_of_the_call(runs: World) -> None:

@@ -46,6 +46,20 @@ def all_tools(shelf: World) -> list[Tool]:
     return [tool for name in names for tool in read_toolset(shelf.root, name).tools]
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("disk:read_text_file", ""), ("gardn:weeed", "garden:weed"), ("weed", "garden:weed")],
+)
+def test_a_tool_of_an_unknown_namespace_is_not_guessed_from_others(
+    shelf: World, text: str, near: str
+) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        shelf.project().catalog.find(text)
+
+    proposed = caught.value.hint.partition("list them")[0]
+    assert proposed == (f"did you mean {near!r}? " if near else "")
+
+
 # Hidden tools
 
 

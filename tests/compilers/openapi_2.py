@@ -34,7 +34,7 @@ def converted(document: Any) -> Any:
                 operation["parameters"] = [*shared, *operation.get("parameters", ())]
     with TemporaryDirectory() as folder:
         (file := Path(folder, "api.json")).write_text(json.dumps(document), encoding="utf-8")
-        # Small errors are repaired, as those that are reported would end the conversion.
+        # Small errors are repaired, because a reported error would end the conversion.
         command = [str(CONVERTER), "--patch", "--warnOnly", str(file)]
         result = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(result.stdout)

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -133,12 +134,53 @@ def answering_calls(status: int, code: int) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             """Print no log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with running(Handler) as port:
+        yield port
+
+
+@contextmanager
+def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Yield the port of a server that runs in a thread."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield server.server_port
         server.shutdown()
         thread.join()
+
+
+class Stored(BaseHTTPRequestHandler):
+    """A REST API that stores each object, and answers with it and its own id."""
+
+    more: Mapping[str, Any]
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({**request, **self.more} if self.more else []).encode()
+        self.send_response(201)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print no log."""
+
+
+@pytest.mark.parametrize("more", [{"id": 101}, {"jsonrpc": None}, {}])
+def test_an_answer_that_is_none_of_the_protocol_is_named_at_once(
+    connections: Connections, more: Mapping[str, Any]
+) -> None:
+    handler = type("Api", (Stored,), {"more": more})
+    begin = time.monotonic()
+
+    with (
+        running(handler) as port,
+        pytest.raises(ServerFailedError, match="answered 201 Created with application/json,"),
+    ):
+        connections.begin(on_port(port))
+
+    assert time.monotonic() - begin < 8
 
 
 @pytest.mark.parametrize(

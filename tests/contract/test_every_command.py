@@ -162,6 +162,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "newer/a.py": TOOL,
         "entry.json": ENTRY,
         "pets.json": PETS,
+        "script.py": "tools.demo.add(a=1, b=2)\n",
+        "waiting.py": "tools.app_builder.run_command(command='true')\n",
         "batch.jsonl": '{"tool": "demo:add", "args": {"a": 1, "b": 2}}\n',
     }
     for path, text in files.items():

@@ -10,10 +10,16 @@ from mcp import Client
 from tests.mcp_client import call, commits, talk, text, tool_names
 
 
-def test_search_mode_lists_the_meta_tools_alone(shared: Path) -> None:
+def test_search_mode_lists_the_meta_tools_and_scripts(shared: Path) -> None:
     own = ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
 
-    assert talk(shared, tool_names, mode="search") == own
+    async def listed(client: Client) -> int:
+        result = await client.list_tools()
+        return sum(len(tool.model_dump_json(exclude_none=True)) for tool in result.tools)
+
+    assert talk(shared, tool_names, mode="search") == [*own, "workspace.run_script"]
+    assert talk(shared, tool_names, mode="search", role="reader") == own
+    assert talk(shared, listed, mode="search") <= 2800
     assert {*own} & {*talk(shared, tool_names)} == {"read_result", "resume"}
 
 

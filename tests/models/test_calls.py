@@ -22,4 +22,12 @@ from covalt_git.models.calls import main_argument
     ],
 )
 def test_the_main_argument_names_the_object(args: dict[str, Any], expected: str) -> None:
-    assert main_argument(args) == expected
+    assert main_argument("demo:tool", args) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "expected"),
+    [("workspace:run_script", ""), ("registered:mine", ""), ("demo:shell", "tools.a.b()")],
+)
+def test_the_source_of_a_script_is_not_its_object(tool_id: str, expected: str) -> None:
+    assert main_argument(tool_id, {"script": "tools.a.b()"}) == expected

@@ -89,18 +89,21 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     head = api.get("get_chat", chat_id="c1")["active_manifest_id"]
     _leave_a_conflict(api)
     api.post("create_chat", chat_id="c3", title="Third")
-    call_in(api, "c3", "app-builder:write_file", path="a.txt", content="one\n")
+    source = "tools.app_builder.write_file(path='a.txt', content='one\\n')"
+    script = call_in(api, "c3", "workspace:run_script", script=source)["id"]
     pending = call_in(api, "c3", "app-builder:edit_file", path="a.txt", old="one", new="two")
     folder = root.parent / "files"
     folder.mkdir()
     (folder / "forecast.json").write_text(json.dumps({**ENTRY, "name": "Newer"}))
     (folder / "entry.json").write_text('{"tool_id": "other", "name": "Other"}')
+    (folder / "script.py").write_text("args", encoding="utf-8")
     (folder / "new.csv").write_text("a,b\n")
     (folder / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
     (folder / ".mcp.json").write_text('{"mcpServers": {"disk": {"command": "npx"}}}')
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
-    return root, ids | {"approval": pending["execution_id"], "b": api.files()["b.txt"]["oid"]}
+    ids |= {"approval": pending["execution_id"], "script": script}
+    return root, ids | {"b": api.files()["b.txt"]["oid"]}
 
 
 def call_in(api: Api, chat_id: str, tool_id: str, **args: str) -> Any:

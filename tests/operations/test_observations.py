@@ -243,7 +243,7 @@ def test_what_a_server_needs_at_its_start_is_proposed(outside: Path, url: str) -
     CONNECTIONS.close()
 
 
-def test_a_failed_start_shows_what_it_lacked(outside: Path) -> None:
+def test_a_failed_start_shows_what_it_lacked_and_fails_a_script(outside: Path) -> None:
     operate = project(outside, "py")
     server = outside / "project/toolsets/demo/needing.py"
     server.write_text(f"open({str(outside / 'data/a.csv')!r})\n", encoding="utf-8")
@@ -255,4 +255,7 @@ def test_a_failed_start_shows_what_it_lacked(outside: Path) -> None:
     assert [(need["name"], need["call"]) for need in observed["needs"]] == [
         (str(outside / "data/a.csv"), "")
     ]
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", str(outside / "project"), "source", "observe", "demo/needing"])
+    assert ended.value.code == 1
     CONNECTIONS.close()

@@ -47,6 +47,24 @@ def test_paths_choose_which_files_are_reported(
     assert found == (["toolsets/hello/toolset.yaml:10:5 CG201"] if reported else [])
 
 
+def test_totals_and_missing_grants_are_those_of_the_chosen_toolsets(
+    root: Path, operate: Operations
+) -> None:
+    other = root / "toolsets/other"
+    other.mkdir()
+    text = MANIFEST.partition("tools:")[0].replace("hello", "other")
+    server = "mcp_servers: [{id: far, url: 'https://far.example/mcp'}]\n"
+    (other / "toolset.yaml").write_text(text + server, encoding="utf-8")
+
+    whole = operate("validate", paths=[root])
+    hello = operate("validate", paths=[root / "toolsets/hello"])
+
+    assert (whole["toolsets"], hello["toolsets"]) == (2, 1)
+    (lacking,) = whole["lacking"]
+    assert "other" in lacking["command"]
+    assert hello["lacking"] == []
+
+
 def test_a_baseline_hides_known_problems_only(
     root: Path, operate: Operations, manifest: Path
 ) -> None:

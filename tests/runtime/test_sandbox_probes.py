@@ -64,10 +64,19 @@ def test_probe_inside_an_mcp_server_is_refused(level: str, server: str, names: l
     assert [one for one in found if one.verdict != "refused"] == []
 
 
-def test_probe_inside_an_mcp_server_succeeds_without_a_sandbox() -> None:
+@pytest.mark.parametrize("level", HOLDING)
+def test_probe_inside_the_process_of_a_script_is_refused(level: str) -> None:
+    found = probe_runner.run(level, server="script")  # type: ignore[arg-type] # as above
+
+    assert [one.probe for one in found] == NAMES
+    assert [one for one in found if one.verdict != "refused"] == []
+
+
+@pytest.mark.parametrize("server", ["python", "script"])
+def test_probe_inside_a_program_succeeds_without_a_sandbox(server: str) -> None:
     names = ["read-outside", "write-outside", "tcp", "environment", "signal"]
 
-    found = probe_runner.run("process", server="python", only=names)
+    found = probe_runner.run("process", server=server, only=names)
 
     assert {one.probe: one.verdict for one in found} == dict.fromkeys(names, "through"), found
 

@@ -267,8 +267,16 @@ def test_a_full_disk_leaves_nothing_half_installed(
 def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
     registry: Registry, installer: Installer, command: str
 ) -> None:
-    with pytest.raises(CannotInstallError, match="the registry does not have it"):
-        resolved(installer, command, "missing")
+    registry.node("said", "1.0.0", {"cli.js": ""}, bin="cli.js")
+    registry.wheel("said", "1.0", {"said.py": ""}, program="said = said:main")
+    version = "said@9" if command == "npx" else "said==9"
+    for name, others in (("missing", "missing"), (version, version)):
+        with pytest.raises(CannotInstallError, match=f"does not have it: .*{others}") as caught:
+            resolved(installer, command, name)
+        hint = caught.value.hint or ""
+        assert ("PyPI" in hint, "npm view" in hint) == (command == "uvx", command == "npx")
+    if command == "uvx":
+        assert "newest versions: 1.0" in caught.value.message
     registry.server.shutdown()
     registry.server.server_close()
     with pytest.raises(CannotInstallError, match="the registry cannot be reached"):

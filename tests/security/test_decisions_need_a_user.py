@@ -182,6 +182,36 @@ def test_each_decision_needs_a_terminal_or_a_reason_that_is_recorded(
         assert all(REASON in after[file] for file in consents), line
 
 
+@pytest.mark.parametrize(
+    ("line", "nearest"),
+    [
+        ("source accept gear raed", "read"),
+        ("source accept gaer", "gear"),
+        ("source refresh gaer --accept", "gear"),
+        ("grant add gaer network b.example", "gear"),
+        ("grant add gear secret KYE", "KEY"),
+        ("grant add gear server dsik", "disk"),
+        ("grant add gaer --requested", "gear"),
+    ],
+)
+def test_a_misspelt_name_is_reported_before_the_missing_terminal(
+    root: Path, cli_in: Cli, line: str, nearest: str
+) -> None:
+    for words in (
+        "toolset list",
+        "grant add gear process disk --no-terminal test",
+        "trust --no-terminal test",
+        "source refresh gear",
+    ):
+        cli_in(root, *words.split())
+
+    code, printed = cli_in(root, *line.split())
+
+    assert code == 1
+    assert f"did you mean '{nearest}'" in printed
+    assert "terminal" not in printed
+
+
 def test_an_approval_that_the_project_requires_does_not_end_with_a_removed_toolset(
     root: Path, cli_in: Cli
 ) -> None:

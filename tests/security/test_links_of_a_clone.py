@@ -131,6 +131,19 @@ def test_validate_reports_each_link(root: Path, tmp_path: Path, path: str) -> No
     assert [problem["path"] for problem in problems if problem["code"] == "CG404"] == [path]
 
 
+@pytest.mark.parametrize("path", [".vscode", ".cursor", ".vscode/mcp.json"])
+def test_validate_warns_of_a_link_in_the_way_to_a_file_of_a_host(
+    root: Path, tmp_path: Path, path: str
+) -> None:
+    (root / path).parent.mkdir(exist_ok=True)
+    (root / path).symlink_to(tmp_path / "outside")
+
+    problems = Operations(root)("validate")["problems"]
+
+    (problem,) = [problem for problem in problems if problem["code"] == "CG404"]
+    assert (problem["path"], problem["severity"]) == (path, "warning")
+
+
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("options", [(), ("--format", "github"), ("--json",), ("--fix",)], ids=str)
 def test_validate_prints_nothing_of_the_file_that_covalt_yaml_leads_to(

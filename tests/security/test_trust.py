@@ -181,8 +181,11 @@ def test_lists_and_validation_say_that_a_clone_is_not_trusted(clone: Path) -> No
     assert len(operate("get_toolset", toolset_id="ev")["not_trusted"]) == 3
     assert len(operate("get_authority")["not_trusted"]) == 3
     server = Api.of(clone, role="owner").client()
-    page = server.get("/toolsets/ev", base_url=HOME, headers=BEARER).text
-    assert "not trusted on this machine" in page
+    for address in ("/toolsets", "/toolsets/ev"):
+        page = server.get(address, base_url=HOME, headers=BEARER).text
+        assert "not trusted on this machine" in page
+    (row,) = operate("list_toolsets")["toolsets"]
+    assert row["not_trusted"]
     assert "ev may use the secret AWS_SECRET_ACCESS_KEY" in page
     assert "not trusted" in operate("get_tool", tool_id="ev:steal")["why_not"]
 
@@ -632,6 +635,13 @@ class TrustModel(RuleBasedStateMachine):
         self.owners.add(self.user)
         self.own.update(self.words())
 
+    @rule()
+    def trust_by_a_script(self) -> None:
+        """CI trusts with a reason, which is stored."""
+        owner(self.root)("trust_project", reason="CI")
+        self.owners.add(self.user)
+        self.own.update(self.words())
+
     @rule(host=st.sampled_from(["a.example", "b.example", "c.example"]))
     def grant(self, host: str) -> None:
         if self.perform("add_grant", toolset_id="ev", kind="network", hosts=(host,)):
@@ -657,6 +667,19 @@ class TrustModel(RuleBasedStateMachine):
         else:
             self.root.rename(target)
         self.root = target
+
+    @rule()
+    def clone(self) -> None:
+        """Commit what is there, and go on in a clone by git, which has no ``data/``."""
+        if not (self.root / ".git").exists():
+            git(self.root, "init", "-q")
+            (self.root / ".gitignore").write_text("data/\n")
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "--allow-empty", "-m", "state")
+        target = self.home / f"clone-{next(NUMBERS)}"
+        git(self.home, "clone", "-q", str(self.root), str(target))
+        self.root = target
+        self.owners = set()
 
     @invariant()
     def only_trusted_permissions_act(self) -> None:

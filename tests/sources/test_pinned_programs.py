@@ -12,6 +12,7 @@ from covalt_git.calls.servers.server_programs import (
     ProgramChangedError,
     pinned_program,
 )
+from covalt_git.cli import main
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import UnknownNameError
 from covalt_git.grants.grants import add_grant, add_grants
@@ -201,7 +202,7 @@ def test_a_program_of_the_system_is_pinned_by_its_path_and_digest(
 
 
 def test_after_its_program_is_accepted_a_server_still_has_to_be_asked_for_its_tools(
-    world: World, tmp_path: Path
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "said-server"
     program.write_text(SERVER.format(python="/usr/bin/env python3"), encoding="utf-8")
@@ -209,6 +210,12 @@ def test_after_its_program_is_accepted_a_server_still_has_to_be_asked_for_its_to
     declare(world, str(program))
     add_grant(world.root, "gear", "unsandboxed", "said", by="me")
     refreshed(world)
+    (source,) = Operations(world.root)("list_sources")["sources"]
+    assert source["notes"] == ["program to accept"]
+    with pytest.raises(SystemExit):
+        main(["-C", str(world.root), "source", "list"])
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split() == ["gear/said", *"-----", "program", "to", "accept"]
     accept(world)
 
     with pytest.raises(UnknownNameError, match="was not asked for its tools yet") as refused:

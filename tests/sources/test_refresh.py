@@ -14,6 +14,7 @@ from covalt_git.cli import main
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
+from covalt_git.models.held_back import CORRECTS_SCHEMA
 from covalt_git.models.sources.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
@@ -128,10 +129,37 @@ def test_a_tool_that_breaks_the_protocol_is_unusable_and_the_others_go_on(
     assert enabled(root) == {"disk:list": True, f"disk:{READ_FILE}": True, "disk:issue": False}
     assert "the tool 'wipe' is not listed, because its inputSchema is invalid" in errors
     assert "! disk:issue cannot be called: its input schema has no type: object" in output
+    assert "gear/disk: 3 tools, 1 cannot be called" in output
+    assert "all accepted" not in output
+    assert CORRECTS_SCHEMA in errors
     assert {"disk.issue", "disk.list"} & {*Gateway(root).tools()} == {"disk.list"}
     with pytest.raises(SystemExit):
         main(["-C", str(root), "tool", "show", "disk:issue"])
     assert "its input schema is invalid" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "chat", "new", "--id", "c1"])
+    with pytest.raises(SystemExit):
+        main(["-C", str(root), "call", "c1", "disk:issue"])
+    assert CORRECTS_SCHEMA in capsys.readouterr().err
+
+
+def test_a_list_says_what_a_source_waits_for(root: Path) -> None:
+    def notes() -> list[str]:
+        (source,) = Operations(root)("list_sources")["sources"]
+        return [str(note) for note in source["notes"]]
+
+    assert notes() == ["not asked for its tools yet"]
+    offer(root, READ, {"name": "issue", "inputSchema": {"properties": {}}})
+    asked(root)
+    accepted_all(root)
+    assert notes() == ["1 cannot be called"]
+
+    declare(root, more=", env: {LEVEL: '2'}")
+    assert notes() == ["1 cannot be called", "no grant"]
+    manifest = root / "toolsets/gear/toolset.yaml"
+    declared = manifest.read_text(encoding="utf-8").replace("args: [", "args: [-B, ")
+    manifest.write_text(declared, encoding="utf-8")
+    assert notes() == ["declaration changed since the refresh", "1 cannot be called", "no grant"]
 
 
 def lock_text(root: Path) -> str:

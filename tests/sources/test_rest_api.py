@@ -1,6 +1,7 @@
 """An OpenAPI document becomes tools: added, accepted, granted and called through each interface."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -255,9 +256,54 @@ def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
     assert (tools["pets.list"]["recorded_calls"], tools["pets.list"]["refused_calls"]) == (1, 1)
     assert tools["toys.list"]["breaking"] == []
     assert cli("call", "c1", "shelter:pets.list", '{"tag": "cat"}')[0] != 0
-    assert cli("source", "accept", "shop", "--no-terminal", "test")[0] == 0
-    granted(cli, monkeypatch)
+    text = cli("call", "c1", "shelter:pets.delete", '{"petId": 1}')[1]
+    assert "did you mean" not in text
+    assert "covalt-git source diff shop/shelter" in text
+    again = "covalt-git grant add shop --again"
+    code, text = cli("source", "accept", "shop", "--no-terminal", "test")
+    assert code == 0
+    # What the acceptance ended, and the same command wherever the grant is missed.
+    assert "shop network has ended" in text
+    assert "shop secret-SHELTER_APIKEY has ended" in text
+    assert text.count(again) == 1
+    for command in (["source", "refresh", "shop"], ["validate"], ["grant", "list"]):
+        assert again in cli(*command)[1]
+    assert again in cli("call", "c1", "shelter:pets.list", '{"tag": "cat"}')[1]
+    listed = json.loads(cli("grant", "list", "shop", "--json")[1])["lacking"]
+    assert json.loads(cli("validate", "--json")[1])["lacking"] == listed
+    assert cli("grant", "add", "shop", "--again", "--no-terminal", "test")[0] == 0
     assert call(cli, "pets.list", tag="cat") == []
+
+
+def test_a_new_version_of_a_document_is_reported_with_its_faults(
+    cli: Cli, file: Path, url: str
+) -> None:
+    add(cli, file)
+    changed = document(url)
+    changed["paths"]["/toys"] = {
+        "get": {"description": "Toys.", "responses": {"200": {"$ref": "#/no/toy"}}}
+    }
+    file.write_text(json.dumps(changed), encoding="utf-8")
+
+    for more in (["--check"], []):
+        text = cli("source", "refresh", "shop", "--from", str(file), *more, "--no-terminal", "t")[1]
+        assert text.count("$ref '#/no/toy'") == 1
+
+
+def test_a_toolset_whose_tools_wait_for_acceptance_does_not_have_every_grant(
+    cli: Cli, file: Path
+) -> None:
+    code, text = cli("source", "add", "shop", str(file))
+    assert code == 0
+    steps = ["source accept shop/shelter", "then covalt-git grant add shop --requested"]
+    assert [text.index(step) for step in steps] == sorted(text.index(step) for step in steps)
+
+    for more in ([], ["--dry-run"]):
+        code, text = cli("grant", "add", "shop", "--requested", *more)
+        assert code == 0
+        assert "5 tools are not accepted yet" in text
+        assert "every grant that it requests" not in text
+        assert "hint: covalt-git source accept shop/shelter" in text
 
 
 def test_errors_name_the_document_that_was_given_and_what_was_expected(
@@ -347,12 +393,8 @@ def test_new_and_changed_tools_of_a_document_need_a_grant_and_the_others_keep_th
     assert error_of("shelter:pets.list") == ""
     # All commands agree: the grant is for the tools of the first source only.
     assert all("shelter:pets.list" in change for (change,) in listing().values())
-    host = url.removeprefix("http://")
     commands = json.loads(cli("toolset", "show", "shop", "--json")[1])["lacking"]
-    assert [row["command"].split()[4:] for row in commands] == [
-        ["network", host],
-        ["secret", "SHELTER_APIKEY", host],
-    ]
+    assert {row["command"] for row in commands} == {"covalt-git grant add shop --again"}
     shown = cli("authority", "show", "shop")[1]
     for key, (change,) in listing().items():
         assert f"ended grants: {key}: {change}" in shown
@@ -404,8 +446,16 @@ def test_a_document_without_a_server_asks_for_the_url_of_the_api(
     text = add(cli, other)
 
     assert "names no server" in text
-    assert f"source add shop {other} --base-url URL" in text
+    assert "NOSRV_BASE_URL, the URL of the API" in text
     assert "grant add" not in text
+    assert "source accept" not in text
+    assert cli("source", "remove", "shop/nosrv")[0] == 0
+    options = ("--id", "pets", "--include", "pets.**", "--fields", "pets.list=[].name")
+    text = add(cli, other, *options)
+    again = f"source add shop {other} {shlex.join(options)} --base-url URL"
+    assert f"covalt-git source remove shop/pets\n        covalt-git {again}" in text
+    assert cli("source", "remove", "shop/pets")[0] == 0
+    assert "names no server" in add(cli, other)
     assert cli("source", "remove", "shop/nosrv")[0] == 0
     assert "names no server" not in add(cli, other, "--base-url", url)
 
@@ -468,6 +518,26 @@ def test_the_doctor_reports_what_agents_miss_with_its_place(cli: Cli, file: Path
     assert ("listPets", "argument_without_description") in kinds
     assert all(finding["line"] > 0 for finding in result["findings"])
     assert result["list_tokens"] > result["search_tokens"] // 2 > 0
+
+
+def test_mistakes_about_a_document_name_what_it_has(cli: Cli, file: Path, url: str) -> None:
+    code, text = cli("source", "add", "shop", str(file), "--include", "pest.**")
+    assert code == 1
+    assert "'pest.**' matches no operation; the nearest: pets.create, pets.delete" in text
+
+    empty = file.parent / "empty.json"
+    empty.write_text(json.dumps(document(url, paths={})), encoding="utf-8")
+    assert cli("source", "doctor", str(empty))[0] == 1
+
+    with listening(DocumentHost(file.read_bytes())) as port:
+        location = f"http://127.0.0.1:{port}/shelter"
+        assert cli("source", "doctor", location, "--no-terminal", "test")[0] == 0
+
+
+def test_a_secret_that_a_toolset_lacks_is_named_with_the_file(cli: Cli, file: Path) -> None:
+    add(cli, file)
+    text = cli("grant", "add", "shop", "secret", "NOPE", "--no-terminal", "test")[1]
+    assert "add NOPE to secrets of toolsets/shop/toolset.yaml" in text
 
 
 def test_a_url_is_fetched_once_after_its_host_is_confirmed(

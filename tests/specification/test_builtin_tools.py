@@ -79,7 +79,7 @@ def test_the_picker_has_a_group_of_built_in_tools(chat_root: Path) -> None:
     assert [tool["tool_id"] for tool in group["tools"]] == [*BUILTINS]
     found = Api.of(chat_root).get("search_tools", query="restore files from a commit")["tools"]
     assert found[0]["tool_id"] == "workspace:restore"
-    assert "Built-in built in 8 tools" in Visitor.of(chat_root).open("/tools").text
+    assert "Built-in built in 9 tools" in Visitor.of(chat_root).open("/tools").text
 
 
 @pytest.mark.requirement("covalt-1.3.builtin")

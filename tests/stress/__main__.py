@@ -19,6 +19,7 @@ NAMES = (
     "hostile_bundles",
     "real_clients",
     "mcp_soak",
+    "scripts",
     "conformance",
     "conformance_client",
 )

@@ -53,7 +53,7 @@ def run(
     """Run the probes, or those named in ``only``, at a level.
 
     Root may run them as another ``user``, with a ``python`` that this user can start.  With ``server``, "python" or
-    "node", each probe is made inside the program of an MCP server.
+    "node", each probe is made inside the program of an MCP server; with "script", in the process of a script.
     """
     # The code that starts such programs needs the packages of this environment.
     isolated = [] if server else ["-S"]
@@ -66,7 +66,11 @@ def main() -> None:
     """Run the probes that the command line names, and print the findings as JSON."""
     _, level, server, *only = sys.argv[1:]
     attempt: Attempt = probes.tried
-    if server:
+    if server == "script":
+        from tests.stress import probe_scripts  # noqa: PLC0415 - it needs packages
+
+        attempt = probe_scripts.tried
+    elif server:
         from tests.stress import probe_programs  # noqa: PLC0415 - it needs packages
 
         attempt = probe_programs.tried_in(server)

@@ -67,6 +67,7 @@ WINS: list[tuple[dict[str, Any], str, object]] = [
     ({"requires_confirmation": False}, "confirmation", ()),
     ({"requires_confirmation": True}, "confirmation", ("project",)),
     ({"enabled": False}, "enabled", False),
+    ({"callers": ["script"]}, "callers", ("script",)),
 ]  # fmt: skip
 
 

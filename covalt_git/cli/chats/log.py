@@ -16,10 +16,13 @@ from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import manifests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.operations.chats.manifests import ManifestPage, ManifestRow
 
 _MOST_NAMES = 4
 _PAGE = 500
+_SHORT_ID = 8
 
 
 class _LogCommand(JsonCommand):
@@ -56,7 +59,7 @@ def log(
     """List the commits of a chat, newest first.
 
     These are the commits of the active branch, or the history of COMMIT.  With a PATH, only the
-    commits that changed this file, or files in this folder.
+    commits that changed this file, or files in this folder.  The calls of a script are below it, after `└`.
 
     Example: covalt-git chat log c1 -- report.md
     """
@@ -80,10 +83,11 @@ def log(
     elif graph:
         _draw(page, has_all=everything or commit is None, oneline=oneline)
     else:
-        for manifest in page.manifests:
-            _print_manifest(manifest, page.active_branch)
+        for manifest, note in zip(page.manifests, _script_notes(page), strict=True):
+            prefix = "" if note is None else "  └ "
+            _print_manifest(manifest, page.active_branch, prefix=prefix, note=note or "")
             if not oneline:
-                output.say(f"    {_facts(manifest)}", dim=True)
+                output.say(f"{' ' * len(prefix)}    {_facts(manifest)}", dim=True)
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
@@ -101,6 +105,22 @@ def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
         rows += page.manifests
         if not page.more or len(rows) == most:
             return page.model_copy(update={"manifests": tuple(rows)})
+
+
+def _script_notes(page: ManifestPage) -> Iterator[str | None]:
+    """Yield a text for each call of a script, None for other commits.
+
+    A script ends after its calls, so they are below it; the text names the script if something else is in between.
+    """
+    above = None
+    for manifest in page.manifests:
+        script_id = manifest.script_id
+        if script_id is None:
+            above = manifest.source_ref
+            yield None
+        else:
+            yield "" if script_id == above else f"  (script {script_id[-_SHORT_ID:]})"
+            above = script_id
 
 
 def _print_empty(chat_id: str, branch: str) -> None:
@@ -130,10 +150,11 @@ def _draw(page: ManifestPage, *, has_all: bool, oneline: bool) -> None:
             output.say(facts or below, dim=True)
 
 
-def _print_manifest(manifest: ManifestRow, active: str, *, prefix: str = "") -> None:
-    line = (
-        f"{prefix}{manifest.id[: output.SHORT]}{branch_names(manifest, active)}  {manifest.title}"
-    )
+def _print_manifest(
+    manifest: ManifestRow, active: str, *, prefix: str = "", note: str = ""
+) -> None:
+    where = branch_names(manifest, active)
+    line = f"{prefix}{manifest.id[: output.SHORT]}{where}  {manifest.title}{note}"
     output.say(line, fg="red" if manifest.status == "error" else None)
 
 

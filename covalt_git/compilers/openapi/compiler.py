@@ -26,7 +26,7 @@ from covalt_git.compilers.openapi.servers import (
     server_of,
     swagger_server,
 )
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, listed, nearest_name
 from covalt_git.json_values.pointer import REF
 from covalt_git.names import EVERYTHING, matches
 from covalt_git.templating.url_templates import UrlTemplate
@@ -138,7 +138,8 @@ class _Compiler:
                 self._leave_out(endpoint.upstream, reason, endpoint.node)
         for pattern in include:
             if pattern not in included:
-                self._faults.add(self._root, f"include: {pattern!r} matches no operation")
+                message = f"include: {pattern!r} matches no operation{_nearest(pattern, names)}"
+                self._faults.add(self._root, message)
         self._leave_out_webhooks()
         title = self._root.at("info").text("title") or self._documents.main.path
         return Compilation(
@@ -388,3 +389,12 @@ def _description(node: DocumentPart, item: DocumentPart) -> str:
 
 def _texts(node: DocumentPart) -> list[str]:
     return [element.value for element in node.elements() if isinstance(element.value, str)]
+
+
+def _nearest(pattern: str, names: Iterable[str]) -> str:
+    """Return the end of a message with the tools that a misspelt pattern may mean; empty if none is similar."""
+    start = pattern.partition("*")[0].rstrip(".")
+    groups = {name.partition(".")[0] for name in names}
+    near = nearest_name(start, [*groups, *names])
+    nearest = sorted(name for name in names if near in {name, name.partition(".")[0]})
+    return f"; the nearest: {listed(nearest)}" if nearest else ""

@@ -27,7 +27,8 @@ from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.calls.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
-from covalt_git.toolsets.builtin_tools import BUILTINS
+from covalt_git.scripts import guide
+from covalt_git.toolsets.builtin_tools import BUILTINS, RUN_SCRIPT
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 PAGE, PAGES, NEXT = "covalt-git/page", "covalt-git/pages", "covalt-git/next"
 """Keys of ``_meta`` of a page of a result: its number, the number of pages, and the URI of the next one."""
 
+_GUIDE = "covalt://guide/scripts"
+"""What an agent has to know to write scripts, which the description of the tool names."""
+
+_MARKDOWN = "text/markdown"
 _TEXT = "text/plain"
 _JSON = "application/json"
 
@@ -73,10 +78,12 @@ class Resources(NamedTuple):
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
         """Return a function that describes each resource, by the sorted URIs of the resources.
 
-        They are the current files, the newest commit of each branch, the resources of toolsets, and with
-        ``list_pages`` the pages of tools.
+        They are the current files, the newest commit of each branch, the resources of toolsets, the guide for scripts, and
+        with ``list_pages`` the pages of tools.
         """
         listed = {**server_offers.listed(self.project), **toolset_resources.listed(self.project)}
+        if self.project.catalog.sees(RUN_SCRIPT):
+            listed[_GUIDE] = _guide
         if self.list_pages:
             listed |= self.pages.listed()
         # Only found, not created: a list or a read leaves no empty chat behind.
@@ -118,6 +125,8 @@ class Resources(NamedTuple):
         page_content = self.pages.read(uri)
         if page_content is not None:
             return page_content
+        if uri == _GUIDE and self.project.catalog.sees(RUN_SCRIPT):
+            return types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=guide.text())
         parsed = resource_uris.parse(uri)
         if parsed is None:
             chat_id = self.chat_id()
@@ -234,7 +243,7 @@ class Resources(NamedTuple):
             exists = manifest_id in chat.reachable()
             call = chat.manifest(manifest_id).tool_call if exists else None
             # A record shows arguments and results, also of tools that the role has lost since.
-            if call is None or not self.project.catalog.sees(call.tool_id):
+            if call is None or not self.project.catalog.sees_call(call.tool_id, call.result):
                 raise _no_such(uri)
             yield chat, call
 
@@ -286,6 +295,15 @@ def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> b
 
 def _file(uri: str, path: str) -> types.Resource:
     return types.Resource(uri=uri, name=path, mime_type=mimetypes.guess_type(path)[0])
+
+
+def _guide() -> types.Resource:
+    return types.Resource(
+        uri=_GUIDE,
+        name="scripts",
+        description="How scripts call tools.",
+        mime_type=_MARKDOWN,
+    )
 
 
 def _manifest(uri: str, branch: str) -> types.Resource:

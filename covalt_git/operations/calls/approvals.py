@@ -11,17 +11,17 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
+from covalt_git.models.scripts import MOST_ALLOWED
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.operations.calls import script_calls
 from covalt_git.operations.calls.calls import CallAnswer, answer
+from covalt_git.operations.calls.script_calls import AllowedNext
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
@@ -39,16 +39,26 @@ class GetApproval(Request):
     execution_id: str = Field(max_length=200)
 
 
-class ApproveCall(GetApproval):
-    """Request: the approval to grant, and the reason."""
+class DenyCall(GetApproval):
+    """Request: the approval to deny, and the reason."""
 
     reason: str | None = Field(
         None, min_length=1, max_length=1000, description="Recorded with the decision."
     )
 
 
-class DenyCall(ApproveCall):
-    """Request: the approval to deny, and the reason."""
+class ApproveCall(DenyCall):
+    """Request: the approval to grant, the reason, and what else of the same script is allowed."""
+
+    next_calls: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_ALLOWED,
+        description="Number of further calls of this tool in the same script that need no approval.",
+    )
+    same: tuple[str, ...] = Field(
+        (), max_length=100, description="Arguments that must be the same in these further calls."
+    )
 
 
 class ApprovalRow(Result):
@@ -118,6 +128,11 @@ class ApprovalDetail(ApprovalRow):
     tool_changed: bool = Field(
         description="Whether the tool or its toolset has changed since the request."
     )
+    script_id: str | None = Field(description="The script that made the call, while it waits.")
+    script_line: int | None = Field(description="The line of the script.")
+    may_allow: bool = Field(
+        description="Whether the role may also allow the next calls of the tool in the script."
+    )
     active_branch: str = Field(
         description="The chat's. A call runs only while its own branch is active."
     )
@@ -162,12 +177,14 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
     """Return an approval with its tool and the changes since its request."""
     chat = context.chat(approval.chat_id)
     waits = approval.state == "pending"
+    call = chat.call(approval.call_id) if waits else None
     tool_ids = _tool_ids(context, approval.tool_id)
     # Of an alias, both tools have to be visible: a hidden target does not exist for the role
     # (tests/security/test_hidden_targets.py).
     hidden = not all(map(context.visibility.sees, tool_ids))
     entry = None if hidden else _entry(context, approval.tool_id)
     same = entry is not None and entry.definition_digest == approval.definition_digest
+    may_settle = all(_may_settle(context, tool_id) for tool_id in tool_ids)
     return ApprovalDetail.of(
         approval,
         alias_of=entry.tool.tool_id if entry is not None and entry.alias is not None else None,
@@ -175,10 +192,13 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
         annotations=entry.tool.annotations if entry else Annotations(),
         # The request was for another definition, so approving it does not run the current code.
         code=_code(context, entry) if entry and same else None,
-        may_settle=all(_may_settle(context, tool_id) for tool_id in tool_ids),
+        may_settle=may_settle,
         changes=_changes_since(chat, approval) if waits else (),
         # Whether a hidden tool has changed would confirm that it exists.
         tool_changed=waits and not hidden and not same,
+        script_id=call and call.parent,
+        script_line=call and call.line,
+        may_allow=may_settle and call is not None and script_calls.may_allow(context, chat, call),
         active_branch=chat.active_branch(),
         replaces=_replaced(chat, approval),
     )
@@ -191,21 +211,26 @@ def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     If the files or the tool have changed since the request, nothing runs: the answer is 409
     ``asked_again``, and its hint names the new approval.
     """
-    return _decided(context, request, context.approvals().approve)
+    allow = None
+    if request.next_calls is not None:
+        allow = AllowedNext(request.next_calls, request.same)
+    return _decided(context, request, approved=True, allow=allow)
 
 
 @operation(changes=True, errors=(404, 409))
 def deny_call(context: Context, request: DenyCall) -> CallAnswer:
     """Deny a call; it never runs."""
-    return _decided(context, request, context.approvals().deny)
+    return _decided(context, request, approved=False)
 
 
 def _decided(
-    context: Context, request: ApproveCall, decide: Callable[[str, str | None], CallOutcome]
+    context: Context, request: DenyCall, *, approved: bool, allow: AllowedNext | None = None
 ) -> CallAnswer:
     chat = context.chat(context.approvals().find(request.execution_id).chat_id)
     try:
-        outcome = decide(request.execution_id, request.reason)
+        outcome = script_calls.decide(
+            context, request.execution_id, request.reason, approved=approved, allow=allow
+        )
     finally:
         # An error may also have closed the approval, for example because it had expired.
         context.update_index(chat)

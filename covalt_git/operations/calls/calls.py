@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from covalt_git.access import approval_reasons
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.calls import (
@@ -21,12 +22,12 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.names import NEW_ID_PATTERN
+from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
-from covalt_git.toolsets.builtin_tools import is_recorded
+from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
 from covalt_git.workspaces.disk_usage import large_store
 
 if TYPE_CHECKING:
@@ -174,6 +175,11 @@ class CallAnswer(CallFacts):
     toolset: ToolsetVersion | None = Field(
         description="The version of the code that ran or would run."
     )
+    script_id: str | None = Field(description="The script that made it.")
+    script_line: int | None = Field(description="The line of the script.")
+    waived_by: str | None = Field(
+        description="The approval of an earlier call of the script that allowed it."
+    )
     active_branch: str = Field(description="The current active branch of its chat.")
     repeated: bool = Field(
         default=False, description="Whether the call existed before, so that nothing ran now."
@@ -207,7 +213,16 @@ def make_call(
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
-    if is_recorded(request.tool_id):
+    name = request.tool_id.replace(".", ":", 1)
+    if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
+        with suppress(CovaltError):  # the engine reports it, unless the call was made before
+            entry = context.engine().check(request)
+    if name == RUN_SCRIPT or (entry is not None and entry.tool.tool_id == RUN_SCRIPT):
+        from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
+
+        entry = entry or context.engine().check(request)
+        return script_calls.run_script(context, chat, request, entry)
+    if is_recorded(name):
         return context.engine().call(chat, request, entry)
     from covalt_git.operations.calls import builtin_tools  # noqa: PLC0415 - it loads the operations on files and branches
 
@@ -286,7 +301,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     # Calls of hidden tools are left out after the index has counted a page, so one page may have too few.
     while rest and len(calls) <= request.limit:
         page = index.calls(chat.id, limit=request.limit + 1, before=cursor)
-        calls += [call for call in page if catalog.sees(call.tool_id)]
+        calls += [call for call in page if catalog.sees_call(call.tool_id, call.result)]
         rest = len(page) > request.limit
         cursor = page[-1].id if page else None
     rows = tuple(
@@ -326,12 +341,19 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
         by=waits.by if waits else None,
         sandbox=None,
         toolset=waits.toolset if waits else None,
+        script_id=waits.parent if waits else None,
+        script_line=waits.line if waits else None,
+        waived_by=waits.waived_by if waits else None,
     )
 
 
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
     update: JsonObject = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    if outcome.approval is not None:
+        # A script that waits is no pending call itself: it has the approval of its call.
+        approval = outcome.approval
+        update |= {"execution_id": approval.execution_id, "reasons": approval.reasons}
     if outcome.call.fields:
         update["result"] = outcome.call.returned
     # A restore notes what is lost after its commit, so the record of the commit lacks it.
@@ -354,6 +376,9 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
         "by": manifest.record.by,
         "sandbox": record.sandbox,
         "toolset": record.toolset,
+        "script_id": record.parent,
+        "script_line": record.line,
+        "waived_by": record.waived_by,
     }
 
 
@@ -368,7 +393,7 @@ def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that the role may see; the index of the chat must be up to date."""
     call = context.chat_index().call(chat.id, call_id)
-    if call is None or not context.visibility.sees(call.tool_id):
+    if call is None or not context.visibility.sees_call(call.tool_id, call.result):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
     return call
 

@@ -208,7 +208,7 @@ def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> Unfinis
     waits = approval is not None and approval.state == "pending"
     return UnfinishedCall.of(
         call,
-        object=main_argument(call.args),
+        object=main_argument(call.tool_id, call.args),
         error=None,
         finished_at=None,
         renderer=None,

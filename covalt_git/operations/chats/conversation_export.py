@@ -53,7 +53,9 @@ def export_conversation(context: Context, request: ExportConversation) -> Conver
     calls = [
         logged_call
         for logged_call in _calls(chat, tree, commits, request.branch)
-        if context.visibility.sees(logged_call.call.tool_id)
+        if context.visibility.sees_call(
+            logged_call.call.tool_id, getattr(logged_call.call, "result", None)
+        )
     ]
     document = conversation(chat.card(), messages, calls, of_branch=of_branch)
     return ConversationExported(conversation=document, messages=len(messages), calls=len(calls))

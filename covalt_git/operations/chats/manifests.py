@@ -13,6 +13,7 @@ from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.history import HistoryPage
 from covalt_git.json_values import JsonObject
+from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
 from covalt_git.operations.context import Context
@@ -98,6 +99,9 @@ class ManifestRow(Result):
     changes: tuple[Change, ...] | None = Field(
         description="Compared with its first parent; null in a list without ``changes``."
     )
+    script_id: str | None = Field(
+        description="The script that made the call; null in a list without ``changes``."
+    )
 
 
 class ManifestPage(Result):
@@ -174,7 +178,10 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
         list_with = f"covalt-git chat branch list {chat.id} --deleted"
         raise UnknownCommitError(chat.id, manifest.id, list_with=list_with)
     row = manifest_row(context, rows[0])
-    is_visible = manifest.record.call is None or row.call is not None
+    recorded = manifest.record.call
+    is_visible = recorded is None or (
+        row.call is not None and context.visibility.sees_call(recorded.tool_id, recorded.result)
+    )
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
     starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
@@ -228,16 +235,27 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
     # The title of a call names its tool and what it works on (test_the_history_does_not_name_a_hidden_tool).
     by_tool = row.source == "tool_run" or row.tool_id is not None
     is_visible = not by_tool or context.visibility.sees(row.tool_id or "")
+    title, error = _words_of(row)
     ended = row.status if row.status in {"success", "error"} else None
     is_call = is_visible and row.tool_id is not None
+    recorded = chat.outline(row.id).record.call if chat is not None and is_call else None
     return ManifestRow.of(
         row,
-        title=row.title if is_visible else _HIDDEN,
+        title=title if is_visible else _HIDDEN,
         status=ended if is_visible else None,
-        call=CallLine.of(row, id=row.source_ref) if is_call else None,
+        call=CallLine.of(row, id=row.source_ref, error=error) if is_call else None,
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
+        script_id=recorded and recorded.parent,
     )
+
+
+def _words_of(row: HistoryRow) -> tuple[str, str | None]:
+    """Return the title and the error of a commit; of a failed script the code only: its message can name hidden tools."""
+    if row.error is None or not (row.tool_id or "").startswith(MAY_BE_SCRIPTS):
+        return row.title, row.error
+    code = row.error.partition(":")[0]
+    return f"{row.tool_id} error: {code}", code
 
 
 def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifest) -> str:

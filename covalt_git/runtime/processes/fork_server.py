@@ -8,6 +8,7 @@ There are these kinds of processes, each a fork of the one before:
   enters the sandbox first and then imports the module.
 - A *tool process* (:mod:`.tool_process`) makes one call and ends.  Memory that a call changes ends with it.
 - The program of an MCP server (:mod:`.server_program`) is a sandbox too: a fork that enters it and becomes the program.
+- The process of a script (:mod:`.script_process`) enters the sandbox and runs one script of an agent.
 
 Only the fork server ends warm sandboxes: when their life connection is closed, when they have ended, and
 when the process that started the fork server is gone.  Afterwards none of their processes is left.
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.runtime.processes import child_processes, wire
+from covalt_git.runtime.processes.script_process import run_script
 from covalt_git.runtime.processes.server_program import run_program
 from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
 from covalt_git.runtime.sandbox.trial import why_missing
@@ -114,6 +116,8 @@ class ForkServer:
             with contextlib.suppress(BaseException):
                 if "argv" in request:
                     run_program(request, scratch, own, *descriptors)
+                elif "language" in request:
+                    run_script(request, scratch, own, *descriptors)
                 else:
                     WarmSandbox(request, scratch).run(own, *descriptors)
             os._exit(_FAILED)

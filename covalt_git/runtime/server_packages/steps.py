@@ -239,9 +239,17 @@ def failure(name: str, output: Output) -> CannotInstallError:
 
 def _line(text: str) -> str:
     """Return a line of an installer, without what npm writes before each line."""
-    return re.sub(r"^(npm (error|ERR!)|ERROR:) (code )?", "", text.strip())
+    line = re.sub(r"^(npm (error|ERR!)|ERROR:) (code |notarget |404 +)?", "", text.strip())
+    # pip lists all versions, the newest last.
+    return re.sub(
+        r"\(from versions: ([^)]*)\)",
+        lambda match: f"(newest versions: {', '.join(match[1].split(', ')[-_MOST_VERSIONS:])})",
+        line,
+    )
 
 
+_MOST_VERSIONS = 5
+_MISSING = "the registry does not have it"
 _REASONS = {
     r"EINTEGRITY|DO NOT MATCH THE HASHES|integrity checksum failed": (
         "the registry has other bytes than the pinned hashes",
@@ -265,8 +273,13 @@ _REASONS = {
         "it is for another Python",
         "install that Python, and declare it before the package: --python 3.12",
     ),
-    "ETARGET|E404|No matching distribution|HTTP Error 404": (
-        "the registry does not have it",
+    "is not in this registry|[Rr]equested resource|No matching version found|404 Not Found - GET": (
+        _MISSING,
+        "correct the package and its version; `npm view PACKAGE versions` lists its versions",
+    ),
+    "ETARGET|E404": (_MISSING, "correct the package and its version"),
+    "Could not find a version that satisfies|No matching distribution|HTTP Error 404": (
+        _MISSING,
         "correct the package and its version; of PyPI only wheels for this Python are installed",
     ),
 }

@@ -21,6 +21,7 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
 from covalt_git.models.outcomes import Log, Progress
 from covalt_git.names import ToolId, check_new_id, new_id
+from covalt_git.operations.calls import script_calls
 from covalt_git.operations.calls.calls import (
     CallAnswer,
     CallTool,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import CallEvent
+    from covalt_git.operations.calls.script_calls import AllowedNext
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 
@@ -181,9 +183,15 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
 
 
 def approved(
-    context: Context, execution_id: str, *, can_ask: tuple[QuestionKind, ...]
+    context: Context,
+    execution_id: str,
+    *,
+    can_ask: tuple[QuestionKind, ...],
+    allow: AllowedNext | None = None,
 ) -> CallStream:
-    """Approve a call and start it; see :meth:`Approvals.approve` for its outcomes.
+    """Approve a call and start it; see :func:`.script_calls.decide` for its outcomes.
+
+    A script that made the call continues in a thread, so that the stream ends with the call.
 
     Raises:
         UnknownNameError: if no approval has that id.
@@ -200,7 +208,10 @@ def approved(
 
         def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             try:
-                return opened.approvals(waits, follower).approve(execution_id)
+                with Context.of(opened, waiting=waits, follower=follower) as deciding:
+                    return script_calls.decide(
+                        deciding, execution_id, None, approved=True, allow=allow, later=True
+                    )
             except CovaltError:
                 streams.drop(call.call_id, call_stream)  # clients then follow the recorded call
                 raise
@@ -325,7 +336,7 @@ def _chat_of(context: Context, request: ResumeStream) -> str:
         context.chat_index().sync_chats()
     for chat_id in context.chat_index().chats_of_record(request.call_id):
         call = context.chat_index().call(chat_id, request.call_id)
-        is_visible = call is not None and context.visibility.sees(call.tool_id)
+        is_visible = call is not None and context.visibility.sees_call(call.tool_id, call.result)
         if is_visible and request.chat_id in {None, chat_id}:
             return chat_id
     raise _unknown(request.call_id)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, get_args
 
 from flask import Blueprint, flash, render_template, request
 
 from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.errors import UnknownNameError
 from covalt_git.models.calls import ApprovalState
+from covalt_git.operations import scripts
 from covalt_git.operations.calls import approvals
+from covalt_git.operations.calls.script_calls import AllowedNext
 from covalt_git.operations.chats import branches
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
+from covalt_server.pages.scripts import source_lines
 from covalt_server.request_context import ask, context
 
 if TYPE_CHECKING:
@@ -37,8 +42,20 @@ def approval_list() -> str:
 
 @pages.get("/approvals/<execution_id>")
 def approval(execution_id: str) -> str:
+    """Show an approval, with the script that made the call, if one did."""
     detail = ask(approvals.get_approval, execution_id=execution_id)
-    return render_template("approval.html", approval=detail)
+    script = None
+    if detail.script_id is not None:
+        # A role that may decide about the call need not see all other tools of the script.
+        with suppress(UnknownNameError):
+            script = ask(scripts.get_script, script_id=detail.script_id)
+    return render_template(
+        "approval.html",
+        approval=detail,
+        script=script,
+        waiting_line=detail.script_line,
+        lines=[] if script is None else source_lines(script),
+    )
 
 
 @pages.post("/approvals/<execution_id>/approve")
@@ -50,7 +67,13 @@ def approve(execution_id: str) -> Response:
     """
     if "switch" in request.form:
         _switch(execution_id, request.form["switch"])
-    stream = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
+    next_calls = request.form.get("next_calls")
+    allow = None
+    if next_calls:
+        # The form has a number; another value is refused as by the operation.
+        most = int(next_calls) if next_calls.isascii() and next_calls.isdigit() else 0
+        allow = AllowedNext(most, tuple(request.form.getlist("same")))
+    stream = streams.approved(context(), execution_id, can_ask=elicitation.KINDS, allow=allow)
     try:
         return elicitation.redirect_when_ready(stream)
     except ApprovalRenewedError as again:

@@ -27,6 +27,7 @@ PAGES = [
     *("/toolsets/broken", "/registry"),
     *("/imports", "/imports/{staged}"),
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
+    *("/scripts", "/scripts/{script}", "/approvals/{of_script}"),
 ]
 VIEWS: tuple[tuple[Literal["light", "dark"], int, list[str]], ...] = (
     ("light", 1280, []),
@@ -59,12 +60,16 @@ def api(shared: Api) -> Api:
 @pytest.fixture(scope="module")
 def ids(api: Api) -> dict[str, str]:
     asked = api.call("app-builder:run_command", command="ls")
+    source = "for name in ['ls']:\n    tools.app_builder.run_command(command=name)"
+    script = api.call("workspace:run_script", script=source)
     text = "# Plan\n\n- one\n- `two`"
     return {
         "message": api.post("add_message", chat_id="c1", text=text)["message_id"],
         "chart": api.call("data-lab:summarize", path="days.csv")["id"],
         "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
         "approval": asked["execution_id"],
+        "script": script["id"],
+        "of_script": script["execution_id"],
         "staged": str(stage_bundle(api.root, Bundle.upload(DEMO, "demo.zip"))),
     }
 

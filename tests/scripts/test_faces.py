@@ -1,0 +1,108 @@
+"""Scripts over MCP in both protocol versions, commands and the Python API: started by one, decided by another."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+
+from covalt_git import open_project
+from covalt_git.cli import cli
+from tests.mcp_client import talk, versions
+from tests.scripts.conftest import Scripts
+
+SOURCE = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\n[a, b]"
+
+
+@versions
+@pytest.mark.parametrize("mode", ["direct", "search"])
+def test_an_agent_runs_a_script_and_resumes_it_after_the_decision_of_another_face(
+    scripts: Scripts, version: str, mode: str
+) -> None:
+    async def say(client: Client) -> tuple[Any, Any]:
+        name: str = "workspace.run_script"
+        args: dict[str, Any] = {"script": SOURCE}
+        if mode == "search":
+            name, args = "call_tool", {"name": name, "arguments": args}
+        paused = await client.call_tool(name, args)
+        execution_id = paused.structured_content["paused"]["execution_id"]
+        waits = await client.call_tool("resume", {"execution_id": execution_id})
+        assert waits.structured_content == paused.structured_content
+        scripts.boss("approve_call", execution_id=execution_id)
+        return paused, await client.call_tool("resume", {"execution_id": execution_id})
+
+    paused, ended = talk(scripts.root, say, version=version, chat="c1", mode=mode)
+    assert not paused.is_error
+    assert paused.structured_content["success"] is False
+    assert paused.structured_content["paused"]["tool_path"] == "marks.pay"
+    assert ended.structured_content["value"] == ["A", "B"]
+    assert ended.structured_content.keys() == {"success", "value", "calls", "logs"}
+    assert scripts.marks == ["a", "b"]
+
+
+def test_a_failed_script_is_an_error_with_its_calls_and_logs(scripts: Scripts) -> None:
+    async def say(client: Client) -> Any:
+        source = "print('here')\ntools.marks.fail(name='x')"
+        return await client.call_tool("workspace.run_script", {"script": source})
+
+    result = talk(scripts.root, say, chat="c1")
+    assert result.is_error
+    assert result.structured_content["error"]["code"] == "tool_raised"
+    assert [log["message"] for log in result.structured_content["logs"]] == ["here"]
+
+
+def test_a_client_without_a_right_to_decide_does_not_approve_by_resume(scripts: Scripts) -> None:
+    async def say(client: Client) -> Any:
+        paused = await client.call_tool("workspace.run_script", {"script": SOURCE})
+        execution_id = paused.structured_content["paused"]["execution_id"]
+        return await client.call_tool("resume", {"execution_id": execution_id, "approved": True})
+
+    result = talk(scripts.root, say, chat="c1")
+    assert "paused" in result.structured_content
+    assert scripts.marks == ["a"]
+
+
+def test_a_tool_for_scripts_is_not_listed_for_agents(scripts: Scripts) -> None:
+    async def say(client: Client) -> list[str]:
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    names = talk(scripts.root, say, chat="c1")
+    assert "workspace.run_script" in names
+    assert "marks.inner" not in names
+
+
+def run(scripts: Scripts, *args: str, code: int = 0) -> str:
+    result = CliRunner().invoke(cli, ["-C", str(scripts.root), *args])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_commands_run_decide_show_and_replay_a_script(scripts: Scripts, tmp_path: Path) -> None:
+    file = tmp_path / "report.py"
+    file.write_text("tools.marks.mark(name=args['n'])\ntools.marks.pay(name='b')\nargs['k'] + 1")
+    printed = run(
+        scripts, "script", "run", str(file), "--chat", "c1", "--arg", "n=a", "--arg", "k=1", code=4
+    )
+    assert "marks:pay needs approval" in printed
+    (row,) = scripts.operate("list_scripts")["scripts"]
+    assert row["id"] in run(scripts, "script", "list")
+    shown = run(scripts, "script", "show", row["id"][-6:])
+    assert "ok" in shown
+    assert "waits" in shown
+    approve = ("approval", "approve", row["execution_id"], "--no-terminal", "tested", "--next", "2")
+    run(scripts, *approve, code=1)
+    run(scripts, "--role", "boss", *approve)
+    assert "success" in run(scripts, "script", "show", row["id"])
+    assert "the same: 2 calls" in run(scripts, "script", "replay", row["id"])
+    assert scripts.marks == ["a", "b"]
+
+
+def test_the_python_api_runs_and_decides_a_script(scripts: Scripts) -> None:
+    with open_project(scripts.root) as project:
+        answer = project.chat("c1").call("workspace:run_script", {"script": SOURCE})
+        assert answer.status == "pending"
+        assert answer.execution_id is not None
+    with open_project(scripts.root, role="boss") as project:
+        project.approve(answer.execution_id)
+    assert scripts.show({"id": answer.id})["result"]["value"] == ["A", "B"]

@@ -1,0 +1,70 @@
+"""Pages of scripts: the state of each call at its line, and the decisions about the call that waits."""
+
+import time
+from pathlib import Path
+
+from tests.api_client import Api, configure
+from tests.operations_client import Operations
+from tests.server.visitor import Visitor
+
+CONFIG = """\
+default_role: boss
+roles:
+  agent: {allow: ["app-builder.*", "workspace.*"]}
+  boss: {admin: true}
+approvals:
+  - {pattern: "app-builder.write_file", require: true}
+"""
+SOURCE = (
+    "for name in ['a', 'b', 'c']:\n    tools.app_builder.write_file(path=name, content='x')\n'end'"
+)
+
+
+def waiting(root: Path) -> tuple[str, str]:
+    """Run a script as an agent; return its id and that of the approval for which it waits."""
+    configure(root, CONFIG)
+    answer = Operations(root, "agent")(
+        "call_tool", chat_id="c1", tool_id="workspace:run_script", args={"script": SOURCE}
+    )
+    return answer["id"], answer["execution_id"]
+
+
+def until_ended(root: Path, script_id: str, state: str = "success") -> None:
+    """Wait for a script that continues in a thread of the server."""
+    for _ in range(600):
+        if Operations(root)("get_script", script_id=script_id)["state"] == state:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"the script did not become {state}")
+
+
+def test_the_page_of_an_approval_shows_the_script_and_its_line(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    script_id, execution_id = waiting(root)
+    page = visitor.open(f"/approvals/{execution_id}")
+    assert "Line 2 of a script made this call, after 0 calls" in page.text
+    assert "for name in ['a', 'b', 'c']:" in page.text
+    assert f"/scripts/{script_id}" in {link.href for link in page.links}
+    assert api.get("get_approval", execution_id=execution_id)["script_line"] == 2
+
+
+def test_a_script_continues_in_the_server_and_the_next_calls_can_be_allowed(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    script_id, _ = waiting(root)
+    form = visitor.open(f"/scripts/{script_id}").form("/approve")
+    visitor.send(form, "Approve and run", next_calls="2")
+    until_ended(root, script_id)
+    page = visitor.open(f"/scripts/{script_id}")
+    assert page.text.count("allowed by an earlier approval") == 2
+    assert {"a", "b", "c"} <= api.files().keys()
+
+
+def test_a_script_is_cancelled_on_its_page(visitor: Visitor, root: Path, api: Api) -> None:
+    script_id, _ = waiting(root)
+    assert f"/scripts/{script_id}" in {link.href for link in visitor.open("/scripts").links}
+    form = visitor.open(f"/scripts/{script_id}").form("/cancel")
+    page = visitor.send(form, "Cancel the script")
+    assert "cancelled" in page.text
+    assert api.get("list_approvals")["approvals"] == []
