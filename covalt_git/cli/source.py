@@ -255,8 +255,8 @@ def refresh_sources(
 def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
 
-    A change that breaks callers is marked: a removed tool, a changed request, an argument that is newly required, or
-    a value that is no longer allowed.
+    Each change is marked as one that breaks callers or does not: a removed tool, another request for the same
+    arguments, an argument that is newly required, and a value that is no longer allowed do.
 
     Example: covalt-git source diff files
     """
@@ -503,9 +503,11 @@ def _print_lines(parts: Mapping[str, tuple[object, object]]) -> None:
 
 
 def _print_breaking(tool: sources.DifferingTool) -> None:
-    if isinstance(tool, documents.ComparedTool) and tool.kind != "new":
+    if isinstance(tool, documents.ComparedTool):
         for reason in tool.breaking:
             output.fact(f"  breaks callers: {reason}", fg="red")
+        if not tool.breaking:
+            output.say("  does not break callers", dim=True)
         if tool.recorded_calls:
             output.say(
                 f"  {tool.refused_calls} of the last {output.plural(tool.recorded_calls, 'call')} would be refused"

@@ -260,6 +260,31 @@ def test_a_changed_document_is_reviewed_as_a_diff_and_marks_what_breaks_callers(
     assert call(cli, "pets.list", tag="cat") == []
 
 
+def test_a_new_optional_argument_does_not_break_callers(cli: Cli, file: Path, url: str) -> None:
+    add(cli, file)
+
+    def marks(**parameter: Any) -> list[str]:
+        changed = document(url)
+        changed["paths"]["/pets"]["get"]["parameters"].append(
+            {"name": "breed", "in": "query", "schema": {"type": "string"}} | parameter
+        )
+        changed["paths"]["/toys"] = {"get": {"description": "Toys.", "responses": {}}}
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        cli("source", "refresh", "shop", "--from", str(file), "--no-terminal", "test")
+        lines = [line.strip() for line in cli("source", "diff", "shop")[1].splitlines()]
+        return [
+            line.partition(": ")[0]
+            for line in lines
+            if line.endswith((" is changed", " is new")) or "callers" in line
+        ]
+
+    listed = ["~ shelter:pets.list is changed", "does not break callers"]
+    toys = ["+ shelter:toys.list is new", "does not break callers"]
+    assert marks() == [*listed, *toys]
+    changed = marks(required=True)
+    assert set(changed[1 : -len(toys)]) == {"breaks callers"}
+
+
 def test_errors_name_the_document_that_was_given_and_what_was_expected(
     root: Path, cli: Cli, file: Path
 ) -> None:
