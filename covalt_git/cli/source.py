@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
 _MOST_LINES = 20
 _MOST_NAMED = 3
+_MOST_ARGUMENTS = 5
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
@@ -171,9 +173,7 @@ def check_document(name: str, *, strict: bool) -> None:
         result = ask(documents.check_document, **ids)
     failed = strict and bool(result.findings)
     print_json(result, exit_code=int(failed))
-    for finding in result.findings:
-        what = f"{finding.upstream}: " if finding.upstream else ""
-        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{finding.message}")
+    _print_findings(result.findings)
     output.say(
         f"{output.plural(result.tools, 'tool')}: about {result.list_tokens:,} tokens in a list, "
         f"{result.search_tokens:,} by search"
@@ -412,6 +412,25 @@ def _print_detail(
             output.fact(f"    {part.upstream}{place}: {reason}")
     for fault in source.faults[: None if every else _MOST_LINES]:
         output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
+
+
+def _print_findings(findings: Sequence[documents.DocumentFinding]) -> None:
+    """Print the findings of a document; of an operation, the first arguments without a description."""
+    silent = Counter(
+        finding.upstream for finding in findings if finding.kind == "argument_without_description"
+    )
+    printed: Counter[str] = Counter()
+    for finding in findings:
+        message = finding.message
+        if finding.kind == "argument_without_description":
+            printed[finding.upstream] += 1
+            more = silent[finding.upstream] - _MOST_ARGUMENTS
+            if printed[finding.upstream] > _MOST_ARGUMENTS:
+                continue
+            if printed[finding.upstream] == _MOST_ARGUMENTS and more > 0:
+                message += f", and {more} more have none (--json names them)"
+        what = f"{finding.upstream}: " if finding.upstream else ""
+        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{message}")
 
 
 def _by_reason(

@@ -87,7 +87,8 @@ def test_results_do_not_depend_on_the_hash_seed() -> None:
     for seed in ("1", "2"):
         code = (
             "import json; from tests.compilers.test_openapi_goldens import *;"
-            "print(json.dumps([[*compiled(name)._asdict().values()] for name in DOCUMENTS], default=str))"
+            "print(json.dumps([[*compiled(name)._asdict().values()] for name in DOCUMENTS],"
+            " default=lambda value: value() if callable(value) else str(value)))"
         )
         environment = os.environ | {"PYTHONHASHSEED": seed}
         root = FOLDER.parents[1]
