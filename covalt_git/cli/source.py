@@ -27,7 +27,7 @@ from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
-from covalt_git.sources.adding import is_url
+from covalt_git.sources.adding import fields_of, is_url
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
 
@@ -93,7 +93,7 @@ def add_source(
     if introspect and not is_url(location):
         raise WrongCallError("--introspect needs the URL of a GraphQL API")
     document = _opened(location, yes=yes or reason is not None, introspect=introspect)
-    how["fields"] = _fields(fields)
+    how["fields"] = fields_of(fields)
     preview = ask(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
     )
@@ -339,16 +339,6 @@ def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, 
             if not output.confirm("fetch it?", err=wants_json()):
                 raise click.exceptions.Abort
     return ask(documents.open_document, location=location, introspect=introspect).model_dump()
-
-
-def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    fields = {}
-    for text in texts:
-        tool, equals, paths = text.partition("=")
-        if not (tool and equals and paths):
-            raise WrongCallError(f"--fields {text!r} is not TOOL=PATH,...: issues.list=items[].id")
-        fields[tool] = tuple(paths.split(","))
-    return fields
 
 
 def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> str:
