@@ -159,7 +159,7 @@ def _form(
     document: dict[str, Any] | None = None,
     report: source_documents.DocumentChecked | None = None,
 ) -> str:
-    """Return the page with the form as it was sent; ``document`` replaces the document of the form."""
+    """Return the page with the values of the sent form; ``document`` replaces its document."""
     given = dict(request.form)
     if document is not None:
         given |= {"name": document["name"], "document": document["files"][document["name"]]}

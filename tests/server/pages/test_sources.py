@@ -8,7 +8,7 @@ import pytest
 
 from tests.api_client import form_file
 from tests.server.visitor import Visitor
-from tests.sources.pets_api import document
+from tests.sources.pets_api import KEY, document, served
 from tests.sources.test_rest_api import DocumentHost
 from tests.wsgi_server import listening
 
@@ -99,3 +99,34 @@ def test_an_uploaded_document_is_checked_and_its_lines_stay(visitor: Visitor, ro
 
     added = root / "toolsets/data-lab/specs/shelter.json"
     assert added.read_bytes() == content.encode()
+
+
+def test_pets_are_created_read_updated_and_deleted_on_pages(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELTER_APIKEY", KEY)
+    visitor.send(visitor.open("/chats").form("/chats"), title="pets")
+
+    def called(tool: str, **args: str) -> str:
+        """Run a tool on its page, after an approval if it asks for one, and return the text of the call's page."""
+        address = f"/tools/shelter:pets.{tool}"
+        sent = {f"args/{name}": value for name, value in args.items()}
+        page = visitor.send(visitor.open(f"{address}?chat=c1").form(address), **sent)
+        asks = [form for form in page.forms if form.action.endswith("/approve")]
+        assert bool(asks) == (tool in {"create", "update", "delete"}), page.text
+        return (visitor.send(asks[0], "Approve and run") if asks else page).text
+
+    with served() as url:
+        content = json.dumps(document(url)).encode()
+        upload = form_file("shelter.json", content)
+        visitor.send(visitor.open(ADD).forms[1], "Add", file=upload)
+        page = visitor.open("/toolsets/data-lab")
+        page = visitor.send(page.form("/accept"))
+        visitor.send(page.form("/grants/requested"))
+
+        assert "Ada" in called("create", name="Ada", tag="cat")
+        assert "Ada" in called("get", petId="1")
+        assert "Bob" in called("update", petId="1", name="Bob")
+        assert "Bob" in called("list")
+        called("delete", petId="1")
+        assert "Bob" not in called("list")
