@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
-from covalt_git.sources.adding import is_url
+from covalt_git.sources.adding import fields_of, is_url
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "STATE")
 _MOST_LINES = 20
 _MOST_NAMED = 3
+_MOST_ARGUMENTS = 5
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
@@ -92,7 +94,7 @@ def add_source(
         raise WrongCallError("--introspect needs the URL of a GraphQL API")
     document = _opened(location, yes=yes or reason is not None, introspect=introspect)
     again = _add_command(toolset_id, location, how | {"fields": fields}, introspect=introspect)
-    how["fields"] = _fields(fields)
+    how["fields"] = fields_of(fields)
     preview = ask(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
     )
@@ -176,9 +178,7 @@ def check_document(name: str, *, strict: bool, reason: str | None) -> None:
         result = ask(documents.check_document, **ids)
     failed = strict and bool(result.findings)
     print_json(result, exit_code=int(failed))
-    for finding in result.findings:
-        what = f"{finding.upstream}: " if finding.upstream else ""
-        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{finding.message}")
+    _print_findings(result.findings)
     output.say(
         f"{output.plural(result.tools, 'tool')}: about {result.list_tokens:,} tokens in a list, "
         f"{result.search_tokens:,} by search"
@@ -267,8 +267,8 @@ def refresh_sources(
 def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
 
-    A change that breaks callers is marked: a removed tool, a changed request, an argument that is newly required, or
-    a value that is no longer allowed.
+    Each change is marked as one that breaks callers or does not: a removed tool, another request for the same
+    arguments, an argument that is newly required, and a value that is no longer allowed do.
 
     Example: covalt-git source diff files
     """
@@ -374,16 +374,6 @@ def _add_command(
     return shlex.join([*words, *(["--introspect"] if introspect else [])])
 
 
-def _fields(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    fields = {}
-    for text in texts:
-        tool, equals, paths = text.partition("=")
-        if not (tool and equals and paths):
-            raise WrongCallError(f"--fields {text!r} is not TOOL=PATH,...: issues.list=items[].id")
-        fields[tool] = tuple(paths.split(","))
-    return fields
-
-
 def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> str:
     """Refresh a source with a new version of its document, and return its name."""
     source = single_source(name)
@@ -454,6 +444,25 @@ def _print_detail(
 def _print_faults(faults: Sequence[sources.SourceFault]) -> None:
     for fault in faults:
         output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
+
+
+def _print_findings(findings: Sequence[documents.DocumentFinding]) -> None:
+    """Print the findings of a document; of an operation, the first arguments without a description."""
+    silent = Counter(
+        finding.upstream for finding in findings if finding.kind == "argument_without_description"
+    )
+    printed: Counter[str] = Counter()
+    for finding in findings:
+        message = finding.message
+        if finding.kind == "argument_without_description":
+            printed[finding.upstream] += 1
+            more = silent[finding.upstream] - _MOST_ARGUMENTS
+            if printed[finding.upstream] > _MOST_ARGUMENTS:
+                continue
+            if printed[finding.upstream] == _MOST_ARGUMENTS and more > 0:
+                message += f", and {more} more have none (--json names them)"
+        what = f"{finding.upstream}: " if finding.upstream else ""
+        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{message}")
 
 
 def _by_reason(
@@ -577,9 +586,11 @@ def _print_lines(parts: Mapping[str, tuple[object, object]]) -> None:
 
 
 def _print_breaking(tool: sources.DifferingTool) -> None:
-    if isinstance(tool, documents.ComparedTool) and tool.kind != "new":
+    if isinstance(tool, documents.ComparedTool):
         for reason in tool.breaking:
             output.fact(f"  breaks callers: {reason}", fg="red")
+        if not tool.breaking:
+            output.say("  does not break callers", dim=True)
         if tool.recorded_calls:
             output.say(
                 f"  {tool.refused_calls} of the last {output.plural(tool.recorded_calls, 'call')} would be refused"

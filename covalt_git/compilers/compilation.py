@@ -10,10 +10,33 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
+
+    ArgumentPlace = Callable[[], tuple[str, int, int]]
+    """Finds path, line and column of an argument's description: only reports need them."""
+
+
+class NameClash(NamedTuple):
+    """The name that several operations would have, and how the document names all of these."""
+
+    name: str
+    upstreams: tuple[str, ...]
+
+
+def name_clashes(
+    first: Sequence[str], names: Sequence[str], upstreams: Sequence[str]
+) -> dict[str, NameClash]:
+    """Return the clashes by the names that solved them; ``first`` are the names that operations would have."""
+    alike: dict[str, list[str]] = {}
+    for name, upstream in zip(first, upstreams, strict=True):
+        alike.setdefault(name, []).append(upstream)
+    clashes = {name: NameClash(name, tuple(group)) for name, group in alike.items() if group[1:]}
+    return {
+        name: clashes[plain] for plain, name in zip(first, names, strict=True) if plain in clashes
+    }
 
 
 class CompiledTool(NamedTuple):
@@ -62,6 +85,8 @@ class Compilation(NamedTuple):
         left_out: operations and other parts that are no tools.
         problems: faults of the document, with line and column, such as a broken ``$ref``.
         secrets: names of the secrets that requests contain, with the hosts that receive them.
+        clashes: the names that operations do not have because several would have them, by the names of their tools.
+        argument_places: places of arguments in the document, by the ``upstream`` of their tool and by argument.
         types: types of a GraphQL schema, with which the fields that a caller selects are checked
             (:mod:`covalt_git.http_tools.selections`); a lock has them once for all of its tools.
     """
@@ -73,3 +98,5 @@ class Compilation(NamedTuple):
     problems: tuple[Problem, ...]
     secrets: Mapping[str, tuple[str, ...]]
     types: Mapping[str, JsonObject] = MappingProxyType({})
+    clashes: Mapping[str, NameClash] = MappingProxyType({})
+    argument_places: Mapping[str, Mapping[str, ArgumentPlace]] = MappingProxyType({})

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from covalt_git.errors import CovaltError, Problem, StaleError
+from covalt_git.errors import CovaltError, Problem, StaleError, WrongCallError
 from covalt_git.hosts import origin_of
 from covalt_git.http_client.public_download import public_answer, status_error
 from covalt_git.manifests.override_keys import namespace_of
@@ -177,6 +177,21 @@ def _introspected(url: str, *, is_plain: bool) -> bytes:
 def is_url(text: str) -> bool:
     """Return whether the location of a document is a URL."""
     return text.startswith(("https://", "http://"))
+
+
+def fields_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the parts of answers that texts such as ``issues.list=items[].id,next`` name, by tool.
+
+    Raises:
+        WrongCallError: if a text has another form.
+    """
+    fields = {}
+    for text in texts:
+        tool, equals, paths = text.partition("=")
+        if not (tool and equals and paths):
+            raise WrongCallError(f"fields {text!r} is not TOOL=PATH,...: issues.list=items[].id")
+        fields[tool] = tuple(paths.split(","))
+    return fields
 
 
 def kind_of(name: str, content: bytes) -> str:

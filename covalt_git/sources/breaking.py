@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from covalt_git.authority.schema_diff import judge_schemas
@@ -11,6 +12,7 @@ from covalt_git.models.sources.tool_lock import LockedTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from covalt_git.json_values import JsonObject
     from covalt_git.sources.refresh import ToolDifference
@@ -19,6 +21,8 @@ MOST_CALLS = 200
 """The most recorded calls of a tool that are compared with its new definition."""
 
 _MOST_REASONS = 20
+_ARGUMENTS = re.compile(r"\(([^()]*)\)")
+_VARIABLE = re.compile(r"\$(\w+)")
 
 
 def breaking_changes(
@@ -33,7 +37,8 @@ def breaking_changes(
         return ("it is removed",)
     if not isinstance(accepted, LockedTool) or not isinstance(current, LockedTool):
         return ("the accepted definition is not stored",) if difference.kind == "changed" else ()
-    reasons = ["the request is another one"] if accepted.request != current.request else []
+    same = accepted.request == _request_of_old_arguments(accepted, current)
+    reasons = [] if same else ["the request is another one"]
     judged = judge_schemas(
         Definitions(old).within(accepted.input_schema),
         Definitions(new).within(current.input_schema),
@@ -46,6 +51,38 @@ def breaking_changes(
     if set(accepted.fields) - set(current.fields) or (current.fields and not accepted.fields):
         reasons.append("answers have fewer fields")
     return tuple(reasons[:_MOST_REASONS])
+
+
+def _request_of_old_arguments(accepted: LockedTool, current: LockedTool) -> JsonObject:
+    """Return the new request without the places of arguments that are new and optional.
+
+    Callers of the old definition do not pass them.  A default is what the API assumes without the argument.
+    """
+    added = (
+        current.input_schema.get("properties", {}).keys()
+        - accepted.input_schema.get("properties", {}).keys()
+        - set(current.input_schema.get("required", ()))
+    )
+    request = dict(current.request)
+    places = request.pop("parameters", {})
+    if left := {name: place for name, place in places.items() if name not in added}:
+        request["parameters"] = left
+    body = request.get("body")
+    if isinstance(body, dict) and "graphql" in body:
+        graphql = body["graphql"]
+        query = _ARGUMENTS.sub(lambda match: _arguments_without(match[1], added), graphql["query"])
+        request["body"] = {"graphql": graphql | {"query": query}}
+    return request
+
+
+def _arguments_without(arguments: str, variables: AbstractSet[str]) -> str:
+    """Return a list of arguments of a compiled query, with its parentheses, without those of the variables."""
+    left = [
+        argument
+        for argument in arguments.split(", ")
+        if not variables & set(_VARIABLE.findall(argument))
+    ]
+    return f"({', '.join(left)})" if left else ""
 
 
 def refused_calls(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.compilers.schema_cut import MAX_INPUT, MAX_OUTPUT, cut_schema
-from covalt_git.json_values.pointer import REF
 from covalt_git.json_values.shared_definitions import Definitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.compilers.compilation import CompiledTool
+    from covalt_git.compilers.compilation import CompiledTool, NameClash
     from covalt_git.sources.documents import CompiledSource
 
 FindingKind = Literal[
@@ -28,7 +28,7 @@ FindingKind = Literal[
 
 _BYTES_OF_TOKEN = 4
 _HITS = 10
-_HASHED = re.compile(r"[._-][0-9a-f]{6}$")
+_MOST_NAMED = 3
 _WORDS = re.compile(r"[a-z0-9]+")
 
 
@@ -68,35 +68,57 @@ def diagnose(compiled: CompiledSource, path: str) -> Diagnosis:
 
 
 def _findings(compiled: CompiledSource, path: str) -> Iterator[Weakness]:
-    for name, tool in compiled.compilation.tools.items():
-        for kind, message in _of_tool(name, tool):
+    compilation = compiled.compilation
+    definitions = Definitions(compilation.definitions)
+    for name, tool in compilation.tools.items():
+        for kind, message in _of_tool(tool):
             yield Weakness(kind, tool.upstream, message, path, *tool.place)
-    for part in compiled.compilation.left_out:
+        if clash := compilation.clashes.get(name):
+            message = _clash_words(name, tool.upstream, clash)
+            yield Weakness("name_clash", tool.upstream, message, path, *tool.place)
+        places = compilation.argument_places.get(tool.upstream, {})
+        for argument in _undescribed(tool, definitions):
+            place = (path, *tool.place)
+            if argument in places:
+                document, line, column = places[argument]()
+                # Compilers see the folder of the document only, and users the toolset.
+                place = (posixpath.join(posixpath.dirname(path), document), line, column)
+            message = f"the argument {argument!r} has no description"
+            yield Weakness("argument_without_description", tool.upstream, message, *place)
+    for part in compilation.left_out:
         yield Weakness("left_out", part.upstream, part.reason, path, *part.place)
-    for problem in compiled.compilation.problems:
+    for problem in compilation.problems:
         place = (problem.path, problem.line, problem.col)
         yield Weakness("fault", "", problem.message, *place)
 
 
-def _of_tool(name: str, tool: CompiledTool) -> Iterator[tuple[FindingKind, str]]:
+def _of_tool(tool: CompiledTool) -> Iterator[tuple[FindingKind, str]]:
     url = str(tool.request.get("url", ""))
     said = set(_WORDS.findall(tool.description.lower()))
     if not said:
         yield "no_description", "it has no description"
     elif said <= {*_WORDS.findall(url.lower()), str(tool.request.get("method", "GET")).lower()}:
         yield "repeats_path", "its description only repeats the path"
-    silent = [
-        argument
-        for argument, schema in tool.input_schema.get("properties", {}).items()
-        if not (isinstance(schema, dict) and (schema.get("description") or REF in schema))
-    ]
-    if silent:
-        names = ", ".join(silent[:5]) + (", ..." if len(silent) > 5 else "")  # noqa: PLR2004
-        yield "argument_without_description", f"arguments without a description: {names}"
-    if _HASHED.search(name):
-        yield "name_clash", f"its name {name!r} has digits, because others have the same words"
     if tool.output_schema is None:
         yield "no_answer_schema", "its answer has no schema"
+
+
+def _undescribed(tool: CompiledTool, definitions: Definitions) -> Iterator[str]:
+    """Yield the arguments without a description, also in the definition that they refer to."""
+    for argument, schema in tool.input_schema.get("properties", {}).items():
+        opened = definitions.opened(schema) if isinstance(schema, dict) else {}
+        is_described = isinstance(schema, dict) and bool(schema.get("description"))
+        if not (is_described or opened.get("description")):
+            yield argument
+
+
+def _clash_words(name: str, upstream: str, clash: NameClash) -> str:
+    others = [other for other in clash.upstreams if other != upstream]
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return (
+        f"its name is {name!r}, because {clash.name!r} would also be the name of "
+        f"{', '.join(others[:_MOST_NAMED])}{more}"
+    )
 
 
 def _tokens(compiled: CompiledSource) -> tuple[int, int, int]:

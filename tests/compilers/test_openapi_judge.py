@@ -36,7 +36,7 @@ OWN = sorted(file for file in (ROOT / "fixtures" / "openapi").glob("*/shelter.*"
 SHARED = sorted(
     file
     for file in (ROOT.parent / "shared" / "data" / "openapi").glob("*-[23].*")
-    # openapi-core reads neither labels and matrices nor styles of forms: test_openapi_styles.py has their bytes.
+    # openapi-core reads neither labels and matrices nor styles of forms: test_openapi_shared.py has their bytes.
     if not file.name.startswith("parameters-style")
 )
 QUERIES = {"all"}

@@ -119,3 +119,19 @@ def test_an_introspected_api_is_asked_again_by_refresh(
     (source,) = json.loads(text)["sources"]
     assert {tool["name"] for tool in source["to_accept"]} == {"film", "films", "add_film"}
     assert added.operations[before:] == ["IntrospectionQuery"]
+
+
+@pytest.mark.usefixtures("added")
+def test_a_new_optional_argument_of_a_field_does_not_break_callers(root: Path, cli: Cli) -> None:
+    file = root.parent / "films.graphql"
+
+    def breaking(old: str, new: str) -> dict[str, bool]:
+        file.write_text(SCHEMA.replace(old, new), encoding="utf-8")
+        reason = ("--no-terminal", "test")
+        cli("source", "refresh", "shop/films", "--from", str(file), *reason)
+        (source,) = json.loads(cli("source", "diff", "shop/films", "--json")[1])["sources"]
+        return {tool["name"]: bool(tool["breaking"]) for tool in source["to_accept"]}
+
+    assert breaking("film(id: ID!)", "film(id: ID!, lang: String)") == {"film": False}
+    assert breaking("film(id: ID!)", "film(id: ID!, lang: String!)") == {"film": True}
+    assert breaking("director: Person", "author: Person")["film"]

@@ -306,6 +306,31 @@ def test_a_toolset_whose_tools_wait_for_acceptance_does_not_have_every_grant(
         assert "hint: covalt-git source accept shop/shelter" in text
 
 
+def test_a_new_optional_argument_does_not_break_callers(cli: Cli, file: Path, url: str) -> None:
+    add(cli, file)
+
+    def marks(**parameter: Any) -> list[str]:
+        changed = document(url)
+        changed["paths"]["/pets"]["get"]["parameters"].append(
+            {"name": "breed", "in": "query", "schema": {"type": "string"}} | parameter
+        )
+        changed["paths"]["/toys"] = {"get": {"description": "Toys.", "responses": {}}}
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        cli("source", "refresh", "shop", "--from", str(file), "--no-terminal", "test")
+        lines = [line.strip() for line in cli("source", "diff", "shop")[1].splitlines()]
+        return [
+            line.partition(": ")[0]
+            for line in lines
+            if line.endswith((" is changed", " is new")) or "callers" in line
+        ]
+
+    listed = ["~ shelter:pets.list is changed", "does not break callers"]
+    toys = ["+ shelter:toys.list is new", "does not break callers"]
+    assert marks() == [*listed, *toys]
+    changed = marks(required=True)
+    assert set(changed[1 : -len(toys)]) == {"breaks callers"}
+
+
 def test_errors_name_the_document_that_was_given_and_what_was_expected(
     root: Path, cli: Cli, file: Path
 ) -> None:
@@ -538,6 +563,64 @@ def test_a_secret_that_a_toolset_lacks_is_named_with_the_file(cli: Cli, file: Pa
     add(cli, file)
     text = cli("grant", "add", "shop", "secret", "NOPE", "--no-terminal", "test")[1]
     assert "add NOPE to secrets of toolsets/shop/toolset.yaml" in text
+
+
+def test_the_doctor_names_every_argument_without_description_at_its_place(
+    cli: Cli, file: Path, url: str
+) -> None:
+    changed = document(url)
+    silent = [f"q{number}" for number in range(9)]
+    changed["paths"]["/pets"]["get"]["parameters"] = [
+        {"name": name, "in": "query", "schema": {"type": "string"}} for name in silent
+    ]
+    content = json.dumps(changed, indent=2)
+    file.write_text(content, encoding="utf-8")
+
+    findings = json.loads(cli("source", "doctor", str(file), "--json")[1])["findings"]
+
+    lines = content.splitlines()
+    of_list = [
+        finding
+        for finding in findings
+        if (finding["upstream"], finding["kind"]) == ("listPets", "argument_without_description")
+    ]
+    assert [finding["message"].split("'")[1] for finding in of_list] == silent
+    # A place is that of the parameter, whose first line is a brace.
+    named = [lines[finding["line"]].strip() for finding in of_list]
+    assert named == [f'"name": "{name}",' for name in silent]
+    # A field of the body has the place of its own schema.
+    of_body = {
+        lines[finding["line"] - 1].split('"')[1]
+        for finding in findings
+        if finding["upstream"] == "addPet"
+    }
+    assert of_body >= {"owner", "tag"}
+    text = cli("source", "doctor", str(file))[1]
+    assert sum("listPets: the argument" in line for line in text.splitlines()) == 5
+    assert "'q4' has no description, and 4 more have none" in text
+
+
+def test_the_doctor_reports_names_that_clash_however_they_were_solved(
+    cli: Cli, file: Path, url: str
+) -> None:
+    changed = document(url)
+    answer = {"responses": {"200": {"description": "-"}}}
+    changed["paths"] = {
+        "/pets": {"get": answer | {"operationId": "listPets"}},
+        "/v2/pets": {"get": answer | {"operationId": "listNewPets"}},
+        "/toys": {"get": answer},
+    }
+    file.write_text(json.dumps(changed), encoding="utf-8")
+
+    findings = json.loads(cli("source", "doctor", str(file), "--json")[1])["findings"]
+
+    clashes = {
+        finding["upstream"]: finding["message"]
+        for finding in findings
+        if finding["kind"] == "name_clash"
+    }
+    assert clashes.keys() == {"listPets", "listNewPets"}
+    assert all(word in clashes["listPets"] for word in ("pets.list", "list_pets", "listNewPets"))
 
 
 def test_a_url_is_fetched_once_after_its_host_is_confirmed(

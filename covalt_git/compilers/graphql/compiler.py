@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.compilers.compilation import Compilation, CompiledTool, LeftOut
+from covalt_git.compilers.compilation import Compilation, CompiledTool, LeftOut, name_clashes
 from covalt_git.compilers.graphql.arguments import definitions, input_schema
 from covalt_git.compilers.graphql.introspection import read_introspection
-from covalt_git.compilers.graphql.naming import RootField, names_of
+from covalt_git.compilers.graphql.naming import RootField, first_name, names_of
 from covalt_git.compilers.graphql.schema import ROOTS, UPLOAD, described, name_of, reached
 from covalt_git.compilers.graphql.sdl import read_sdl
 from covalt_git.compilers.graphql.selection import (
@@ -28,7 +29,7 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from covalt_git.compilers.graphql.schema import GraphQLSchema, OutputField
+    from covalt_git.compilers.graphql.schema import GraphQLSchema, OutputField, Place
     from covalt_git.json_values import JsonObject
 
 SELECT: Final = "select"
@@ -113,7 +114,8 @@ class _Compiler:
                 fields.append(RootField(kind, name, f"{root}.{name}"))
                 outputs.append(output)
         named = [field for field in fields if field.kind != "subscription"]
-        names = dict(zip(named, names_of(named, held_names), strict=True))
+        listed = names_of(named, held_names)
+        names = dict(zip(named, listed, strict=True))
         tools: dict[str, CompiledTool] = {}
         included: set[str] = set()
         for field, output in zip(fields, outputs, strict=True):
@@ -143,7 +145,19 @@ class _Compiler:
             problems=self._schema.problems,
             secrets={},
             types=selectable_types(self._schema, self._selectable),
+            clashes=name_clashes(
+                [first_name(field) for field in named], listed, [field.upstream for field in named]
+            ),
+            argument_places={
+                field.upstream: {
+                    name: partial(self._place_of, arg.place) for name, arg in output.args.items()
+                }
+                for field, output in zip(fields, outputs, strict=True)
+            },
         )
+
+    def _place_of(self, place: Place) -> tuple[str, int, int]:
+        return self._schema.path, *place()
 
     def _selects(self, pattern: str, field: RootField, name: str) -> bool:
         texts = (name, f"{self._namespace}.{name}", field.upstream, field.name)

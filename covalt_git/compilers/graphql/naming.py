@@ -58,6 +58,11 @@ def names_of(fields: Sequence[RootField], held: Mapping[str, str]) -> list[str]:
     return [names[position] for position in range(len(fields))]
 
 
+def first_name(field: RootField) -> str:
+    """Return the name that a field has if no other field would have it."""
+    return _forms(field)[0]
+
+
 def _forms(field: RootField) -> tuple[str, ...]:
     """Return the names that a field can have, by preference; the last one is unique."""
     plain = snake_case(field.name)

@@ -11,6 +11,8 @@ from covalt_git.json_values.pointer import REF
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.compilers.compilation import ArgumentPlace
+    from covalt_git.compilers.openapi.documents import DocumentPart
     from covalt_git.json_values import JsonObject
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -28,18 +30,30 @@ class OperationArguments:
         self.properties: JsonObject = {}
         self.required: list[str] = []
         self.places: dict[str, JsonObject] = {}
+        self.described_at: dict[str, ArgumentPlace] = {}
         self.others: Any = False
         self.dependent: dict[str, list[str]] = {}
 
     def add(
-        self, name: str, schema: Any, place: JsonObject | None, *, is_required: bool = False
+        self,
+        name: str,
+        schema: Any,
+        place: JsonObject | None,
+        *,
+        is_required: bool = False,
+        part: DocumentPart | None = None,
     ) -> None:
-        """Add an argument; ``place`` is its entry in ``parameters`` of the request, if it needs one."""
+        """Add an argument; ``place`` is its entry in ``parameters`` of the request, if it needs one.
+
+        ``part`` is what describes it in the document.
+        """
         self.properties[name] = _with_usable_default(schema if isinstance(schema, dict) else {})
         if is_required:
             self.required.append(name)
         if place is not None:
             self.places[name] = place
+        if part is not None and part.value is not None:
+            self.described_at[name] = lambda: (part.document.path, *part.place)
 
     def free_name(self, name: str, *endings: str) -> str:
         """Return a name that no argument has: the name itself, or with an ending."""

@@ -104,7 +104,7 @@ def add_swagger_body(
             entry["style"] = formats.get(field.node.text("collectionFormat"), "comma")
         is_required = field.node.flag("required")
         schema = with_an_item(schema) if is_required else schema
-        arguments.add(name, schema, entry, is_required=is_required)
+        arguments.add(name, schema, entry, is_required=is_required, part=field.node)
     kind = "form" if media == FORM else "multipart"
     return Body({"body": kind})
 
@@ -175,7 +175,7 @@ def _json_body(
         whole = dict(schema) if isinstance(schema, dict) else {}
         if body.description:
             whole.setdefault("description", body.description)
-        arguments.add(name, whole, None, is_required=body.is_required)
+        arguments.add(name, whole, None, is_required=body.is_required, part=body.schema)
         return {"body": {"json": f"$args.{name}"}}
     _add_properties(parts, body, arguments, schemas, needs_place=method in _IN_QUERY)
     return {"body_required": True} if body.is_required else {}
@@ -192,7 +192,7 @@ def _form_body(
         schema = schemas.convert(body.schema, "request") if body.schema.value is not None else {}
         # The keys of the argument are the fields of the form.
         place = {"in": "body", "style": "comma", "explode": True}
-        arguments.add(name, schema, place, is_required=body.is_required)
+        arguments.add(name, schema, place, is_required=body.is_required, part=body.schema)
         return request
     styles = {
         name: _field_place(inner, body.encoding.at(name), kind, schemas)
@@ -254,6 +254,7 @@ def _add_properties(
             whole,
             entry | style if has_place else None,
             is_required=body.is_required and wire in parts.required,
+            part=inner,
         )
     arguments.dependent = {name: others for name, others in arguments.dependent.items() if others}
     if parts.others is not None:

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from covalt_git.compilers.compilation import Compilation, CompiledTool, LeftOut
+from covalt_git.compilers.compilation import Compilation, CompiledTool, LeftOut, name_clashes
 from covalt_git.compilers.openapi import bodies
 from covalt_git.compilers.openapi.arguments import OperationArguments
 from covalt_git.compilers.openapi.documents import BadDocumentError, DocumentPart, Documents
-from covalt_git.compilers.openapi.naming import NamedOperation, names_of
+from covalt_git.compilers.openapi.naming import NamedOperation, first_name, names_of
 from covalt_git.compilers.openapi.parameters import (
     BadOperationError,
     add_parameters,
@@ -34,6 +34,7 @@ from covalt_git.templating.url_templates import UrlTemplate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from covalt_git.compilers.compilation import ArgumentPlace
     from covalt_git.compilers.openapi.documents import ReadFile
     from covalt_git.json_values import JsonObject
 
@@ -105,24 +106,23 @@ class _Compiler:
         self._security = SecuritySchemes(documents, schemes, namespace)
         self._left_out: list[LeftOut] = []
         self._secrets: dict[str, set[str]] = {}
+        self._argument_places: dict[str, dict[str, ArgumentPlace]] = {}
 
     def compile(
         self, held_names: Mapping[str, str], include: Sequence[str], exclude: Sequence[str]
     ) -> Compilation:
         endpoints = list(self._endpoints())
         _use_operation_ids(endpoints)
-        names = names_of(
-            [
-                NamedOperation(
-                    endpoint.method,
-                    endpoint.path,
-                    endpoint.node.text("operationId"),
-                    endpoint.upstream,
-                )
-                for endpoint in endpoints
-            ],
-            held_names,
-        )
+        operations = [
+            NamedOperation(
+                endpoint.method,
+                endpoint.path,
+                endpoint.node.text("operationId"),
+                endpoint.upstream,
+            )
+            for endpoint in endpoints
+        ]
+        names = names_of(operations, held_names)
         tools: dict[str, CompiledTool] = {}
         included = set[str]()
         for name, endpoint in zip(names, endpoints, strict=True):
@@ -149,6 +149,12 @@ class _Compiler:
             left_out=tuple(self._left_out),
             problems=self._faults.in_order(),
             secrets={name: tuple(sorted(hosts)) for name, hosts in sorted(self._secrets.items())},
+            clashes=name_clashes(
+                [first_name(operation) for operation in operations],
+                names,
+                [operation.upstream for operation in operations],
+            ),
+            argument_places=self._argument_places,
         )
 
     def _endpoints(self) -> Iterator[_Endpoint]:
@@ -246,6 +252,7 @@ class _Compiler:
                 parameter.node,
             )
         self._leave_out_parts(endpoint, body)
+        self._argument_places[endpoint.upstream] = arguments.described_at
         for credential in credentials.values:
             self._secrets.setdefault(credential.secret, set()).update(server.hosts)
         return CompiledTool(

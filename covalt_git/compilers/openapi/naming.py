@@ -71,6 +71,11 @@ def names_of(operations: Sequence[NamedOperation], held: Mapping[str, str]) -> l
     return [names[position] for position in range(len(operations))]
 
 
+def first_name(operation: NamedOperation) -> str:
+    """Return the name that an operation has if no other operation would have it."""
+    return next(_forms(operation))
+
+
 def _forms(operation: NamedOperation) -> Iterator[str]:
     """Yield the names that an operation can have, the shortest first; the last one is unique."""
     by_path = f"{_resource(operation.path)}.{_action(operation)}"

@@ -182,7 +182,7 @@ def _add(parameter: ApiParameter, arguments: OperationArguments, schemas: Schema
     is_required = place == "path" or node.flag("required")
     if is_required and entry.get("style") != "json":
         whole = with_an_item(whole)
-    arguments.add(argument, whole, entry, is_required=is_required)
+    arguments.add(argument, whole, entry, is_required=is_required, part=node)
 
 
 def _add_query_string(
@@ -195,7 +195,7 @@ def _add_query_string(
     argument = arguments.free_name(parameter.name or "query", "query")
     schema = schemas.convert(media[1].at("schema"), "request")
     place = {"in": "query", "style": "comma", "explode": True}
-    arguments.add(argument, schema, place, is_required=node.flag("required"))
+    arguments.add(argument, schema, place, is_required=node.flag("required"), part=node)
 
 
 def with_texts_of(node: DocumentPart, schema: object) -> JsonObject:
