@@ -32,13 +32,13 @@ from covalt_git.system import locked_folder, private_files, programs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from httpx2 import Response
     from mcp.client._transport import TransportStreams
 
     from covalt_git.connections.answers import ToolResults
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.stderr_tail import StderrTail
     from covalt_git.http_client.oauth_requests import Tokens
+    from covalt_git.http_client.transport import Response
 
 MOST_EVENT_BYTES = 64 << 20
 """Limit of one event over streamable HTTP; the SDK limits events of the older SSE to 1 MiB.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from covalt_git.hosts import WebOrigin
 
+Response = httpx2.Response
+"""The response that ``on_response`` of :func:`mcp_http_client` gets."""
+
 Resolve = Callable[[str, int], Sequence[str]]
 """Function that returns the IP addresses of a host and port, or raises OSError."""
 
