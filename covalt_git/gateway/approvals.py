@@ -20,6 +20,7 @@ from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.names import is_new_id
 from covalt_git.operations.calls import script_calls
 from covalt_git.operations.context import Context
+from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.system import file_lock
 from covalt_git.text import display
 from covalt_git.workspaces import commits
@@ -165,17 +166,31 @@ def of_its_script(
 ) -> CallOutcome:
     """Return the outcome of the script that made a call: its end, or the call for which it waits now.
 
+    A reviewer may not see all that the script has called; then the outcome of the decided call is all that they get.
+
     Raises:
         CovaltError: while the script runs, or if its process has ended.
     """
     script_id = outcome.parent
     if script_id is None:
         return outcome
+    visibility, principal = project.visibility, project.principal
     with project.chats.open(outcome.call.chat_id) as chat:
-        waits = script_calls.outcome_of(chat, script_id, pages)
-        if waits is not None:
-            return waits
-        return as_recorded(chat, chat.manifest(commit_names.of_call(chat, script_id)))
+        stored = StoredScript.read(chat, script_id)
+        if stored is not None:
+            is_own = (stored.script.by, stored.script.role) == (principal.id, principal.role)
+            if not is_own and not script_calls.is_visible(visibility, chat, stored):
+                return outcome
+            waits = script_calls.outcome_of(chat, script_id, pages)
+            if waits is not None:
+                return waits
+        manifest = chat.manifest(commit_names.of_call(chat, script_id))
+        ended = as_recorded(chat, manifest)
+        if manifest.record.by == principal.id or visibility.sees_call(
+            ended.call.tool_id, ended.call.result
+        ):
+            return ended
+        return outcome
 
 
 def _current_outcome(project: Project, approval: Approval) -> CallOutcome:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject
-from covalt_git.models.scripts import Language, ScriptRecord, ScriptResult
+from covalt_git.models.scripts import Language, ScriptRecord
 from covalt_git.operations.calls import script_calls
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
@@ -171,7 +171,7 @@ def list_scripts(context: Context, request: ListScripts) -> ScriptList:
             rows += [
                 _row(chat, each)
                 for each in stored
-                if each is not None and _is_visible(context, chat, each)
+                if each is not None and script_calls.is_visible(context.visibility, chat, each)
             ]
         except CovaltError as error:
             if request.chat_id is not None:
@@ -310,7 +310,7 @@ def _find(context: Context, text: str) -> tuple[ChatStore, str, StoredScript | N
         chat = context.chat(chat_id)
         for script_id in filter(partial(_is_named, text), stored_script.script_ids(chat)):
             stored = StoredScript.read(chat, script_id)
-            if stored is not None and _is_visible(context, chat, stored):
+            if stored is not None and script_calls.is_visible(context.visibility, chat, stored):
                 matches[script_id] = chat, stored
     index = context.chat_index()
     index.sync_chats()
@@ -339,14 +339,6 @@ def _is_named(text: str, script_id: str) -> bool:
     """Return whether a text is the id of a script, or the beginning or the end of it."""
     is_part = script_id.startswith(text) or script_id.endswith(text)
     return text == script_id or (len(text) >= _LEAST_PART and is_part)
-
-
-def _is_visible(context: Context, chat: ChatStore, stored: StoredScript) -> bool:
-    """Return whether the role may see a script: its source and its calls name the tools that it calls."""
-    script, visibility = stored.script, context.visibility
-    made = ScriptResult(success=False, calls=scripted_calls(stored)).as_json()
-    waiting = [call.tool_id for call in chat.calls() if call.parent == script.id]
-    return visibility.sees_call(script.tool_id, made) and all(map(visibility.sees, waiting))
 
 
 def _require_own(context: Context, script: OpenScript, action: str) -> None:

@@ -24,6 +24,7 @@ from covalt_git.calls.script_place import OtherBranchError, ScriptPlace
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.difference import same
 from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError, PendingCall, ToolCall
 from covalt_git.models.commit_record import CallRecord
@@ -580,8 +581,10 @@ def _allows(allowance: Allowance, script: OpenScript, call: PendingCall, target:
         and is_same_script
         and allowance.tool_id == call.tool_id
         and allowance.definition_digest == target.definition_digest
+        # Not ==, for which True equals 1 in Python.
         and all(
-            name in call.args and call.args[name] == value for name, value in allowance.same.items()
+            name in call.args and same(call.args[name], value)
+            for name, value in allowance.same.items()
         )
     )
 

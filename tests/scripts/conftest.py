@@ -18,9 +18,12 @@ default_role: agent
 roles:
   agent: {allow: ["marks.*", "workspace.*", "secrets-lab.open"], deny: ["marks.hidden"], approve: ["marks.*"]}
   boss: {admin: true}
+  reviewer: {approve: ["marks.pay"], approve_own: true}
 approvals:
   - {pattern: "marks.pay", require: true}
   - {pattern: "marks.peek-twice", require: true}
+  - {pattern: "marks.flag", require: true}
+  - {pattern: "workspace.restore", require: true}
 limits: {script: {waiting: 3}}
 """
 MANIFEST = """\
@@ -35,6 +38,7 @@ tools:
   - {id: peek-twice, entrypoint: "tools.marks:read", annotations: {read_only: true}}
   - {id: hidden, entrypoint: "tools.marks:mark", annotations: {read_only: false}}
   - {id: direct, entrypoint: "tools.marks:mark", annotations: {read_only: false}, callers: [direct]}
+  - {id: flag, entrypoint: "tools.marks:flag", annotations: {read_only: false}}
   - {id: inner, entrypoint: "tools.marks:mark", annotations: {read_only: false}, callers: [script]}
 """
 CODE = '''\
@@ -46,6 +50,11 @@ def mark(name: str, to: str = "") -> str:
     with open("marks.txt", "a") as file:
         file.write(name + "\\n")
     return name.upper()
+
+
+def flag(name: str, every: object) -> None:
+    """Append a name."""
+    mark(name)
 
 
 def read() -> list[str]:

@@ -63,6 +63,23 @@ def test_a_client_without_a_right_to_decide_does_not_approve_by_resume(scripts: 
     assert scripts.marks == ["a"]
 
 
+def test_a_reviewer_gets_the_decided_call_of_a_script_with_tools_that_they_may_not_see(
+    scripts: Scripts,
+) -> None:
+    answer = scripts.run("a = tools.marks.mark(name='private')\ntools.marks.pay(name='b')\na")
+
+    async def say(client: Client) -> Any:
+        sent = {"execution_id": answer["execution_id"], "approved": True}
+        return [await client.call_tool("resume", sent) for _ in range(2)]
+
+    results = talk(scripts.root, say, chat="c1", role="reviewer")
+    assert scripts.marks == ["private", "b"]
+    for result in results:
+        assert "B" in str(result.content)
+        assert "private" not in result.model_dump_json().lower()
+        assert "calls" not in (result.structured_content or {})
+
+
 def test_a_tool_for_scripts_is_not_listed_for_agents(scripts: Scripts) -> None:
     async def say(client: Client) -> list[str]:
         return [tool.name for tool in (await client.list_tools()).tools]

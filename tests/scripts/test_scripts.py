@@ -16,6 +16,7 @@ from covalt_git.project import Project
 from covalt_git.scripts import script_run, stored_script
 from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.project_files import read_project
+from tests.api_client import BEARER, HOME, Api
 from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
 from tests.workspaces.stores import git
@@ -671,6 +672,20 @@ def test_an_allowance_can_bind_arguments(scripts: Scripts) -> None:
     assert waiting["allowances"][0]["same"] == {"to": "x"}
 
 
+def test_bound_arguments_are_compared_as_json(scripts: Scripts) -> None:
+    source = "for value in [1, True]:\n    tools.marks.flag(name='x', every=value)"
+    waiting = scripts.approve(scripts.run(source), next_calls=5, same=["every"])
+    assert (waiting["state"], scripts.marks) == ("paused", ["x"])
+
+
+def test_no_calls_are_allowed_whose_arguments_name_a_commit(scripts: Scripts) -> None:
+    """A branch can move between them."""
+    scripts.run("tools.marks.mark(name='a')")
+    answer = scripts.run("tools.workspace.restore(manifest='main')")
+    request = {"execution_id": answer["execution_id"], "next_calls": 2, "same": ["manifest"]}
+    assert "means a commit" in scripts.boss.error("approve_call", **request).message
+
+
 def test_an_allowance_is_for_one_tool_of_one_script(scripts: Scripts) -> None:
     source = "tools.marks.pay(name='a')\ntools.marks.peek_twice()"
     waiting = scripts.approve(scripts.run(source), next_calls=5)
@@ -696,6 +711,16 @@ def test_the_principal_of_a_script_allows_none_of_its_next_calls(scripts: Script
     assert scripts.marks == []
     scripts.operate("approve_call", execution_id=answer["execution_id"])
     assert scripts.marks == ["0"]
+
+
+def test_a_principal_is_the_same_over_mcp_and_the_api(scripts: Scripts) -> None:
+    scripts.operate = scripts.operate.as_role("agent")
+    answer = scripts.run(LOOP, to="x")
+    api = Api.of(scripts.root, role="agent")
+    sent = {"execution_id": answer["execution_id"], "next_calls": 3}
+    refused = api.client().post("/api/approve_call", json=sent, headers=BEARER, base_url=HOME)
+    assert refused.get_json()["error"] == "may_not_allow"
+    assert scripts.marks == []
 
 
 def test_next_calls_need_a_script(scripts: Scripts) -> None:

@@ -188,18 +188,27 @@ class _Place(NamedTuple):
     program: str = ""
 
 
+_REFERRED = re.compile(
+    r"\{\s*(?:(?:env|secrets?|input)[:.]\s*)?([A-Za-z_][\w -]*?)\s*(?::[-?][^{}]*)?\}"
+)
+"""The names in references of all clients: ``${NAME:-x}``, ``${env:NAME}``, ``{env:NAME}``, ``${input:a name}``, ``${{ secrets.NAME }}``."""
+
+
 class _Replacer:
     def __init__(self, tokens: list[str]) -> None:
         self.found: list[Note] = []
         self.texts: dict[Loc, str] = {}
         self._tokens = tokens
         self._names: dict[str, str] = {}
+        self._referred = set[str]()
         self._named: dict[Loc, tuple[NamedText, ...]] = {}
 
     def read_names(self, value: Any) -> None:
         """Read the names of all texts, which are not only their keys."""
         for named in named_texts(value):
             self._named[named.loc] = (*self._named.get(named.loc, ()), named)
+        for _, text in texts(value):
+            self._referred.update(variable_name(name) for name in _REFERRED.findall(text))
 
     def visit(self, value: Any, place: _Place) -> None:
         """Add the texts of a value that have credentials to ``texts``, with references in their place."""
@@ -400,8 +409,8 @@ class _Replacer:
             place = place._replace(owners=tuple(map(self._without_tokens, place.owners)))
             name = _secret_name(self._without_tokens(name), place)
             # Two credentials must not become one secret, which would send the value of the one in place of the
-            # other.
-            name = unused(name, self._names.values(), "_")
+            # other; neither must a credential and what the document refers to by the same name.
+            name = unused(name, {*self._names.values(), *self._referred}, "_")
             self._names[literal] = name
         secret = self._names[literal]
         self.found.append(Note(place.loc, _message(secret), secret))

@@ -129,13 +129,17 @@ def _not_started(host: Host, source: Part, names: Sequence[str]) -> Iterator[Not
 def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
     """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
     others: dict[str, str] = {}
+    variables = dict[str, str]()
     for part in source.parts("inputs"):
         name = part.peek("id") if isinstance(part.value, dict) else None
         if not isinstance(name, str):
             continue
-        variable = variable_name(name)
+        # `api-key` and `api_key` are two values.
+        variable = variables.setdefault(name, unused(variable_name(name), variables.values(), "_"))
         default = part.peek("default")
         if part.peek("password") is True or is_secret(name):
+            if variable != variable_name(name):
+                others[name] = f"${{{variable}}}"
             secrets = toolset.value.setdefault("secrets", [])
             if variable not in secrets:
                 toolset.trace(("secrets", len(secrets)), part["id"].loc)

@@ -49,6 +49,7 @@ from covalt_git.workspaces.registry import OneChat
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.access.visibility import Visibility
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.engine import CallRequest
     from covalt_git.catalog.catalog import Found
@@ -321,6 +322,12 @@ def _check_may_allow(
         raise MayNotAllowError(script_id)
     if not context.visibility.may_approve(NamedTool(approval.tool_id)).allowed:
         raise MayNotApproveError(context.engine(), NamedTool(approval.tool_id))
+    if approval.commits:
+        named = ", ".join(f"{name!r}" for name in approval.commits)
+        raise CovaltError(
+            f"the next calls of {approval.tool_id} cannot be allowed: {named} means a commit, and could mean another one then",
+            hint="approve each call",
+        )
     if not 1 <= allow.calls <= MOST_ALLOWED:
         raise CovaltError(f"the next calls are 1 to {MOST_ALLOWED} (got {allow.calls})")
     for name in allow.same:
@@ -337,11 +344,21 @@ def may_allow(context: Context, chat: ChatStore, call: PendingCall) -> bool:
     return stored is not None and not _is_own(context, stored.script)
 
 
+def is_visible(visibility: Visibility, chat: ChatStore, stored: StoredScript) -> bool:
+    """Return whether a role may see a script: its source and its calls name the tools that it calls."""
+    script = stored.script
+    made = ScriptResult(success=False, calls=scripted_calls(stored)).as_json()
+    waiting = [call.tool_id for call in chat.calls() if call.parent == script.id]
+    return visibility.sees_call(script.tool_id, made) and all(map(visibility.sees, waiting))
+
+
 def _is_own(context: Context, script: OpenScript) -> bool:
     """Return whether the principal runs a script."""
     principal = context.project.principal
-    own = (script.by, script.role, script.protocol)
-    return own == (principal.id, principal.role, principal.protocol)
+    is_same = (script.by, script.role) == (principal.id, principal.role)
+    # A token with a role is the same principal over MCP and the API.  Without a role, pages are the user's, who may
+    # have started the script by a command.
+    return is_same and (principal.role is not None or script.protocol == principal.protocol)
 
 
 def _store_allowance(

@@ -36,6 +36,33 @@ def written(name: str) -> tuple[Any, dict[str, str]]:
     return value, {one.pointer: one.reason for one in done.lost}
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": {"gh": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}},
+                        "github": {"url": "https://b.example/mcp", "headers": {"Authorization": "Bearer 7f8e9d0c1b2a7f8e9d0c"}}}},
+        {"mcpServers": {"gh": {"command": "a", "env": {"GITHUB_TOKEN": "7f8e9d0c1b2a7f8e9d0c"}},
+                        "other": {"command": "b", "env": {"T": "${GITHUB_TOKEN}"}}}},
+        {"inputs": [{"id": "api-key", "type": "promptString", "password": True}, {"id": "api_key", "type": "promptString", "password": True}],
+         "servers": {"bank": {"command": "a", "env": {"K": "${input:api-key}"}}, "weather": {"command": "b", "env": {"K": "${input:api_key}"}}}},
+        {"inputs": [{"id": "api-key", "type": "promptString", "password": True}],
+         "servers": {"bank": {"command": "a", "env": {"K": "${input:api-key}"}}, "weather": {"command": "b", "env": {"API_KEY": "7f8e9d0c1b2a7f8e9d0c"}}}},
+    ],
+)  # fmt: skip
+def test_values_of_two_servers_never_become_one_secret(document: Any) -> None:
+    name = "vscode" if "inputs" in document else "claude-code"
+    content = json.dumps(document).encode()
+    done = laws.converted(content, recognition.find_format(name), TOOLSET, "mcp.json")
+    toolset = yaml_text.load(done.files["toolset.yaml"], "toolset.yaml").data
+    first, second = (
+        set(re.findall(r"\$\{(?:env:)?(\w+)", json.dumps(server)))
+        for server in toolset["mcp_servers"]
+    )
+    assert first
+    assert second
+    assert first.isdisjoint(second)
+
+
 def test_vscode_asks_for_secrets() -> None:
     value, _ = written("vscode")
 
@@ -396,19 +423,19 @@ def test_a_credential_comes_back_in_the_form_of_its_client_or_is_lost(
             "opencode",
             "{env:SHOP_APIKEY}",
             {"shop": {"apikey": "Zq8vN3kT7wLp2RxB5mYc"}, "other": "{env:SHOP_APIKEY}"},
-            {"shop": {"apikey": "{env:SHOP_APIKEY}"}},
+            {"shop": {"apikey": "{env:SHOP_APIKEY_2}"}},
         ),
         (
             "opencode",
             "x",
             {"shop": {"apiKey": "${SHOP_APIKEY}"}, "b": {"shop": {"apikey": "Zq8vN3kT7wLp2RxB"}}},
-            {"b": {"shop": {"apikey": "{env:SHOP_APIKEY}"}}},
+            {"b": {"shop": {"apikey": "{env:SHOP_APIKEY_2}"}}},
         ),
         (
             "gemini-cli",
             "${SHOP_APIKEY}",
             {"shop": {"apikey": "SHOP_APIKEY"}, "a": "$SHOP_APIKEY", "b": "x-${SHOP_APIKEY}"},
-            {"shop": {"apikey": "${SHOP_APIKEY}"}},
+            {"shop": {"apikey": "${SHOP_APIKEY_3}"}},
         ),
     ],
 )
