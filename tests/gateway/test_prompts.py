@@ -30,7 +30,7 @@ async def prompt_names(client: Client) -> list[str]:
 @pytest.mark.parametrize(
     ("role", "prompts", "resources"),
     [
-        (None, NAMES, ["guide://all", "guide://dot"]),
+        (None, NAMES, ["covalt://guide/scripts", "guide://all", "guide://dot"]),
         ("guest", NAMES[:2], ["guide://all"]),
         ("reader", [], []),
     ],

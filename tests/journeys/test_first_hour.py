@@ -103,7 +103,8 @@ def test_a_user_connects_an_agent(project: Terminal) -> None:
             return await tool_names(client), read, near, await client.call_tool("call_tool", call)
 
         names, read, near, written = talk_over_http(port, work, token=token, query="?mode=search")
-        assert names == ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
+        meta_tools = ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
+        assert names == [*meta_tools, "workspace.run_script"]
         assert text(read).startswith("no_chat: ")
         assert "did you mean 'app-builder.read_file'?" in text(near)
         project.covalt("token", "revoke", "cursor")

@@ -104,6 +104,9 @@ AT_TERMINAL = {"observe_source": "source observe gear --granted --call read {}"}
 OF_CALLS = {"approval approve", "approval deny", "call", "chat replay"}
 """Commands whose reason is recorded with a call."""
 
+OF_REQUESTS = {"source doctor"}
+"""Commands whose reason permits one request to a URL, and nothing else."""
+
 
 @pytest.fixture
 def ann(tmp_path: Path) -> Key:
@@ -280,4 +283,4 @@ def test_every_deciding_operation_and_command_is_tried() -> None:
         for name in with_reason
         if any(f"{line} ".startswith(f"{name} ") for line, operation in DECISIONS if operation)
     }
-    assert with_reason == tried | OF_CALLS
+    assert with_reason == tried | OF_CALLS | OF_REQUESTS

@@ -51,6 +51,7 @@ READERS = {
     "covalt_git/installs/updating.py": "shows which of them an update ends",
     "covalt_git/installs/verify.py": "shows which of them are valid",
     "covalt_git/operations/source_documents.py": "names the grants that a removed source leaves",
+    "covalt_git/operations/sources.py": "names the grants that an acceptance has ended",
     "covalt_git/operations/tools.py": "explains why a tool cannot be called; it calls check_trusted",
     "covalt_git/operations/toolsets.py": "shows them",
     "covalt_git/runtime/sandbox_levels.py": "refuses a call; check_trusted comes after it",

@@ -543,7 +543,6 @@ def test_a_script_trusts_with_a_reason_that_is_stored(
     [
         ("grant", "add", "ev", "process", "boss"),
         ("grant", "add", "ev", "--requested"),
-        ("source", "accept", "ev/boss", "x"),
         ("source", "refresh", "ev", "--accept"),
         ("trust",),
         ("trust", "--below", "/"),

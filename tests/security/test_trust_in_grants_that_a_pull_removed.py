@@ -89,7 +89,12 @@ def test_all_trust_in_the_grants_ends_and_is_named(
 
     assert code == 0
     assert "revoked from ev: network, process-disk\n" in printed
-    for line in ("connect to a.example", "connect to b.example", "run /bin/cat", "call without"):
+    for line in (
+        "connect to a.example",
+        "connect to b.example",
+        "run its MCP server disk: /bin/cat",
+        "call without",
+    ):
         assert f"no longer trusted on this machine: ev may {line}" in printed
     assert trusted(root) == []
     assert cli_in(root, "grant", "revoke", "ev", "all")[0] == 0

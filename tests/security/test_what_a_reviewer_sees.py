@@ -28,6 +28,7 @@ PAGES = {
     "conversation.html": "/chats/c1",
     "approval.html": "/approvals/{execution_id}",
     "message.html": "/chats/c1/messages/{message_id}",
+    "script.html": "/scripts/{script_id}",
     "tool.html": "/tools/app-builder:run_command?chat=c1&args={link}",
 }
 """The templates with a button that runs a call, and the URL of each."""
@@ -112,12 +113,16 @@ def test_pages_show_all_arguments_above_the_button(
     message_id = api.post("add_message", chat_id="c1", text="Go on")["message_id"]
     tool = {"tool_id": "app-builder:run_command", "args": args, "message_id": message_id}
     call = api.post("call_tool", chat_id="c1", **tool)
+    api.post("create_chat", chat_id="c2")
+    source = "tools.app_builder.run_command(command=args['command'], cwd='.')"
+    script = {"script": source, "args": args}
+    run = api.post("call_tool", chat_id="c2", tool_id="workspace:run_script", args=script)
     link = quote(canonical_json.dumps(args))
     assert screen.viewport_size
     width = screen.viewport_size["width"]
 
     for path in (*PAGES.values(), *WITHOUT_BUTTON):
-        screen.goto(served.url + path.format(**call, link=link))
+        screen.goto(served.url + path.format(**call | {"link": link, "script_id": run["id"]}))
         (listing,) = screen.locator(".arguments pre").all()
         buttons = screen.locator(BUTTON).all()
 

@@ -349,7 +349,8 @@ def _toolset(
         if may_grant and detail.lacking
         else None,
         ended=_offer(toolset, *ended_grants(toolset)) if may_grant and detail.ended else None,
-        given=tool_sources(root, toolset_id) if detail.files else (),
+        # The sources of a manifest with errors are not known; the page shows the errors.
+        given=tool_sources(root, toolset_id) if detail.files and toolset.manifest else (),
         connections=connections,
         lines=definition_lines,
         admin=context.is_admin,
