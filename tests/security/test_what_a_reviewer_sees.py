@@ -113,16 +113,12 @@ def test_pages_show_all_arguments_above_the_button(
     message_id = api.post("add_message", chat_id="c1", text="Go on")["message_id"]
     tool = {"tool_id": "app-builder:run_command", "args": args, "message_id": message_id}
     call = api.post("call_tool", chat_id="c1", **tool)
-    api.post("create_chat", chat_id="c2")
-    source = "tools.app_builder.run_command(command=args['command'], cwd='.')"
-    script = {"script": source, "args": args}
-    run = api.post("call_tool", chat_id="c2", tool_id="workspace:run_script", args=script)
     link = quote(canonical_json.dumps(args))
     assert screen.viewport_size
     width = screen.viewport_size["width"]
 
-    for path in (*PAGES.values(), *WITHOUT_BUTTON):
-        screen.goto(served.url + path.format(**call | {"link": link, "script_id": run["id"]}))
+    def check(path: str, **names: str) -> None:
+        screen.goto(served.url + path.format(**call | names))
         (listing,) = screen.locator(".arguments pre").all()
         buttons = screen.locator(BUTTON).all()
 
@@ -134,6 +130,15 @@ def test_pages_show_all_arguments_above_the_button(
             assert above
             assert below
             assert above["y"] + above["height"] <= below["y"], path
+
+    for path in (*PAGES.values(), *WITHOUT_BUTTON):
+        if path != PAGES["script.html"]:
+            check(path, link=link)
+    api.post("create_chat", chat_id="c2")
+    source = "tools.app_builder.run_command(command=args['command'], cwd='.')"
+    script = {"script": source, "args": args}
+    run = api.post("call_tool", chat_id="c2", tool_id="workspace:run_script", args=script)
+    check(PAGES["script.html"], script_id=run["id"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
