@@ -118,3 +118,22 @@ def test_a_note_names_a_secret_only_if_the_output_refers_to_it() -> None:
         (note,) = [item for item in result.notes if "credential" in item.message]
         assert note.secret == secret
         assert ("no tool or server of the output needs it" in note.message) == (not secret)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("Server=db;User Id=sa;Password=Xk3&9fLq(2Vb|7Tz;", "Server=db;User Id=sa;Password=${};"),
+        ("Driver={SQL Server};UID=sa;PWD={Qk3;7hLq2Vb7};", "Driver={SQL Server};UID=sa;PWD=${};"),
+        ("Password = horse battery correct; Database = d", "Password = ${}; Database = d"),
+        ("h:6380,password=a&bQk37hLq2,ssl=True", "h:6380,password=${},ssl=True"),
+        ("jdbc:sqlserver://h;user=u;password=a&bQk37hLq", "jdbc:sqlserver://h;user=u;password=${}"),
+    ],
+)
+def test_the_whole_password_of_a_connection_string_is_replaced(text: str, rest: str) -> None:
+    server = {"command": "npx", "args": ["srv", text], "env": {"DB": text}}
+
+    value, _ = replace_credentials({"mcpServers": {"dbx": server}})
+
+    replaced = value["mcpServers"]["dbx"]
+    assert replaced["args"][1] == replaced["env"]["DB"] == rest.replace("${}", "${DBX_PASSWORD}")

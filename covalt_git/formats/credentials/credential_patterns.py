@@ -54,6 +54,14 @@ ASSIGNMENT = re.compile(
 )
 """``NAME=value`` that is all of an argument, as after ``docker run -e``."""
 
+CONNECTION_PASSWORDS = (
+    re.compile(
+        r"(?P<before>(?:\A|;)\s*(?i:password|passwd|pwd)\s*=\s*)(?P<value>\{[^{}\n]+\}|[^;{}$\n]+?)(?=\s*(?:;|\Z))"
+    ),
+    re.compile(r"(?P<before>,\s*(?i:password)\s*=\s*)(?P<value>[^,;{}$\n]+?)(?=\s*(?:[,;]|\Z))"),
+)
+"""A password in a connection string of ADO.NET, ODBC or JDBC, which only a semicolon or the brace of ODBC ends; and of Redis."""
+
 ASSIGNMENTS = (
     re.compile(rf"(?P<before>{NAME}=')(?P<value>[^']+)"),
     re.compile(rf'(?P<before>{NAME}=")(?P<value>[^"]+)'),

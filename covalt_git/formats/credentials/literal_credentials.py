@@ -358,6 +358,11 @@ class _Replacer:
             if is_literal(text):
                 yield scheme["before"], scheme["value"], key
             return
+        # Before the assignments of a shell, whose values end at signs that passwords of connection strings may have.
+        for pattern in credential_patterns.CONNECTION_PASSWORDS if is_connection else ():
+            for written in pattern.finditer(text):
+                if is_literal(written["value"]):
+                    yield written["before"], written["value"], "password"
         is_server = place.key.lower() in _URLS and credential_patterns.HTTP.match(text) is not None
         login = credential_patterns.WHOLE_LOGIN.match(text) if is_server else None
         if login is not None:
