@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,35 +11,37 @@ import click
 from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, ask_to_print, can_ask, check_user, print_json
 from covalt_git.cli.groups import Group, wants_json
-from covalt_git.cli.source_names import (
+from covalt_git.cli.sources.names import (
     listed_sources,
     named_sources,
     single_source,
     source_argument,
     sources_argument,
 )
-from covalt_git.cli.source_observe import observe
+from covalt_git.cli.sources.observe import observe
+from covalt_git.cli.sources.printing import (
+    MOST_LINES,
+    print_detail,
+    print_differences,
+    print_ended,
+    print_faults,
+    print_findings,
+    print_renamed,
+    print_unusable,
+)
 from covalt_git.cli.terminal import output
 from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
-from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
 from covalt_git.sources.adding import fields_of, is_url
-from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import TaskOnlyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "STATE")
-_MOST_LINES = 20
-_MOST_NAMED = 3
-_MOST_ARGUMENTS = 5
-_MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
 
 
 @click.group(cls=Group)
@@ -99,7 +100,7 @@ def add_source(
         documents.add_source, toolset_id=toolset_id, document=document, dry_run=True, **how
     )
     if not wants_json():
-        _print_detail(preview, is_new=True)
+        print_detail(preview, is_new=True)
     accept = yes or (reason is not None and not can_ask())
     if not accept and can_ask():
         counted = output.plural(len(preview.tools), "tool")
@@ -139,7 +140,7 @@ def show_source(name: str, *, every: bool) -> None:
     detail = ask_to_print(
         documents.get_source, toolset_id=source.toolset_id, namespace=source.namespace
     )
-    _print_detail(detail, every=every)
+    print_detail(detail, every=every)
 
 
 @command.command("remove")
@@ -178,7 +179,7 @@ def check_document(name: str, *, strict: bool, reason: str | None) -> None:
         result = ask(documents.check_document, **ids)
     failed = strict and bool(result.findings)
     print_json(result, exit_code=int(failed))
-    _print_findings(result.findings)
+    print_findings(result.findings)
     output.say(
         f"{output.plural(result.tools, 'tool')}: about {result.list_tokens:,} tokens in a list, "
         f"{result.search_tokens:,} by search"
@@ -280,8 +281,8 @@ def diff(names: tuple[str, ...], *, fail_on_breaking: bool) -> None:
     )
     print_json(comparison, exit_code=int(failed))
     for row in rows:
-        _print_differences(row, row.to_accept)
-        _print_unusable(row)
+        print_differences(row, row.to_accept)
+        print_unusable(row)
     waiting = [row for row in rows if row.enabled and not (row.asked or row.to_accept)]
     for row in waiting:
         output.say(f"{row.shown_id} was not asked for its tools yet", err=True)
@@ -321,7 +322,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     if digests:
         check_user(reason, "tools are accepted")
         if reason is None and not wants_json():
-            _print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
+            print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
             if not output.confirm("accept this?"):
                 output.say("nothing was accepted")
                 raise SystemExit(1)
@@ -338,12 +339,12 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         output.say(f"accepted {what}{' as removed' if gone else ''}")
     if PROGRAM in result.changed:
         output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
-    _print_renamed(result.renamed)
-    _print_ended(source.toolset_id, result.ended)
+    print_renamed(result.renamed)
+    print_ended(source.toolset_id, result.ended)
     if not result.changed:
         what = "all other tools" if result.tasks else "all tools"
         output.say(f"{what} of {source.shown_id} are already accepted")
-    _print_unusable(result)
+    print_unusable(result)
 
 
 def _opened(location: str, *, yes: bool, introspect: bool = False) -> dict[str, Any]:
@@ -386,92 +387,11 @@ def _refreshed_from(name: str, document: Mapping[str, Any], *, check: bool) -> s
     )
     if check:
         print_json(result, exit_code=int(bool(result.drift)))
-        _print_differences(result.source, result.drift)
-        _print_faults(result.source.faults[:_MOST_LINES])
+        print_differences(result.source, result.drift)
+        print_faults(result.source.faults[:MOST_LINES])
         if result.drift:
             click.get_current_context().exit(1)
     return source.shown_id
-
-
-def _print_detail(
-    source: documents.SourceDetail, *, every: bool = False, is_new: bool = False
-) -> None:
-    output.say(f"{source.shown_id}: {source.title or source.reference}", bold=True)
-    for document in source.documents:
-        output.fact(f"  document: {document}")
-    writing = [tool for tool in source.tools if tool.writes]
-    accepted = sum(tool.state == "accepted" for tool in source.tools)
-    counted = f"{output.plural(len(source.tools), 'tool')}, {len(writing)} of them writing"
-    output.say(f"  {counted}{'' if is_new else f', {accepted} accepted'}")
-    for host in source.hosts:
-        output.fact(f"  host: {host}")
-    if source.lacks_server:
-        output.fact(
-            "  no host: the document names no server; give its URL with --base-url URL of `source add`, or as base_url"
-            " of the source in toolset.yaml",
-            fg="yellow",
-        )
-    for name, hosts in source.secrets.items():
-        receivers = f" to {', '.join(hosts)}" if hosts else ""
-        if source.lacks_server and name.endswith("_BASE_URL"):
-            receivers = ", the URL of the API, which the document lacks"
-        output.fact(f"  secret: {name}{receivers}")
-    _print_withheld(source)
-    if listed := source.tools if every else writing:
-        output.say("  tools:" if every else "  writing tools, which require approval:", dim=True)
-    for tool in listed[: None if every else _MOST_LINES]:
-        output.fact(
-            f"    {tool.name}  {tool.upstream}{'' if is_new or tool.state == 'accepted' else f' ({tool.state})'}"
-        )
-    if not every and len(listed) > _MOST_LINES:
-        output.say(
-            f"    and {len(listed) - _MOST_LINES} more: covalt-git source show {source.shown_id} --all",
-            dim=True,
-        )
-    if source.left_out:
-        output.say(f"  {output.plural(len(source.left_out), 'part')} left out:", dim=True)
-    for reason, parts in _by_reason(source.left_out).items():
-        if not every and len(parts) > _MOST_NAMED:
-            names = ", ".join(part.upstream for part in parts[:_MOST_NAMED])
-            output.fact(f"    {names} and {len(parts) - _MOST_NAMED} more: {reason}")
-            continue
-        for part in parts:
-            place = f" (line {part.line})" if part.line else ""
-            output.fact(f"    {part.upstream}{place}: {reason}")
-    _print_faults(source.faults[: None if every else _MOST_LINES])
-
-
-def _print_faults(faults: Sequence[sources.SourceFault]) -> None:
-    for fault in faults:
-        output.fact(f"  {fault.path}:{fault.line}:{fault.column}: {fault.message}", fg="yellow")
-
-
-def _print_findings(findings: Sequence[documents.DocumentFinding]) -> None:
-    """Print the findings of a document; of an operation, the first arguments without a description."""
-    silent = Counter(
-        finding.upstream for finding in findings if finding.kind == "argument_without_description"
-    )
-    printed: Counter[str] = Counter()
-    for finding in findings:
-        message = finding.message
-        if finding.kind == "argument_without_description":
-            printed[finding.upstream] += 1
-            more = silent[finding.upstream] - _MOST_ARGUMENTS
-            if printed[finding.upstream] > _MOST_ARGUMENTS:
-                continue
-            if printed[finding.upstream] == _MOST_ARGUMENTS and more > 0:
-                message += f", and {more} more have none (--json names them)"
-        what = f"{finding.upstream}: " if finding.upstream else ""
-        output.fact(f"{finding.path}:{finding.line}:{finding.column}: {what}{message}")
-
-
-def _by_reason(
-    left_out: Sequence[documents.LeftOutOperation],
-) -> dict[str, list[documents.LeftOutOperation]]:
-    by_reason: dict[str, list[documents.LeftOutOperation]] = {}
-    for part in left_out:
-        by_reason.setdefault(part.reason, []).append(part)
-    return by_reason
 
 
 def _failed(
@@ -492,13 +412,13 @@ def _failed(
     if outcome.refreshed is None:
         return True
     source = outcome.refreshed.source
-    _print_renamed(outcome.refreshed.renamed)
+    print_renamed(outcome.refreshed.renamed)
     differences = outcome.refreshed.drift if check else source.to_accept
-    _print_differences(source, differences)
+    print_differences(source, differences)
     # While new packages wait, these are the tools of the packages before them.
     if not any(tool.name == PROGRAM for tool in differences):
-        _print_unusable(source)
-    _print_faults(source.faults[:_MOST_LINES])
+        print_unusable(source)
+    print_faults(source.faults[:MOST_LINES])
     counted = f"{outcome.source}: {output.plural(source.tools, 'tool')}"
     if source.unusable:
         counted += f", {len(source.unusable)} cannot be called"
@@ -507,94 +427,22 @@ def _failed(
     rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
-        _print_ended(source.toolset_id, outcome.refreshed.ended)
+        print_ended(source.toolset_id, outcome.refreshed.ended)
     elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
         # Of what was shown: a definition that changes meanwhile is not accepted.
         digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         accepted = ask(sources.accept_tools, **ids, tools=digests, reason=reason)
-        _print_renamed(accepted.renamed)
+        print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
             return _failed(again.sources[0], accepts=accepts, reason=reason)
         output.say(f"{counted}, {rest} accepted")
-        _print_ended(source.toolset_id, accepted.ended)
+        print_ended(source.toolset_id, accepted.ended)
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)
     return outcome.failed
-
-
-def _print_renamed(tools: Sequence[sources.RenamedTool]) -> None:
-    for tool in tools:
-        output.say(
-            f"renamed {tool.tool_id} for MCP hosts that reject dots: {tool.old_name} -> {tool.new_name}; "
-            "change their allow lists"
-        )
-
-
-def _print_ended(toolset_id: str, ended: Mapping[str, Sequence[str]]) -> None:
-    """Print the grants that have ended: tools that were accepted later, or have changed, cannot be called with them."""
-    for grant, changed in ended.items():
-        output.fact(f"{toolset_id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
-    if ended:
-        output.say(f"  hint: covalt-git grant add {toolset_id} --again", fg="yellow")
-
-
-def _print_unusable(source: sources.SourceRow) -> None:
-    """Print the tools that cannot be accepted or called, and what agents cannot read, and why."""
-    for tool in source.tasks:
-        output.fact(f"! {source.namespace}:{tool} is not accepted: {WHY_HELD_BACK['task']}")
-    for tool, why in source.unusable.items():
-        output.fact(f"! {source.namespace}:{tool} cannot be called: {why}")
-    if source.unusable:
-        output.say(f"  hint: {CORRECTS_SCHEMA}", err=True)
-    _print_withheld(source)
-
-
-def _print_withheld(source: sources.SourceRow | documents.SourceDetail) -> None:
-    for offer, why in source.withheld.items():
-        output.fact(
-            f"! {offer} is not given to agents: {why}, and reading cannot wait for approval"
-        )
-
-
-def _print_differences(
-    source: sources.SourceRow, differences: Sequence[sources.DifferingTool]
-) -> None:
-    for tool in differences:
-        mark, colour = _MARKS[tool.kind]
-        what = f"{source.namespace}:{tool.name}"
-        if tool.name == PROGRAM:
-            what = f"the program of {source.shown_id}"
-        output.fact(f"{mark} {what} is {tool.kind}", fg=colour, bold=True)
-        if tool.kind == "changed" and not tool.kept:
-            output.say(f"  {_NOT_KEPT}", dim=True)
-        if tool.kind != "gone":
-            parts = {part.name: (part.before, part.after) for part in tool.parts}
-            _print_lines(parts)
-        _print_breaking(tool)
-    if differences and source.definitions:
-        output.fact("~ definitions that these tools share", fg="yellow", bold=True)
-        _print_lines({part.name: (part.before, part.after) for part in source.definitions})
-
-
-def _print_lines(parts: Mapping[str, tuple[object, object]]) -> None:
-    for line in definition_lines(parts):
-        text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
-        output.fact(text, fg=_COLOURS.get(line.mark))
-
-
-def _print_breaking(tool: sources.DifferingTool) -> None:
-    if isinstance(tool, documents.ComparedTool):
-        for reason in tool.breaking:
-            output.fact(f"  breaks callers: {reason}", fg="red")
-        if not tool.breaking:
-            output.say("  does not break callers", dim=True)
-        if tool.recorded_calls:
-            output.say(
-                f"  {tool.refused_calls} of the last {output.plural(tool.recorded_calls, 'call')} would be refused"
-            )
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Variables of hosts and references of ``toolset.yaml``, and each in the place of the other.
 
-Each function has one text: of a host's file when it is read, of a toolset when it is written.  A text that looks like a
-variable, but is none of the host, stays a text: its dollars are escaped.
+Each function has one text: of a host's file when it is read, of a toolset when it is written.  What a host does not
+replace, such as ``${x}`` in a file of Zed, is plain text for it, so the dollar is escaped in ``toolset.yaml``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import click
 from covalt_git.cli.context import ask, can_ask, check_user, print_json
 from covalt_git.cli.grant import print_grant
 from covalt_git.cli.groups import JsonCommand
-from covalt_git.cli.source_names import single_source, source_argument
+from covalt_git.cli.sources.names import single_source, source_argument
 from covalt_git.cli.terminal import output
 from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import WrongCallError

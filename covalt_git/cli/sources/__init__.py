@@ -1,0 +1,1 @@
+"""Parts of ``covalt-git source``: names of sources, what the commands print, and the observation of a server."""
