@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.api_client import Api, configure
 from tests.operations_client import Operations
 from tests.server.visitor import Visitor
@@ -47,6 +49,14 @@ def test_the_page_of_an_approval_shows_the_script_and_its_line(
     assert "for name in ['a', 'b', 'c']:" in page.text
     assert f"/scripts/{script_id}" in {link.href for link in page.links}
     assert api.get("get_approval", execution_id=execution_id)["script_line"] == 2
+
+
+@pytest.mark.usefixtures("api")
+def test_a_script_is_reached_from_the_list_of_chats(visitor: Visitor, root: Path) -> None:
+    script_id, _ = waiting(root)
+    scripts = visitor.open(visitor.open("/chats").link("Scripts"))
+    (link,) = [link.href for link in scripts.links if script_id in link.href]
+    assert "app_builder.write_file" in visitor.open(link).text
 
 
 def test_a_script_continues_in_the_server_and_the_next_calls_can_be_allowed(
