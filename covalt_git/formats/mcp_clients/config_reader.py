@@ -112,18 +112,18 @@ def read(host: Host, document: Document, imported: Imported) -> None:
 
 def _not_started(host: Host, source: Part, names: Sequence[str]) -> Iterator[Note]:
     """Yield a note for each list beside the servers by which the host does not start some of them."""
-    key, allowed, excluded = host.choices or ("", "", "")
-    choices = source.get(key)
-    if choices is None or not isinstance(choices.value, dict):
-        return
-    for choice in (allowed, excluded):
-        listed = choices.peek(choice)
-        if not isinstance(listed, list) or not listed:
+    for key, allowed, excluded in host.choices:
+        choices = source.get(key) if key else source
+        if choices is None or not isinstance(choices.value, dict):
             continue
-        others = [name for name in names if (name in listed) == (choice == excluded)]
-        if others:
-            message = f"{host.title} does not start {', '.join(map(repr, others))}: disable what you do not want in the toolset"
-            yield Note(choices[choice].loc, message)
+        for choice in (allowed, excluded):
+            listed = choices.peek(choice)
+            if not isinstance(listed, list) or not listed:
+                continue
+            others = [name for name in names if (name in listed) == (choice == excluded)]
+            if others:
+                message = f"{host.title} does not start {', '.join(map(repr, others))}: disable what you do not want in the toolset"
+                yield Note(choices[choice].loc, message)
 
 
 def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:

@@ -82,8 +82,8 @@ class Host(NamedTuple):
             time; 0 for lists of tools.
         top: What each written file has.
         approvals: The key of the approval of all tools, and those of one tool: of the tools, and of its approval.
-        choices: The key of an object of the file, and in it those of the names of the servers that the host starts, and of
-            those that it does not start.
+        choices: For each version of the host, the key of an object of the file, or an empty text for the file itself, and in
+            it the keys of two lists: of the servers that the host starts, and of those that it does not start.
         tool_names: How the name of a server's tool begins in the host.
         rules: The places of rules for tools; of two rules for a tool, the later one decides.
         own_tools: The host's own tools, which rules can name too, if a rule can name a tool without its server.
@@ -120,7 +120,7 @@ class Host(NamedTuple):
     loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
     approvals: tuple[str, str, str] | None = None
-    choices: tuple[str, str, str] | None = None
+    choices: tuple[tuple[str, str, str], ...] = ()
     tool_names: tuple[str, ...] = ()
     rules: tuple[RulesPlace, ...] = ()
     own_tools: frozenset[str] = frozenset()
@@ -250,7 +250,7 @@ HOSTS: Final = (
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=("mcp", "allowed", "excluded"), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
     Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),

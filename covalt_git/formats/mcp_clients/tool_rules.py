@@ -94,9 +94,14 @@ def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRu
                 offered.append(name)
             elif not is_off and last.action != _ALLOW:
                 rules.append(ToolRule(last.loc, server, name, last.action))
-        if of_server is not None and offered:
+        if of_server is not None and is_off:
             names = shorten(", ".join(map(repr, offered)), 200)
-            message = f"{host.title} offers only {names} of {server!r}, which is disabled: enable it, and accept only these"
+            message = f"{host.title} offers no tool of {server!r}, which is disabled"
+            if offered:
+                message = f"{host.title} offers only {names} of {server!r}, which is disabled: enable it, and accept only these"
+            asks = [name for name in offered if _last(host, common, server, name).action == ASK]
+            if asks:
+                message += f"; for {', '.join(map(repr, asks))} it asks first"
             notes.append(Note(of_server.loc, message))
         for rule, tool in common if not is_off else ():
             if tool == "?" and rule.action != _ALLOW:

@@ -866,6 +866,9 @@ def test_a_server_that_gemini_does_not_start_and_a_value_that_vscode_asks_for_ar
         "/mcp/allowed": "Gemini CLI does not start 'c'",
         "/mcp/excluded": "Gemini CLI does not start 'b'",
     }
+    older = {"allowMCPServers": ["a", "b"], "excludeMCPServers": ["b"], "mcpServers": servers}
+    done = laws.converted(laws.as_json(older), gemini, TOOLSET, "settings.json")
+    assert {note.pointer for note in done.notes} == {"/allowMCPServers", "/excludeMCPServers"}
     assert [note.pointer for note in notes] == ["/inputs/0"]
     assert notes[0].message.endswith("set the variable STAGE of the environment to 'dev' or 'prod'")
 
@@ -930,8 +933,21 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
         ("zed", {"agent": PROFILE}, {}, OFF, ""),
         ("opencode", {"tools": {"a_rm": False}}, {}, OFF, ""),
         ("opencode", {"permission": {"a_rm": "ask"}}, {}, ASK, ""),
-        ("opencode", {"tools": {"a*": False}}, {"enabled": False}, [], ""),
-        ("opencode", {"permission": {"a_*": "deny"}}, {"enabled": False}, [], ""),
+        ("opencode", {"tools": {"a*": False}}, {"enabled": False}, [], "offers no tool of 'a'"),
+        (
+            "opencode",
+            {"permission": {"a_*": "deny"}},
+            {"enabled": False},
+            [],
+            "offers no tool of 'a'",
+        ),
+        (
+            "opencode",
+            {"permission": {"a_*": "deny", "a_mv": "ask"}},
+            {"enabled": False},
+            [],
+            "offers only 'mv' of 'a', which is disabled: enable it, and accept only these; for 'mv' it asks first",
+        ),
         ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
         ("opencode", {"tools": {"a_r*": False}}, {}, [], "'a_r*' matches"),
         (
@@ -959,8 +975,20 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             "if a server of the toolset has this tool",
         ),
         ("claude-code", {"permissions": {"deny": ["mcp__a__rm"]}}, {}, OFF, ""),
-        ("claude-code", {"permissions": {"deny": ["mcp__a"]}}, {"enabled": False}, [], ""),
-        ("claude-code", {"disabledMcpServers": ["a"]}, {"enabled": False}, [], ""),
+        (
+            "claude-code",
+            {"permissions": {"deny": ["mcp__a"]}},
+            {"enabled": False},
+            [],
+            "offers no tool of 'a'",
+        ),
+        (
+            "claude-code",
+            {"disabledMcpServers": ["a"]},
+            {"enabled": False},
+            [],
+            "offers no tool of 'a'",
+        ),
     ],
 )
 def test_a_rule_of_the_file_for_tools_has_its_effect_or_a_note(
