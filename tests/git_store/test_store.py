@@ -1,7 +1,6 @@
 """Git's objects and refs: what we write is what git writes, and a ref moves only from where it was."""
 
 import multiprocessing
-import os
 from pathlib import Path
 
 import pytest
@@ -101,8 +100,8 @@ def test_packed_ref_moves_and_goes_like_a_loose_one(tmp_path: Path) -> None:
         ]
 
 
-def count_up(path: Path, steps: int) -> int:
-    """Add so many commits to main, each on what it finds there; return how often it was refused."""
+def count_up(path: Path, name: int, steps: int) -> int:
+    """Add so many commits of a name to main, each on what it reads; return the refused tries."""
     refused = 0
     with GitStore(path, durable=False) as store:
         tree = store.write_tree([])
@@ -110,7 +109,7 @@ def count_up(path: Path, steps: int) -> int:
             while True:
                 before = store.read_ref(MAIN)
                 parents = () if before is None else (before,)
-                message = f"{os.getpid()} {step} {before}\n"
+                message = f"{name} {step} {before}\n"
                 after = store.write_commit(commit_of(tree, *parents, message=message))
                 if store.swap_ref(MAIN, before, after):
                     break
@@ -123,7 +122,8 @@ def test_compare_and_swap_of_four_processes_without_any_lock_loses_nothing() -> 
         path = folder / "s.git"
         GitStore.create(path, durable=False).close()
         with multiprocessing.get_context("fork").Pool(4) as pool:
-            pool.starmap(count_up, [(path, 25)] * 4)
+            # Names, because a quick process of the pool may do the work of two: process ids repeat.
+            pool.starmap(count_up, [(path, name, 25) for name in range(4)])
         subjects = git(path, "log", "--format=%s", "main").splitlines()
 
         assert len(subjects) == 100
